@@ -148,7 +148,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   const ingest = counter('ingest_total', 'Changes of objects by how they ended: a result, or the code of a refusal', [
     ...(['source', 'module', 'method', 'result'] as const),
   ]);
-  const notForwarded = counter('not_forwarded_total', 'Stored and owed to nobody, by reason', ['module', 'reason']);
+  const notForwarded = counter('not_forwarded_total', 'Stored and not forwarded, by reason', ['module', 'reason']);
   const refused = counter('refused_total', 'Pushes that were refused, by the code of the refusal', [
     ...(['partner', 'module', 'reason'] as const),
   ]);
@@ -181,7 +181,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
     ['end'],
   );
   const restarts = counter('actor_restarts_total', 'Actors that threw and were brought back', ['kind']);
-  const quarantines = counter('actor_quarantines_total', 'Actors that kept throwing and were given up', ['kind']);
+  const quarantines = counter('actor_quarantines_total', 'Actors stopped after repeated failures', ['kind']);
   const unrecorded = counter('unrecorded_total', 'Facts that nobody waits for, and that could not be written', [
     'type',
   ]);
@@ -292,7 +292,7 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
 
 /** Metrics of state; the returned function sets all of them anew at each scrape. [METRICS-2] */
 function standing({ counter, gauge }: Make): (operations: Operations | null) => void {
-  const ready = gauge('ready', '1 when the hub takes work');
+  const ready = gauge('ready', '1 when the hub accepts work');
   const store = gauge('store_state', '1 for the state in which the store is', ['state']);
   const events = counter('events_total', 'Events in the log since its beginning');
   const actors = gauge('actors', 'Running actors by kind and state of their machine', ['kind', 'state']);
@@ -307,7 +307,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     'Deliveries first in their lane, due for a minute or more and not held back; 1 for a backlog that is not read',
     ['partner'],
   );
-  const dead = gauge('dead_letters', 'Deliveries that will not be tried again by themselves', ['partner']);
+  const dead = gauge('dead_letters', 'Deliveries that are not retried automatically', ['partner']);
   const held = gauge('log_held_age_seconds', 'Age of the oldest event that is too old and stays, because it is owed', [
     'partner',
   ]);
@@ -320,7 +320,13 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     'Requests with a token of the partner from outside its allow_from, which were refused',
     ['partner'],
   );
+  const push = gauge('last_push_timestamp_seconds', 'When the partner pushed last, Unix time; absent while unknown', [
+    'partner',
+    'module',
+  ]);
+  const silent = gauge('silent', '1 for a connected CPO that has pushed nothing for HUB_SILENT_AFTER_H', ['partner']);
   const all = [
+    ...[push, silent],
     foreign,
     ready,
     store,
@@ -353,7 +359,9 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     deadlines.set(vitals.deadlines);
     lost.inc(vitals.lost_sends);
     lag.set(vitals.retention_lag_s);
-    for (const { id: partner, status: connection, circuits, queue, refused_from } of operations.parties()) {
+    for (const { id: partner, status: connection, circuits, queue, refused_from, ...of } of operations.parties()) {
+      silent.set({ partner }, of.silent_since === null ? 0 : 1);
+      for (const { module, last_push } of of.inbound) push.set({ partner, module }, Date.parse(last_push) / 1000);
       foreign.set({ partner }, refused_from?.count ?? 0);
       for (const one of partnerStatuses) status.set({ partner, status: one }, one === connection ? 1 : 0);
       // `async` sums up the modules, which are shown one by one.

@@ -2,6 +2,11 @@
 import { flag, number, perMinute, setting, whole } from './setting-kinds.ts';
 
 export const bounds = {
+  HUB_SILENT_AFTER_H: setting(number('h', 0, 8_760), '12', {
+    meaning: 'time without a push after which a connected CPO counts as silent; 0 = never',
+    source: 'choice',
+    consequence: 'operators see a silent CPO under attention; too short, and quiet nights look like failures',
+  }),
   HUB_RATE_LISTS_PER_MIN: setting(perMinute, '200', {
     meaning: 'list requests per party and list endpoint',
     source: 'requirement',

@@ -1,10 +1,7 @@
 /**
- * The table of all settings of the hub: schema, unit, default, meaning, source of the default, and consequence of a
- * change. `config.ts` parses settings with it and `ocpi-hub serve --help` prints it, so the documentation matches the
- * parser.
+ * The table of all settings: `config.ts` parses by it and `ocpi-hub serve --help` prints it, so that both agree.
  *
- * SETTINGS-1  A setting has one name, its environment variable; `--data-dir` and `dataDir` are derived from
- *     `HUB_DATA_DIR`.
+ * SETTINGS-1  A setting has one name, its environment variable: `--data-dir` and `dataDir` derive from `HUB_DATA_DIR`.
  * SETTINGS-2  Every `_S`, `_H`, `_DAYS` and schedule setting accepts decimals.
  */
 import {
@@ -257,12 +254,12 @@ export const settings = {
     consequence: 'at 0, deliveries that failed together come back together',
   }),
   HUB_RETRY_WINDOW_H: setting(span('h', 87_600), '24', {
-    meaning: 'age at which a delivery is given up',
+    meaning: 'age at which a delivery expires',
     source: 'choice',
     consequence: 'an outage longer than this needs a re-drive',
   }),
   HUB_RETRY_WINDOW_CDR_H: setting(span('h', 87_600), '72', {
-    meaning: 'age at which the delivery of a CDR is given up',
+    meaning: 'age at which the delivery of a CDR expires',
     source: 'choice',
     consequence: 'an outage longer than this needs a re-drive',
   }),
@@ -330,12 +327,11 @@ export type SettingValues = {
 
 export const settingNames = Object.keys(settings) as SettingName[];
 
-/** `HUB_DATA_DIR` → `dataDir`. */
+/** `HUB_DATA_DIR` → `dataDir`; the flag below: `data-dir`. */
 export function keyOfSetting(name: SettingName): string {
   return flagOfSetting(name).replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** `HUB_DATA_DIR` → `data-dir`. */
 export function flagOfSetting(name: SettingName): string {
   return name.slice('HUB_'.length).toLowerCase().replaceAll('_', '-');
 }

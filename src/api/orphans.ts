@@ -12,7 +12,7 @@ export const orphan = z.object({
   cpo: z.string(),
   emsp: z.string(),
   opened_at: z.string().nullable(),
-  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last asked for the true state' }),
+  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last queried' }),
   resolved_at: z.string().nullable(),
   note: z.string().nullable(),
 });

@@ -1,7 +1,7 @@
 /** Answer about all partners at once. */
 import { z } from 'zod';
 import { role, type View } from './common.ts';
-import { hostChange } from './parties.ts';
+import { hostChange, lastError } from './parties.ts';
 
 const circuit = z.enum(['closed', 'open', 'halfOpen']);
 
@@ -17,12 +17,15 @@ const row = z.object({
   async: circuit,
   depth: z.number().meta({ description: 'deliveries that wait in memory' }),
   behind: z.boolean().meta({ description: 'more wait in the log' }),
-  oldest_at: z.string().nullable().meta({ description: 'since when the oldest of them is owed or was put back' }),
+  oldest_at: z.string().nullable().meta({ description: 'since when the oldest of them is owed or was re-driven' }),
   dead: z.number(),
   overdue: z
     .number()
     .meta({ description: 'what should have gone out a minute ago or more, though nothing holds it back' }),
   delivered: z.number().meta({ description: 'since the hub started' }),
+  received: z.number().meta({ description: 'pushes since the hub started' }),
+  silent_since: z.string().nullable().meta({ description: 'of a connected CPO that pushes nothing' }),
+  last_error: lastError.nullable(),
 });
 
 const totals = z.object({

@@ -25,6 +25,31 @@ export const hostChange = z
     description: 'waiting = refused until confirm-host; confirmed = the next PUT may make it; made = it was made',
   });
 
+/** The last call to a partner that failed. */
+export const lastError = z.object({
+  at: z.string(),
+  what: z.enum(['sync', 'probe', ...moduleNames]).meta({ description: 'sync = authorize, command or its result' }),
+  delivery: z.string().nullable().meta({ description: 'id of the delivery' }),
+  class: z.string(),
+  http_status: z.number().nullable(),
+  ocpi_status: z.number().nullable(),
+  excerpt: z.string().meta({ description: 'of the answer, or what happened' }),
+});
+
+/** What passed between hub and partner last; known since the hub started, and last pushes from the newest events. */
+const contacts = {
+  last_request: z.string().nullable().meta({ description: 'its last request to the hub' }),
+  last_answer: z.string().nullable().meta({ description: 'its last answer to a call of the hub, whatever its status' }),
+  last_error: lastError.nullable(),
+  silent_since: z
+    .string()
+    .nullable()
+    .meta({ description: 'of a connected CPO that has pushed nothing for HUB_SILENT_AFTER_H' }),
+  inbound: z
+    .array(z.object({ module: z.string(), last_push: z.string(), last_hour: z.number() }))
+    .meta({ description: 'its pushes by module; last_hour = how many within the last hour' }),
+};
+
 /** A partner as operators see it; it contains no token. */
 export const party = z.object({
   id: z.string(),
@@ -60,7 +85,8 @@ export const party = z.object({
     }),
   ),
   queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
-  last_contact: z.string().nullable(),
+  last_contact: z.string().nullable().meta({ description: 'the same as last_request' }),
+  ...contacts,
   tokens: z
     .array(
       z.object({
@@ -96,6 +122,7 @@ export const handshake = z.object({
 });
 
 export type PartyView = View<typeof party>;
+export type ContactsView = Pick<PartyView, keyof typeof contacts>;
 export type EndpointView = PartyView['endpoints'][number];
 export type HandshakeView = View<typeof handshake>;
 export type HandshakeStep = View<typeof handshakeStep>;

@@ -19,7 +19,7 @@ export const pull = z.object({
   stored: count,
   unchanged: count,
   invalid: count.meta({ description: 'refused; GET /quarantine has them' }),
-  deleted: count.meta({ description: 'tariffs that the whole list does not have any more' }),
+  deleted: count.meta({ description: 'tariffs that are no longer on the whole list' }),
   error: z.string().exactOptional(),
   note: z.string().nullable(),
   started_at: z.string(),

@@ -122,7 +122,7 @@ export function delivery(item: DeliveryView, page: Page): string[] {
 
 function attempts({ attempts, state }: DeliveryView, page: Page): string[] {
   if (attempts.length > 0) return table(attemptColumns, attempts, page);
-  return [state === 'DELIVERED' ? 'It arrived; its attempts are not kept any more.' : 'There was no attempt yet.'];
+  return [state === 'DELIVERED' ? 'It arrived; its attempts are no longer kept.' : 'There was no attempt yet.'];
 }
 
 function whatNext({ state, reason, due_at }: DeliveryView, now: number): string {
@@ -135,7 +135,7 @@ function whatNext({ state, reason, due_at }: DeliveryView, now: number): string 
 function nextOf({ due_at }: DeliveryView, now: number): string {
   if (due_at === null) return 'in its turn';
   const isHeld = Date.parse(due_at) < now;
-  return `${when(due_at, now)}${isHeld ? ', held back while the circuit is open or the partner paused' : ''}`;
+  return `${when(due_at, now)}${isHeld ? ', waiting while the circuit is open or the partner paused' : ''}`;
 }
 
 function noneOf(state: string | undefined): string {

@@ -53,5 +53,5 @@ function ended({ id, queued, skipped_stale, skipped_pending, skipped_unregistere
       ? [`${skipped_unregistered} skipped: the receiver is not registered, so nothing can be sent to it`]
       : []),
   ];
-  return [`${queued} put back by job ${id}; ocpi-hub deliveries list shows how they go`, ...skipped];
+  return [`${queued} re-driven by job ${id}; ocpi-hub deliveries list shows how they go`, ...skipped];
 }

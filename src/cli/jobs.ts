@@ -11,7 +11,7 @@ const columns: readonly Column<JobView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'kind', of: ({ kind }) => kind },
   { title: 'state', of: ({ state }) => state, colour: ({ state }) => (state === 'DONE' ? 'green' : 'yellow') },
-  { title: 'put back', of: ({ queued }) => queued, align: 'right' },
+  { title: 're-driven', of: ({ queued }) => queued, align: 'right' },
   { title: 'skipped', of: skipped, align: 'right' },
   { title: 'started', of: ({ started_at }, now) => when(started_at, now), shrinksTo: 20 },
   { title: 'ended', of: ({ ended_at }, now) => when(ended_at, now), shrinksTo: 20 },
@@ -45,7 +45,7 @@ export function command(): Command {
     }),
     verb({
       usage: 'cancel <id>',
-      summary: 'end a job; what it has put back stays put back',
+      summary: 'end a job; what it has re-driven stays re-driven',
       examples: ['jobs cancel 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.job, given);
@@ -66,7 +66,7 @@ function job(item: JobView, page: Page): string[] {
       ['job', paint('bold', item.id)],
       ['kind', item.kind],
       ['state', item.state],
-      ['put back', String(item.queued)],
+      ['re-driven', String(item.queued)],
       [
         'skipped',
         `${item.skipped_stale} stale, ${item.skipped_pending} on their way, ${item.skipped_unregistered} of receivers that are not registered`,

@@ -75,7 +75,7 @@ function orphan(item: OrphanView, page: Page): string[] {
       ['session', item.session],
       ['CPO, eMSP', `${item.cpo}, ${item.emsp}`],
       ['opened', when(item.opened_at, now)],
-      ['CPO asked', when(item.pulled_at, now)],
+      ['last queried', when(item.pulled_at, now)],
       ['resolved', when(item.resolved_at, now)],
       ['note', item.note],
     ],

@@ -62,7 +62,7 @@ export function initialTokenVerb(): Command {
 
 function issued(id: string, token: string, url: string): string[] {
   return [
-    `initial token of ${id}, shown this once:`,
+    `initial token of ${id}, shown only once:`,
     '',
     `  ${token}`,
     '',

@@ -11,7 +11,7 @@ import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { addVerb, initialTokenVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
-import { age, type Colour, type Column, fields, type Page, span, when } from './table.ts';
+import { age, type Colour, type Column, fields, type Page, plain, span, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
 const colours: Readonly<Record<PartyView['status'], Colour>> = {
@@ -29,7 +29,7 @@ const columns: readonly Column<PartyView>[] = [
   { title: 'oldest', of: ({ queue }) => (queue.oldest_age_s === null ? '' : span(queue.oldest_age_s)) },
   { title: 'dead', of: ({ queue }) => queue.dead, align: 'right' },
   { title: 'circuits', of: troubles },
-  { title: 'last contact', of: ({ last_contact }, now) => (last_contact === null ? 'never' : age(last_contact, now)) },
+  { title: 'last request', of: ({ last_request }, now) => (last_request === null ? 'none' : age(last_request, now)) },
 ];
 
 /** Path of a partner in the admin API; completes the prefix of an id. */
@@ -155,6 +155,19 @@ function hostChangeOf({ host_change: change }: PartyView): string | null {
   return change && `${change.state}: from ${change.from} to ${change.to}`;
 }
 
+const sinceStart = 'none since the hub started';
+
+function errorOf(error: PartyView['last_error'], now: number): string {
+  if (error === null) return sinceStart;
+  const { at, what, http_status, class: met, excerpt, delivery } = error;
+  const status = http_status === null ? met : `HTTP ${http_status}`;
+  return `${when(at, now)}: ${what}: ${status}, ${plain(excerpt)}${delivery === null ? '' : ` (delivery ${delivery})`}`;
+}
+
+function pushesOf({ module, last_push, last_hour }: PartyView['inbound'][number], now: number): string {
+  return `${module} ${age(last_push, now)}, ${last_hour} in the last hour`;
+}
+
 function party(item: PartyView, page: Page): string[] {
   const { paint, now } = page;
   const { queue } = item;
@@ -163,8 +176,8 @@ function party(item: PartyView, page: Page): string[] {
   // `async` sums up the modules, which are shown one by one when any of them has failed.
   const each = item.circuits.filter(({ circuit }, _, all) => circuit !== 'async' || all.length === 2);
   const circuits = each.map(({ circuit, state, failures, until }) => {
-    const next = until === null ? '' : `, tried again ${age(until, now)}`;
-    return `${circuit} ${state}${failures > 0 ? ` after ${failures} failures` : ''}${next}`;
+    const next = until === null ? '' : `, next try ${age(until, now)}`;
+    return `${circuit} ${state === 'halfOpen' ? 'half-open (testing)' : state}${failures > 0 ? ` after ${failures} failures` : ''}${next}`;
   });
   const about = fields(
     [
@@ -172,11 +185,15 @@ function party(item: PartyView, page: Page): string[] {
       ['status', paint(colours[item.status], item.status)],
       ['roles', rolesOf(item)],
       ['url', item.url],
-      ['last contact', when(item.last_contact, now) ?? 'never'],
+      ['last request', when(item.last_request, now) ?? sinceStart],
+      ['last answer', when(item.last_answer, now) ?? sinceStart],
+      ['last error', errorOf(item.last_error, now)],
+      ['silent', item.silent_since && paint('red', `no push since ${when(item.silent_since, now)}`)],
+      ['pushes', item.inbound.map((one) => pushesOf(one, now)).join('; ') || null],
       ['tokens', item.tokens.map((token) => tokenUse(token, now)).join('; ')],
       ['refused', refusedOf(item)],
       ['change of host', hostChangeOf(item)],
-      ['deliveries', `${queue.depth} wait${oldest}; ${queue.dead} dead`],
+      ['deliveries', `${queue.depth} waiting${oldest}; ${queue.dead} dead`],
       ['circuits', circuits.join('; ')],
       ['settings', settings.join(', ')],
     ],

@@ -47,17 +47,17 @@ export async function putBack(context: Context, filter: object, flags: PutBackFl
   if (dryRun && screen.isJson) return screen.json(plan);
   if (!screen.isJson) screen.lines(counts(plan, force, screen.page));
   if (plan.matched === 0) {
-    screen.say('Nothing was put back. ocpi-hub deliveries list --state DEAD shows what could be.');
+    screen.say('Nothing was re-driven. ocpi-hub deliveries list --state DEAD shows what could be.');
     if (screen.isJson) screen.json(plan);
     return;
   }
-  if (dryRun) return screen.say('This was a dry run: nothing was put back.');
+  if (dryRun) return screen.say('Dry run: nothing was re-driven.');
   if (!yes && !screen.isAnswerable) {
-    throw new Failure('nothing was put back: give --yes to put them back, or run it on a terminal to be asked', {
+    throw new Failure('nothing was re-driven: give --yes to re-drive them, or run it on a terminal to be asked', {
       exitCode: 2,
     });
   }
-  if (!yes && !(await screen.ask(`Put ${plan.matched} back?`))) throw new Failure('nothing was put back');
+  if (!yes && !(await screen.ask(`Re-drive ${plan.matched}?`))) throw new Failure('nothing was re-driven');
   await watchJob(context, await hub.send<JobView>('POST', '/redrive', { ...asked, dry_run: false }), plan.matched);
 }
 

@@ -33,8 +33,8 @@ export const filterOptions = [
 ] as const;
 
 export const putBackOptions = [
-  ['--dry-run', 'only count what would be put back'],
-  ['--rate <per second>', 'how many are put back each second at most (default: 50)', rate],
+  ['--dry-run', 'only count what would be re-driven'],
+  ['--rate <per second>', 'deliveries per second, at most (default: 50)', rate],
   ['--force', 'also where the receiver has a newer version of the object'],
   ['-y, --yes', 'do not ask'],
 ] as const;
@@ -42,7 +42,7 @@ export const putBackOptions = [
 export function command(): Command {
   return verb<RedriveFlags>({
     usage: 'redrive [delivery]',
-    summary: 'put one delivery back into its lane, or all that a filter finds (counted first, then asked)',
+    summary: 'retry one delivery, or all that match a filter (counted first, then asked)',
     options: [
       ['--state <state>', 'DEAD (default), DELIVERED or ANY', oneOf('DEAD', 'DELIVERED', 'ANY')],
       ...filterOptions,
@@ -70,7 +70,7 @@ export function command(): Command {
       const force = flags.force === true;
       screen.answer(
         await hub.send<DeliveryView>('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force }),
-        (item) => [`${item.id} was put back: ocpi-hub deliveries show ${item.id} shows how it goes`],
+        (item) => [`${item.id} was re-driven: ocpi-hub deliveries show ${item.id} shows how it goes`],
       );
     },
   });

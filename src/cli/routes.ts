@@ -49,7 +49,7 @@ export function command(): Command {
       examples: ['routes remove NL-EMS NL-CPO'],
       run: async ({ hub, screen }, [emsp = '', cpo = '']) => {
         const pair = `${emsp.toUpperCase()} and ${cpo.toUpperCase()}`;
-        screen.answer(await hub.send<object>('DELETE', pathOf(emsp, cpo)), () => [`no rule joins ${pair} any more`]);
+        screen.answer(await hub.send<object>('DELETE', pathOf(emsp, cpo)), () => [`${pair} are no longer routed`]);
       },
     }),
     verb({

@@ -31,10 +31,10 @@ export function command(): Command {
 
 function optionOf(name: SettingName): Option {
   const { unit, fallback, otherwise, meaning, source, consequence } = settings[name];
-  const origin = source === 'requirement' ? 'required by the interface' : 'our choice';
+  const origin = source === 'requirement' ? ', required by the interface' : '';
   return new Option(
     `--${flagOfSetting(name)} <${unit}>`,
-    `${meaning}; ${consequence} [${name}, default: ${fallback ?? otherwise ?? 'none'}, ${origin}]`,
+    `${meaning}; ${consequence} [${name}, default: ${fallback ?? otherwise ?? 'none'}${origin}]`,
   );
 }
 

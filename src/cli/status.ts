@@ -50,11 +50,11 @@ function status(
   return fields(
     [
       ['hub', `${version}, up for ${span(uptime_s)}`],
-      ['takes work', paint(isWell ? 'green' : 'red', ready ? 'yes' : 'no')],
+      ['accepting', paint(isWell ? 'green' : 'red', ready ? 'yes' : 'no')],
       ['store', [store.state, store.reason].filter(Boolean).join(': ')],
       ...(!clock_step ? [] : [['wall clock', movedBy(clock_step)] as const]),
       ['sequence', String(sequence)],
-      ['backlog', `${backlog.depth} deliveries wait${oldest}`],
+      ['backlog', `${backlog.depth} waiting${oldest}`],
       ...Object.entries(actors).map(([kind, states]) => [kind, countsOf(states)] as const),
     ],
     page,

@@ -21,6 +21,7 @@ import { quota } from './exchange/quota.ts';
 import { readObjects } from './exchange/read-objects.ts';
 import { BreakerFeed } from './kernel/breaker-feed.ts';
 import { Circuits } from './kernel/circuits.ts';
+import { Contacts } from './kernel/contacts.ts';
 import type { Context } from './kernel/context.ts';
 import { PartnerDirectory } from './kernel/directory.ts';
 import { Recorder } from './kernel/recorder.ts';
@@ -195,6 +196,7 @@ export function createHub(
     calm: (graceMs) => dispatcher.calm(graceMs),
     async close() {
       ready = false;
+      context.contacts.close();
       // A running pull, or the query of a case, ends at the page that it waits for.
       const asked = orphans.close();
       lists.close();
@@ -244,6 +246,7 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
     supervisor,
     circuits,
     breakerFeed: new BreakerFeed(circuits),
+    contacts: new Contacts(clock, directory, settings),
     timers,
     ports,
     settings,

@@ -138,6 +138,7 @@ export function operations(parts: OperationsParts): Verbs {
       circuits: context.circuits.view(id),
       queue: { depth, oldest_age_s, dead },
       last_contact: instant(contact),
+      ...context.contacts.view(partner),
       initial_token_expires_at: instant(registration.initialTokenEnd(partner)),
     };
   }

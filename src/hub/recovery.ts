@@ -82,7 +82,7 @@ export async function openDoor(context: Context): Promise<void> {
 
 /** Restores a hub that is no door; resolves when verbs may be called. */
 export async function recover(context: Context, parts: Recovered): Promise<void> {
-  const { store, directory, recorder, ports } = context;
+  const { store, directory, recorder, contacts, ports } = context;
   const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry, audit } =
     parts;
   const isWhole = store.health().state !== 'quarantined';
@@ -93,6 +93,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   }
   recorder.feed.onCommitted((event) => {
     directory.follow(event);
+    contacts.follow(event);
     dispatcher.owed(event);
   });
   await readDirectory(context);
@@ -130,6 +131,11 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
       .catch((error: unknown) => ports.log.error({ err: error }, 'could not re-seal all partner tokens'));
   }
   for (const { id } of partners) probes.watch(id);
+  contacts
+    .recall(store)
+    .catch((error: unknown) =>
+      ports.log.warn({ err: error }, 'could not read when CPOs pushed last; counting from now'),
+    );
   retention.schedule();
   expiry.schedule();
   audit.schedule();

@@ -152,12 +152,12 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   const unasked = await at.run('redrive --receiver NL-EMS');
   t.equal(unasked.code, 2);
   t.match(unasked.out, /^3 matched/);
-  t.match(unasked.err, /^ocpi-hub: nothing was put back: give --yes [^\n]+\n$/);
+  t.match(unasked.err, /^ocpi-hub: nothing was re-driven: give --yes [^\n]+\n$/);
   t.equal(at.emsp.received.length, 3, 'nothing was sent yet');
 
   const done = await at.run('redrive --receiver NL-EMS --yes');
   t.equal(done.code, 0);
-  t.match(done.out, /\n3 put back by job \S+; ocpi-hub deliveries list shows how they go\n$/);
+  t.match(done.out, /\n3 re-driven by job \S+; ocpi-hub deliveries list shows how they go\n$/);
   t.match(done.err, /^(\d of 3\n)*3 of 3\n$/, 'progress is lines without a terminal');
   await eventually('they arrive', () => at.emsp.received.length === 6);
   t.strictSame(
@@ -173,7 +173,7 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   const nothing = await at.run('redrive --receiver NL-EMS --yes');
   t.equal(nothing.code, 0);
   t.match(nothing.out, /^0 matched/);
-  t.match(nothing.err, /^Nothing was put back\./);
+  t.match(nothing.err, /^Nothing was re-driven\./);
 });
 
 t.test('one delivery is put back by its id; replay puts back what had arrived', async (t) => {
@@ -181,7 +181,7 @@ t.test('one delivery is put back by its id; replay puts back what had arrived', 
   const [dead] = await deadLetters(at, ['R1']);
   const id = String(dead?.id);
   const one = await at.run(`redrive ${id}`);
-  t.strictSame([one.code, one.out], [0, `${id} was put back: ocpi-hub deliveries show ${id} shows how it goes\n`]);
+  t.strictSame([one.code, one.out], [0, `${id} was re-driven: ocpi-hub deliveries show ${id} shows how it goes\n`]);
   await eventually('it arrives', () => at.emsp.received.length === 2);
   const seq = String(dead?.seq);
   const replayed = await at.run(`replay --from-seq ${seq} --to-seq ${seq} --yes --json`);
@@ -198,7 +198,7 @@ t.test('a re-drive to a partner that is suspended says what it skipped, and so d
   t.equal(skipping.code, 0);
   t.match(
     skipping.out,
-    /^0 put back by job .*\n2 skipped: the receiver is not registered, so nothing can be sent to it$/m,
+    /^0 re-driven by job .*\n2 skipped: the receiver is not registered, so nothing can be sent to it$/m,
   );
   t.match((await at.run('jobs')).out, /redrive +DONE +0 +2 /);
   const { id } = JSON.parse((await at.run('jobs list --json')).out).items[0] as { id: string };
@@ -221,7 +221,7 @@ t.test(
     t.match((await at.run('events --about partner:DE-ABC --json')).out, /"type":\s*"partner\.registered"/);
     for (let time = 0; time < 2; time++) {
       const { code, out } = await at.run('routes remove DE-ABC NL-CPO');
-      t.strictSame([code, out], [0, 'no rule joins DE-ABC and NL-CPO any more\n']);
+      t.strictSame([code, out], [0, 'DE-ABC and NL-CPO are no longer routed\n']);
     }
     const misspelt = await at.run('routes remove DE-ABD NL-CPO');
     t.equal(misspelt.code, 1);
@@ -234,7 +234,7 @@ t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   await deadLetters(at, ['C1', 'C2', 'C3', 'C4', 'C5']);
   const { code, out, err } = await at.run('redrive --state DEAD --rate 0.1 --yes', {}, /^1 of 5$/m);
   t.equal(code, 1);
-  t.match(out, /\n1 put back by job /);
+  t.match(out, /\n1 re-driven by job /);
   t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);
 });
 
@@ -288,7 +288,7 @@ t.test('without a token the one that the data directory keeps is used, without a
   const hub = await hubFor(t, {}, {}, dataDir);
   const { code, out, err } = await run(`status --url ${hub.url} --data-dir ${dataDir}`, {});
   t.strictSame([code, err], [0, '']);
-  t.match(out, /^hub +\d.*\ntakes work +yes\nstore +open\n/);
+  t.match(out, /^hub +\d.*\naccepting +yes\nstore +open\n/);
   t.notMatch(out, hub.adminToken);
 });
 
@@ -350,7 +350,7 @@ t.test('endpoints that an operator sets win, are kept when another is set, and c
 t.test('a partner is added, suspended and let in again', async (t) => {
   const at = await stage(t);
   const added = await at.run('parties add NL-TNM --role CPO --role EMSP --name "Example Charging"');
-  t.match(added.out, /^initial token of NL-TNM, shown this once:\n\n {2}\S{20,}\n/);
+  t.match(added.out, /^initial token of NL-TNM, shown only once:\n\n {2}\S{20,}\n/);
   t.match((await at.run('parties show NL-TNM')).out, /roles +CPO NL-TNM, EMSP NL-TNM\n/);
   t.match((await at.run('parties suspend NL-EMS')).out, /^NL-EMS is SUSPENDED; ocpi-hub parties initial-token NL-EMS /);
   const token = /^ {2}(\S+)$/m.exec((await at.run('parties initial-token NL-EMS')).out)?.[1] ?? '';

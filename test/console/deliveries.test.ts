@@ -155,7 +155,7 @@ browserTest(
     await again.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Send again …' }).click();
     await again.getByRole('button', { name: 'Send it again' }).click();
-    await page.getByText('Put back: it is sent to NL-EMS again.').first().waitFor();
+    await page.getByText('Re-driven: it is sent to NL-EMS again.').first().waitFor();
     await again.waitFor({ state: 'detached' });
     await eventually('it went again', () => sent() === 3);
     await quiet(hub);
@@ -203,13 +203,13 @@ browserTest(
     t.equal(await dialog.getByRole('list', { name: 'Some of them' }).getByRole('link').count(), 5);
     t.strictSame(await barriers(page), [], 'axe, the dry run');
     await dialog.getByRole('checkbox').check();
-    await dialog.getByRole('button', { name: 'Put back 30 deliveries' }).waitFor();
+    await dialog.getByRole('button', { name: 'Re-drive 30 deliveries' }).waitFor();
     await dialog.getByRole('checkbox').uncheck();
     t.equal(emsp.received.length, before, 'looking sends nothing');
 
-    await dialog.getByLabel('At most, a second').fill('0.5');
+    await dialog.getByLabel('Rate (per second)').fill('0.5');
     await dialog.getByText('takes about 1 min').waitFor();
-    await dialog.getByRole('button', { name: 'Put back 29 deliveries' }).click();
+    await dialog.getByRole('button', { name: 'Re-drive 29 deliveries' }).click();
     await dialog.waitFor({ state: 'detached' });
     const panel = page.getByRole('region', { name: 'Re-drive' });
     await panel.getByText(/of 30 deliveries looked at/).waitFor();
@@ -225,7 +225,7 @@ browserTest(
     t.equal(await viewer.getByRole('button', { name: 'Cancel' }).count(), 0);
 
     await panel.getByRole('button', { name: 'Cancel' }).click();
-    await panel.getByText(/^Cancelled after \d+ of 30 deliveries: \d+ put back, and they stay put back/).waitFor();
+    await panel.getByText(/^Cancelled after \d+ of 30 deliveries: \d+ re-driven; the others are unchanged/).waitFor();
     const { state } = await admin(hub, 'GET', `/redrives/${job}`);
     t.equal(state, 'CANCELED');
     await panel.getByRole('button', { name: 'Dismiss' }).click();
@@ -234,13 +234,13 @@ browserTest(
     await quiet(hub);
 
     await open.click();
-    await dialog.getByLabel('At most, a second').fill('1000');
+    await dialog.getByLabel('Rate (per second)').fill('1000');
     const left = Number(
-      /Put back (\d+)/.exec((await dialog.getByRole('button', { name: /^Put back/ }).textContent()) ?? '')?.[1],
+      /Re-drive (\d+)/.exec((await dialog.getByRole('button', { name: /^Re-drive/ }).textContent()) ?? '')?.[1],
     );
-    await dialog.getByRole('button', { name: /^Put back/ }).click();
+    await dialog.getByRole('button', { name: /^Re-drive/ }).click();
     await panel
-      .getByText(`Done: ${left} deliveries put back. 1 left out, because the receiver has a newer version.`)
+      .getByText(`Done: ${left} deliveries re-driven. 1 left out, because the receiver has a newer version.`)
       .waitFor();
     await quiet(hub);
     await hurried(page, () => comes(page, 1));
@@ -249,10 +249,10 @@ browserTest(
     const sentBefore = emsp.received.length;
     await open.click();
     await dialog.getByText('1 delivery', { exact: true }).waitFor();
-    t.ok(await dialog.getByRole('button', { name: 'Put back 0 deliveries' }).isDisabled());
+    t.ok(await dialog.getByRole('button', { name: 'Re-drive 0 deliveries' }).isDisabled());
     await dialog.getByRole('checkbox').check();
-    await dialog.getByRole('button', { name: 'Put back 1 delivery' }).click();
-    await panel.getByText('Done: 1 delivery put back.').waitFor();
+    await dialog.getByRole('button', { name: 'Re-drive 1 delivery' }).click();
+    await panel.getByText('Done: 1 delivery re-driven.').waitFor();
     await quiet(hub);
     t.equal(emsp.received.length, sentBefore + 1);
     t.notMatch(emsp.received.at(-1)?.body, '"kwh":9', 'the older version, as was wished');

@@ -50,7 +50,7 @@ browserTest('a partner is added and its handshake is seen step by step as it hap
   const hub = await hubFor(t);
   const cpo = await cpoFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
-  await page.getByText('Nobody is expected').waitFor();
+  await page.getByText('No partners waiting').waitFor();
   const token = await add(page);
   t.match(page.url(), 'partner=NL-CPO');
   const header = `Authorization: Token ${Buffer.from(token).toString('base64')}`;

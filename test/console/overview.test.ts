@@ -147,7 +147,7 @@ browserTest(
     await setCircuit(hub, 'NL-AAD', 'open');
     await hurried(page, async () => {
       await shownIn(page, 'NL-AAD').locator('.badge', { hasText: 'open' }).waitFor();
-      await page.getByRole('link', { name: /^Circuits not closed 201/ }).waitFor();
+      await page.getByRole('link', { name: /^Open circuits 201/ }).waitFor();
     });
     t.strictSame(await touched(page), ['NL-AAD']);
 
@@ -203,9 +203,9 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await hurried(page, () => dead.waitFor());
   t.match(await attention.getByRole('link', { name: 'NL-EMS' }).getAttribute('href'), 'receiver=NL-EMS');
   await setCircuit(hub, 'NL-CPO', 'open');
-  await hurried(page, () => attention.getByText('1 with a circuit not closed').waitFor());
+  await hurried(page, () => attention.getByText('1 partner with an open circuit').waitFor());
   await giveUp(hub, 'partner:NL-CPO');
-  await hurried(page, () => attention.getByText('1 actor given up').waitFor());
+  await hurried(page, () => attention.getByText('1 actor stopped after repeated failures').waitFor());
   await attention.getByText('poisoned on purpose').waitFor();
   await dead.click();
   await page.waitForURL('**/deliveries?state=DEAD');

@@ -112,10 +112,10 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   await lit(page, 'hold.none').waitFor();
   t.equal((await partyOf(hub, 'NL-EMS')).settings.paused, false);
 
-  await press('Open sync');
+  await press('Stop commands & authorize (open circuit)');
   await lit(page, 'open').waitFor();
   t.match((await partyOf(hub, 'NL-EMS')).circuits, [{ circuit: 'sync', state: 'open' }, { state: 'closed' }]);
-  await press('Close sync');
+  await press('Try commands & authorize now (close circuit)');
   await lit(page, 'closed').waitFor();
   // What the log has of it stands among the last transitions when the page is opened anew. [D80]
   await eventually('it is recorded', async () => (await itemsOf(hub, '/events?type=circuit.closed')).length === 1);
@@ -135,7 +135,7 @@ browserTest(
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
     const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
     await press('Suspend');
-    await press('Keep it');
+    await press('Cancel');
     t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
     await press('Suspend');
     await press('Suspend NL-EMS');
@@ -260,7 +260,7 @@ browserTest('a partner that does not exist is said to, and a given up actor as w
   await page.goto(`${hub.url}/console/partners/NL-EMS`);
   await lit(page, 'connection.connected').waitFor();
   await giveUp(hub, 'partner:NL-EMS');
-  t.match(await page.getByRole('alert').textContent(), /was given up: .*poisoned on purpose/s);
+  t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
 });
 
 browserTest('it has no barrier: light and dark, wide and narrow, dialogs too', async (t, browser) => {

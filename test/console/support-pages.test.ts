@@ -20,12 +20,12 @@ browserTest('a command is shown while its result is awaited, and its end when it
   const { hub, cpo } = await living();
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands' });
   const row = page.getByRole('row').filter({ hasText: 'START_SESSION' });
-  await row.getByText('awaiting').waitFor();
+  await row.getByText('waiting for result').waitFor();
   await row.getByText(/^in \d+ min/).waitFor();
   const sent = cpo.received.find(({ path }) => path.endsWith('/commands/START_SESSION'));
   const { response_url } = JSON.parse(sent?.body ?? '{}') as { response_url: string };
   await cpo.call('POST', response_url.slice(`${hub.url}/ocpi`.length), { result: 'EVSE_OCCUPIED' });
-  await hurried(page, () => row.getByText('relayed').waitFor());
+  await hurried(page, () => row.getByText('completed').waitFor());
   await row.getByText('EVSE_OCCUPIED').waitFor();
 
   await page.getByLabel('Party').fill('DE-FAH');
@@ -71,7 +71,7 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
     return Boolean(items.find(isLost)?.pulled_at);
   });
   const asked = cpo.received.length;
-  await row.getByRole('button', { name: 'Ask CPO' }).click();
+  await row.getByRole('button', { name: 'Query CPO' }).click();
   await page.locator('.notice').first().waitFor();
   await eventually('the CPO is asked for its sessions', () =>
     cpo.received.slice(asked).some(({ path }) => path.includes('/sessions')),
@@ -99,12 +99,12 @@ browserTest('a session in its grace is shown among the cases, and apart from the
   });
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
   const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S1' });
-  await row.getByText('GRACE').waitFor();
+  await row.getByText('grace period').waitFor();
   await page.getByLabel('State').selectOption('OPEN');
   await page.getByText('No case').waitFor();
   t.equal(await row.count(), 0);
   await page.getByLabel('State').selectOption('GRACE');
-  await row.getByText('GRACE').waitFor();
+  await row.getByText('grace period').waitFor();
 });
 
 browserTest('routing rules are added, switched, explained and removed', async (t, browser) => {
@@ -119,13 +119,13 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   });
   await page.getByText('No routing rule').waitFor();
   await page.getByLabel('eMSP', { exact: true }).fill('nl-ems');
-  await page.getByLabel('gets from CPO').fill('no-fjo');
+  await page.getByLabel('receive from CPO').fill('no-fjo');
   await page.getByRole('button', { name: 'Add rule' }).click();
   const row = page.getByRole('row').filter({ hasText: 'NO-FJO' });
   await row.getByText('active').waitFor();
   t.match(await routes(), [{ active: true }]);
 
-  await row.getByRole('button', { name: 'Why?' }).click();
+  await row.getByRole('button', { name: 'Explain' }).click();
   await page.getByText('NL-EMS gets the locations of NO-FJO.').waitFor();
   t.match(page.url(), /from=NO-FJO&to=NL-EMS/, 'the explanation can be shared');
   await row.getByRole('button', { name: 'Switch off' }).click();
@@ -140,14 +140,14 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   t.strictSame(await routes(), []);
 
   await page.getByLabel('eMSP', { exact: true }).fill('XX-XXX');
-  await page.getByLabel('gets from CPO').fill('NO-FJO');
+  await page.getByLabel('receive from CPO').fill('NO-FJO');
   await page.getByRole('button', { name: 'Add rule' }).click();
   await page.getByText('no EMSP party XX-XXX').waitFor();
 
   const viewing = await consoleFor(t, browser, hub, { token: viewerToken, path: '/routing' });
   await viewing.getByRole('row').nth(1).waitFor();
   t.equal(await viewing.getByRole('button', { name: /Switch|Remove|Add/ }).count(), 0, 'a viewer sees no such button');
-  t.not(await viewing.getByRole('button', { name: 'Why?' }).count(), 0, 'but may ask why');
+  t.not(await viewing.getByRole('button', { name: 'Explain' }).count(), 0, 'but may ask why');
 });
 
 for (const path of ['/commands', '/orphans', '/routing?from=NL-CPO&to=SE-ELB&module=sessions']) {

@@ -153,11 +153,11 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
   await stopped(scenery);
   served.instead = () => ({ status: 500, text: '' });
   const found = await opened(scenery);
-  t.match(found, { state: 'OPEN', note: /^could not be pulled: page 1: unavailable: / });
+  t.match(found, { state: 'OPEN', note: /^could not be queried: page 1: unavailable: / });
   const path = `/orphans/${String(found.id)}/pull`;
   const noteOf = async () => (await cases(hub))[0]?.note;
   for (const [texts, note] of [
-    [[], /^pulled: the CPO's list does not have the session$/],
+    [[], /^queried: the CPO does not list the session$/],
     [[session('S1', 'COMPLETED', { kwh: 'much' })], /cannot be used: kwh: expected number/],
   ] as const) {
     served.instead = () => undefined;
@@ -240,7 +240,7 @@ t.test('a COMPLETED session without its CDR becomes a case where that is set up,
   await hub.settled();
   t.same(await kindsOf(), ['NL-CPO/S1 OPEN', 'NL-CPO/S4 RESOLVED']);
   const [open] = await itemsOf(hub, '/orphans?state=OPEN');
-  t.match(open, { kind: 'complete_without_cdr', note: "pulled: the CPO's list does not have a CDR of the session" });
+  t.match(open, { kind: 'complete_without_cdr', note: 'queried: the CPO does not list a CDR of the session' });
   t.equal(emsp.received.length, 1, 'the CDR that the CPO had was forwarded');
   t.match(emsp.received, [{ method: 'POST', path: '/ocpi/2.2.1/cdrs', body: cdr }]);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', session('S1', 'COMPLETED', { kwh: 7 }));
@@ -310,9 +310,7 @@ t.test('a hub that closes while a CPO is asked asks again at its next start [U1]
   const again = await hubFor(t, {}, { clock }, dataDir);
   await again.settled();
   t.ok((await itemsOf(again, '/orphans'))[0]?.pulled_at !== null, 'it was asked again');
-  t.match(await itemsOf(again, '/orphans'), [
-    { state: 'OPEN', note: "pulled: the CPO's list does not have the session" },
-  ]);
+  t.match(await itemsOf(again, '/orphans'), [{ state: 'OPEN', note: 'queried: the CPO does not list the session' }]);
 });
 
 t.test(

@@ -34,7 +34,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       method: 'POST',
       path: '/orphans/{id}/pull',
       role: 'support',
-      summary: 'Ask the CPO of an open case for the true state again; its note then says what came of it',
+      summary: 'Query the CPO of an open case again; its note then has the result',
       status: 202,
       params,
       answer: orphan,

@@ -55,7 +55,7 @@ const newEndpoints = z.strictObject({
     .refine((all) => isUnique(all, (one) => `${one.role} ${one.identifier}`), 'names an endpoint twice'),
 });
 
-const initialToken = z.string().meta({ description: 'shown this once' });
+const initialToken = z.string().meta({ description: 'shown only once' });
 
 const params = z.strictObject({ id: partnerId });
 

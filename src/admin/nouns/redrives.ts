@@ -29,7 +29,12 @@ const wanted = z.strictObject({
 const request = z.strictObject({
   filter: wanted,
   dry_run: z.boolean().default(false),
-  rate_per_s: z.number().min(0.1).max(1000).default(50).meta({ description: 'deliveries put back per second at most' }),
+  rate_per_s: z
+    .number()
+    .min(0.1)
+    .max(1000)
+    .default(50)
+    .meta({ description: 'deliveries re-driven per second at most' }),
   force: z.boolean().default(false).meta({ description: 'also where the receiver has a newer version already' }),
   routing: z
     .enum(['then', 'now'])
@@ -45,7 +50,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       method: 'POST',
       path: '/deliveries/{id}/redrive',
       role: 'support',
-      summary: 'Put one delivery back into its lane',
+      summary: 'Retry one delivery',
       status: 202,
       params,
       body: z.strictObject({ force: z.boolean().default(false) }).default({ force: false }),
@@ -56,7 +61,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       method: 'POST',
       path: '/redrive',
       role: 'support',
-      summary: 'Put back all deliveries that a filter finds; with dry_run only count them',
+      summary: 'Re-drive all deliveries that match a filter; with dry_run only count them',
       status: 202,
       statusOf: (answer) => ('matched' in (answer as object) && 'sample' in (answer as object) ? 200 : 202),
       body: request,
@@ -78,7 +83,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       method: 'DELETE',
       path: '/redrives/{id}',
       role: 'support',
-      summary: 'Cancel a re-drive or resync; what was put back stays put back',
+      summary: 'Cancel a re-drive or resync; what was re-driven stays re-driven',
       params,
       answer: job,
       run: ({ params: { id } }) => operations.cancelJob(id),

@@ -83,7 +83,7 @@ export class Attempts {
 
   async #deliver(flight: Flight<Receiver>, lane: Lane): Promise<void> {
     const receiver = flight.sender;
-    const { store, directory, ports, breakerFeed } = this.#context;
+    const { store, directory, ports, breakerFeed, contacts } = this.#context;
     const [item] = lane.items;
     if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
     const partner = directory.partnerOf(item.receiver);
@@ -92,7 +92,7 @@ export class Attempts {
       return this.#buryUnsent(receiver, lane, item, 'auth_error', suspended);
     if (!endpoint) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no receiver endpoint');
     if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
-      return this.#buryUnsent(receiver, lane, item, 'expired', 'its time was over before it could be sent');
+      return this.#buryUnsent(receiver, lane, item, 'expired', 'expired before it could be sent');
     }
     const event = item.event ?? (await store.event(item.seq));
     if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
@@ -107,6 +107,10 @@ export class Attempts {
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
     this.#settle(receiver, lane, head, outcome);
+    contacts.called(receiver.partnerId, outcome, {
+      what: item.module,
+      delivery: deliveryId(item.receiver, event),
+    });
     breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), lane.key);
   }
 
@@ -135,7 +139,7 @@ export class Attempts {
       this.#wholes.arrived(item);
       ports.meter.deliveryEnded(module, 'delivered', (at - since) / 1000);
     } else if (next.class === 'expired') {
-      this.#bury(receiver, lane, tried, 'expired', `its time is over; the last attempt met: ${outcome.message}`);
+      this.#bury(receiver, lane, tried, 'expired', `expired; the last attempt met: ${outcome.message}`);
     } else this.#bury(receiver, lane, tried, next.class, outcome.message);
   }
 

@@ -30,7 +30,7 @@ const heldBack = (message: string): Outcome => ({
 
 /** Makes the call with the partner's token; the outcome also feeds the partner's `sync` circuit. */
 export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
-  const { circuits, breakerFeed, ports } = context;
+  const { circuits, breakerFeed, contacts, ports } = context;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
   const circuitNow = () => circuits.snapshot(partner.id, 'sync')?.value;
   const circuit = circuitNow();
@@ -62,6 +62,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   if (isTrial || typeof circuitNow() !== 'object') {
     breakerFeed.told(partner.id, 'sync', outcome, ports.clock.now());
   }
+  contacts.called(partner.id, outcome, { what: 'sync' });
   ports.log.info(
     {
       partyId: partner.id,

@@ -7,6 +7,7 @@ import type { Trace } from '../../domain/trace.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import type { BreakerFeed } from './breaker-feed.ts';
 import type { Circuits } from './circuits.ts';
+import type { Contacts } from './contacts.ts';
 import type { PartnerDirectory } from './directory.ts';
 import type { Recorder } from './recorder.ts';
 import type { Timers } from './timers.ts';
@@ -18,6 +19,7 @@ export interface Context {
   readonly supervisor: Supervisor;
   readonly circuits: Circuits;
   readonly breakerFeed: BreakerFeed;
+  readonly contacts: Contacts;
   readonly timers: Timers;
   readonly ports: HubPorts;
   readonly settings: HubSettings;

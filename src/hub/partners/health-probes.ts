@@ -62,6 +62,7 @@ export class HealthProbes {
       ...{ timeoutMs: probeTimeoutMs, emptyOk: false, resend: true },
       about: { partner: partner.id, module: 'versions', object: null },
     });
+    this.#context.contacts.called(partner.id, outcome, { what: 'probe' });
     const reached = outcome.class === 'delivered';
     const type = reached ? 'probe.succeeded' : 'probe.failed';
     supervisor.send(partnerStream(partner.id), { type, at: ports.clock.now() });

@@ -28,6 +28,8 @@ import type { Trace } from '../../domain/trace.ts';
 import type { WatchedActor, Watcher } from './actor-view.ts';
 import type { HeaderParty } from './ports.ts';
 
+export type { ContactsView } from '../../api/parties.ts';
+
 export type CircuitView = PartyView['circuits'][number];
 export type CircuitName = CircuitView['circuit'];
 

@@ -255,6 +255,8 @@ export interface HubSettings {
   readonly orphanSweepS: number;
   /** A session that is COMPLETED without a CDR for this long becomes an orphan case, seconds; 0 = never. [D36] */
   readonly orphanCdrAfterS: number;
+  /** A connected CPO that has pushed nothing for this long is silent, hours; 0 = never. */
+  readonly silentAfterH: number;
   /** A rotation that changes the host of `url` waits for an operator. [D73] */
   readonly confirmHostChange: boolean;
   /** How long an initial token can be used, days; 0 = for ever. [D88] */

@@ -31,20 +31,20 @@ export async function askForEnd(
   const { module, what } = lookedFor[record.kind];
   const partner = context.directory.partnerOf(record.cpo);
   const refusal = partner ? lists.refusal(partner, module) : `${record.cpo} is not known any more`;
-  if (!partner || refusal !== null) return `could not be pulled: ${refusal}`;
+  if (!partner || refusal !== null) return `could not be queried: ${refusal}`;
   const list: ListOf = { partner, module, query: await around(context, record), trace };
   const pages = lists.read(list);
   for (let page = await pages.next(); page !== null; page = await pages.next()) {
-    if (page.kind === 'failed') return `could not be pulled: ${page.reason}`;
+    if (page.kind === 'failed') return `could not be queried: ${page.reason}`;
     const text = page.texts.find((one) => isOfCase(one, record));
     if (text === undefined) continue;
     const taken = await lists.take(list, text, page, true);
     if (taken.result === 'refused') return `pulled, but what the CPO has cannot be used: ${taken.reason}`;
     const { status } = taken.object.facts;
     const found = status === undefined ? `the CPO has ${what}` : `the CPO reports ${status}`;
-    return taken.result === 'unchanged' ? `pulled: ${found}, which was known` : `pulled: ${found}`;
+    return taken.result === 'unchanged' ? `queried: ${found}, which was known` : `queried: ${found}`;
   }
-  return `pulled: the CPO's list does not have ${what}`;
+  return `queried: the CPO does not list ${what}`;
 }
 
 /** The query for the time in which the CPO last changed the session. */

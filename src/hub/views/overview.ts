@@ -19,9 +19,13 @@ const freshMs = 1_000;
 /** A delivery that is due and not blocked is overdue after this long, ms: four times the default attempt time-out. */
 export const overdueAfterMs = 60_000;
 
-/** Fields of a row that change without the partner's record; `oldestAt` is hub time. */
-type Moving = Pick<OverviewRow, 'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered'> & {
+/** Fields of a row that change without the partner's record; `oldestAt` and `silentSince` are hub time. */
+type Moving = Pick<
+  OverviewRow,
+  'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered' | 'received' | 'last_error'
+> & {
   readonly oldestAt: number | null;
+  readonly silentSince: number | null;
 };
 
 interface Entry {
@@ -37,7 +41,7 @@ export function overview(
   dispatcher: Dispatcher,
   retention: Pick<Retention, 'held'>,
 ): Pick<Operations, 'overview'> {
-  const { directory, supervisor, circuits, ports, store } = context;
+  const { directory, supervisor, circuits, contacts, ports, store } = context;
   /** Prefix of revisions: those of another start of the process are not comparable, and get all rows. */
   const start = ports.clock.now().toString(36);
   const entries = new Map<PartyId, Entry>();
@@ -54,21 +58,25 @@ export function overview(
 
   function refresh(partner: Partner, now: number): void {
     const before = entries.get(partner.id);
-    const moving = movingOf(partner.id, now);
+    const moving = movingOf(partner, now);
     if (before?.partner === partner && isSame(before.moving, moving)) return;
-    const { oldestAt, ...others } = moving;
-    const oldest_at = oldestAt === null ? null : instantText(ports.clock.stamp(oldestAt));
-    const row = { ...standing(partner), ...others, oldest_at };
+    const { oldestAt, silentSince, ...others } = moving;
+    const shown = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
+    const row = { ...standing(partner), ...others, oldest_at: shown(oldestAt), silent_since: shown(silentSince) };
     entries.set(partner.id, { partner, moving, row, since: revision });
   }
 
   /** Plain literals without spread, for speed: it runs once a second for every partner. */
-  function movingOf(id: PartyId, now: number): Moving {
+  function movingOf(partner: Partner, now: number): Moving {
+    const { id } = partner;
     const { depth, oldestAt, dead, delivered, behind } = dispatcher.backlog(id);
     const sync = circuits.state(id, 'sync');
     const async = circuits.worst(id);
     const overdue = depth > 0 || behind ? dispatcher.overdue(id, now - overdueAfterMs) : 0;
-    return { sync, async, depth, oldestAt, dead, delivered, behind, overdue };
+    const received = contacts.received(id);
+    const silentSince = contacts.silentSince(partner, now);
+    const last_error = contacts.lastError(id);
+    return { sync, async, depth, oldestAt, dead, delivered, behind, overdue, received, silentSince, last_error };
   }
 
   function totalsOf(): OverviewTotals {
@@ -123,6 +131,9 @@ function isSame(a: Moving, b: Moving): boolean {
     a.dead === b.dead &&
     a.overdue === b.overdue &&
     a.behind === b.behind &&
+    a.received === b.received &&
+    a.silentSince === b.silentSince &&
+    a.last_error === b.last_error &&
     a.sync === b.sync &&
     a.async === b.async
   );

@@ -54,7 +54,7 @@ export async function callAs<T>(
   });
   if (response.ok) return (await textOf(response)) as T;
   if (response.status === 401 && bearer === token.value) {
-    signOut('The hub does not take this token any more. Sign in again.');
+    signOut('The hub no longer accepts this token. Sign in again.');
   }
   throw new ApiError(response.status, await problemIn(response));
 }

@@ -7,7 +7,7 @@ import type { Watch } from '../data/actors.ts';
 import { pathWith } from '../data/api.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
-import { Badge } from '../parts/badge.tsx';
+import { Badge, shownState } from '../parts/badge.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
@@ -50,7 +50,7 @@ export function Commands() {
           <Choice
             label="State"
             value={filters.state}
-            options={[['', 'all'], ...states.map((state) => [state, state] as const)]}
+            options={[['', 'all'], ...states.map((state) => [state, shownState(state)] as const)]}
             onChange={(state) => change({ state })}
           />
           <Choice

@@ -9,10 +9,10 @@ const meanings: Readonly<Record<string, string>> = {
   throttled: 'the receiver asked for fewer requests',
   auth_error: 'the receiver refused the token, or is suspended',
   not_found: 'the receiver does not know the object, or has no endpoint for it',
-  client_error: 'the receiver found fault with the request',
+  client_error: 'the receiver rejected the request',
   invalid_response: 'the answer was not OCPI',
   circuit_open: 'the circuit was open: the hub held the call back',
-  expired: 'its time was over before it arrived',
+  expired: 'expired before delivery',
 };
 
 export const meaningOf = (outcome: string): string => meanings[outcome] ?? 'see the attempts';

@@ -43,7 +43,7 @@ export function ChangeShown({ delivery: { change, receiver, method } }: { delive
 }
 
 function Basis({ change: { before }, receiver }: { change: DeliveryChange; receiver: string }) {
-  if (before === null) return <span class="quiet">nothing of it had arrived there before</span>;
+  if (before === null) return <span class="quiet">first delivery of this object</span>;
   return (
     <span class="quiet">
       since <Link href={`/deliveries/${encodeURIComponent(`${before.seq}-${receiver}`)}`}>{before.seq}</Link>, accepted{' '}
@@ -66,7 +66,7 @@ function Compared({ before, after, isFirst }: { before: string; after: string; i
   return (
     <>
       <p class="inside quiet">
-        {count(added ?? 0)} {added === 1 ? 'line' : 'lines'} added, {count(removed ?? 0)} taken away
+        {count(added ?? 0)} {added === 1 ? 'line' : 'lines'} added, {count(removed ?? 0)} removed
       </p>
       <section class="diff mono" aria-label="Difference">
         {hunks.map((hunk) => (

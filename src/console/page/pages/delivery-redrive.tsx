@@ -25,7 +25,7 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
     }
     setQuestion(null);
     onDone();
-    return `Put back: it is sent to ${receiver} again.`;
+    return `Re-driven: it is sent to ${receiver} again.`;
   });
   if (!mayAct.value || state === 'PENDING') return null;
   return (

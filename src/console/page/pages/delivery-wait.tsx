@@ -33,7 +33,7 @@ function reasonOf({ receiver, module, due_at, attempts }: DeliveryView, party: P
         It waits: {why}
         {circuit.until !== null && (
           <>
-            ; it is tried again <Until instantMs={Date.parse(circuit.until)} />
+            ; next try <Until instantMs={Date.parse(circuit.until)} />
           </>
         )}
         .{' '}
@@ -43,7 +43,7 @@ function reasonOf({ receiver, module, due_at, attempts }: DeliveryView, party: P
   if (due_at !== null) {
     return (
       <>
-        It is tried again <Until instantMs={Date.parse(due_at)} />.{' '}
+        Next try <Until instantMs={Date.parse(due_at)} />.{' '}
       </>
     );
   }

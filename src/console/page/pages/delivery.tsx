@@ -95,7 +95,7 @@ function Facts({ delivery }: { delivery: DeliveryShown }) {
         <dd>
           <Instant value={accepted_at} />, as event <Link href={pathWith('/events', { object })}>{seq}</Link>
         </dd>
-        <dt>Carried as</dt>
+        <dt>Sent as</dt>
         <dd>
           {method} {module}
         </dd>

@@ -115,7 +115,7 @@ function stepsOf(told: readonly HandshakeStep[], party: PartyView, isConnected: 
 /** What each step waits for. */
 const waiting = [
   'Nothing came yet. Without a sign of it, its token or its header is wrong: the hub cannot tell whose a wrong token is.',
-  'It knows the hub now; its POST of credentials is awaited.',
+  'Versions fetched; waiting for POST /credentials.',
   'The hub is asking it.',
 ];
 

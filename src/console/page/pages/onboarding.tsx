@@ -68,12 +68,12 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
             )}
             <section class="card" aria-label="Expected">
               <header>
-                <h2>Expected</h2>
+                <h2>Waiting to register</h2>
                 <span class="quiet">{waiting.length}</span>
               </header>
               {waiting.length === 0 ? (
                 <Empty
-                  title="Nobody is expected"
+                  title="No partners waiting"
                   hint="Partners that were added and have not connected yet are shown here."
                 />
               ) : (

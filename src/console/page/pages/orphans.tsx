@@ -58,7 +58,7 @@ export function Orphans() {
             options={[
               ['', 'all'],
               ['OPEN', 'open'],
-              ['GRACE', 'in grace'],
+              ['GRACE', 'grace period'],
               ['RESOLVED', 'resolved'],
             ]}
             onChange={(chosen) => change({ state: chosen })}
@@ -101,7 +101,7 @@ interface CaseListProps {
 
 function CaseList({ items, watch, state, onDone }: CaseListProps) {
   if (items.length === 0) return <Empty title="No case" hint={hints[state] ?? ''} />;
-  const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'CPO asked', 'Note', ''];
+  const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'Last queried', 'Note', ''];
   return (
     <div class="card">
       <Table caption="Orphan cases" columns={mayAct.value ? columns : columns.slice(0, -1)}>
@@ -162,7 +162,7 @@ function CaseActions({ one: { id, session, cpo }, onDone }: { one: OrphanView; o
   return (
     <div class="row">
       <button type="button" disabled={pull.isRunning} onClick={() => pull.run()}>
-        Ask CPO
+        Query CPO
       </button>
       <button type="button" onClick={() => setResolving(true)}>
         Resolve …

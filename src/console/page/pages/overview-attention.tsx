@@ -6,6 +6,7 @@ import { Link } from 'wouter-preact';
 import type { Board, OverviewRow, OverviewTotals } from '../data/board.ts';
 import { count, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
+import { errorText } from '../parts/last-error.tsx';
 import { rowsOf } from './overview-numbers.tsx';
 import { isOpen } from './overview-order.ts';
 
@@ -87,8 +88,8 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
   };
   const sum = (found: readonly OverviewRow[], of: (row: OverviewRow) => number) =>
     found.reduce((total, row) => total + of(row), 0);
-  const age = (at: string | null) =>
-    at ? `oldest ${span(Math.max(0, Math.floor((now - Date.parse(at)) / 1000)))}` : '';
+  const ageOf = (at: string | null) => (at ? span(Math.max(0, Math.floor((now - Date.parse(at)) / 1000))) : '');
+  const age = (at: string | null) => (at ? `oldest ${ageOf(at)}` : '');
   return [
     ...(totals.store.state === 'open' ? [] : [storeMatter(totals.store)]),
     ...(totals.quarantined.length === 0 ? [] : [actorMatter(totals)]),
@@ -127,22 +128,31 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       ({ id, host_change }) => ({ href: `/partners/${id}`, note: `${host_change?.to} · ${host_change?.state}` }),
     ),
     ...partners(
-      (found) => `${count(found.length)} offline`,
+      (found) => `${many(found.length, 'partner')} offline`,
       '/?show=offline',
       ({ status }) => status === 'OFFLINE',
-      ({ id, names }) => ({ href: `/partners/${id}`, note: names.join(', ') }),
+      ({ id, names, last_error }) => ({ href: `/partners/${id}`, note: errorText(last_error) ?? names.join(', ') }),
     ),
     ...partners(
-      (found) => `${count(found.length)} with a circuit not closed`,
+      (found) => `${many(found.length, 'CPO')} silent`,
+      '/?show=silent',
+      ({ silent_since }) => silent_since !== null,
+      ({ id, silent_since }) => ({ href: `/partners/${id}`, note: `no push for ${ageOf(silent_since)}` }),
+    ),
+    ...partners(
+      (found) => `${many(found.length, 'partner')} with an open circuit`,
       '/?show=circuit',
       ({ sync, async }) => isOpen(sync) || isOpen(async),
-      ({ id, sync, async }) => ({ href: `/partners/${id}`, note: circuitNote(sync, async) }),
+      ({ id, sync, async, last_error }) => ({
+        href: `/partners/${id}`,
+        note: [circuitNote(sync, async), errorText(last_error)].filter(Boolean).join(' · '),
+      }),
     ),
     ...partners(
-      (found) => `${count(found.length)} paused with backlog`,
+      (found) => `${many(found.length, 'paused partner')} with backlog`,
       '/?show=paused',
       ({ paused, depth }) => paused && depth > 0,
-      ({ id, depth }) => ({ href: `/partners/${id}`, note: `${count(depth)} wait` }),
+      ({ id, depth }) => ({ href: `/partners/${id}`, note: `${count(depth)} waiting` }),
     ),
     ...(totals.log_held === null ? [] : [heldMatter(totals.log_held)]),
   ];
@@ -153,7 +163,10 @@ function many(number: number, what: string, plural = 's', singular = ''): string
 }
 
 function circuitNote(sync: OverviewRow['sync'], async: OverviewRow['async']): string {
-  return [isOpen(sync) && `sync ${sync}`, isOpen(async) && `async ${async}`].filter(Boolean).join(' · ');
+  const shown = { open: 'open', halfOpen: 'half-open (testing)', closed: 'closed' };
+  return [isOpen(sync) && `commands & authorize ${shown[sync]}`, isOpen(async) && `deliveries ${shown[async]}`]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
@@ -163,18 +176,18 @@ function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
 
 function heldMatter({ since, by }: NonNullable<OverviewTotals['log_held']>): Matter {
   const items = by.map((id) => ({ name: id, href: `/partners/${id}`, note: '' }));
-  const hint = `It would be trimmed, and stays from ${since.slice(0, 10)} on: that is still owed to them.`;
-  return { title: 'The log is held back', href: null, items, hint };
+  const hint = `Events from ${since.slice(0, 10)} on are kept, because they are still owed to these partners.`;
+  return { title: 'Log clean-up is blocked', href: null, items, hint };
 }
 
 function actorMatter({ quarantined }: OverviewTotals): Matter {
   const items = quarantined.map(({ actor, error }) => ({ name: actor, href: placeOf(actor), note: error ?? '' }));
-  const title = `${many(quarantined.length, 'actor')} given up`;
+  const title = `${many(quarantined.length, 'actor')} stopped after repeated failures`;
   return {
     title,
     href: '/events?type=actor.quarantined',
     items,
-    hint: 'Each failed again and again. A restart of the hub brings them back.',
+    hint: 'A restart of the hub starts them again.',
   };
 }
 

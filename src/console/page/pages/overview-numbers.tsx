@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { Board, OverviewRow } from '../data/board.ts';
 import { count, perSecond, span } from '../data/format.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
-import { isOpen } from './overview-order.ts';
+import { isHealthy, isOpen } from './overview-order.ts';
 
 export function rowsOf(board: Board): OverviewRow[] {
   return board.ids.value.flatMap((id) => board.line(id)?.peek().row ?? []);
@@ -17,7 +17,7 @@ export function Numbers({ board }: { board: Board }) {
   void board.version.value;
   const rows = rowsOf(board);
   const sum = (of: (row: OverviewRow) => number) => rows.reduce((total, row) => total + of(row), 0);
-  const connected = rows.filter(({ status }) => status === 'CONNECTED').length;
+  const healthy = rows.filter(isHealthy).length;
   const oldest = rows.reduce<string | null>(
     (first, { oldest_at: at }) => (at && (!first || at < first) ? at : first),
     null,
@@ -28,8 +28,8 @@ export function Numbers({ board }: { board: Board }) {
   const commands = Object.values(totals?.commands ?? {}).reduce((total, one) => total + one, 0);
   return (
     <section class="numbers" aria-label="In numbers">
-      <Figure title="Connected" href="/?show=connected" beside={`of ${count(rows.length)}`}>
-        {count(connected)}
+      <Figure title="Healthy" href="/?show=healthy" beside={`of ${count(rows.length)}`}>
+        {count(healthy)}
       </Figure>
       <Rate board={board} />
       <Figure
@@ -43,7 +43,7 @@ export function Numbers({ board }: { board: Board }) {
       <Figure title="Dead letters" href="/deliveries?state=DEAD" isBad={dead > 0}>
         {count(dead)}
       </Figure>
-      <Figure title="Circuits not closed" href="/?show=circuit" isBad={circuits > 0}>
+      <Figure title="Open circuits" href="/?show=circuit" isBad={circuits > 0}>
         {count(circuits)}
       </Figure>
       <Figure title="Commands running" href="/commands">

@@ -23,7 +23,12 @@ const urgencies: readonly ((row: OverviewRow) => boolean)[] = [
   ({ status }) => status === 'OFFLINE',
   ({ sync, async }) => isOpen(sync) || isOpen(async),
   ({ paused, depth }) => paused && depth > 0,
+  ({ silent_since }) => silent_since !== null,
 ];
+
+/** Connected, and nothing about it needs attention. */
+export const isHealthy = (row: OverviewRow): boolean =>
+  row.status === 'CONNECTED' && !row.paused && urgencyOf(row) === urgencies.length;
 
 const urgencyOf = (row: OverviewRow) => {
   const at = urgencies.findIndex((fits) => fits(row));
@@ -33,11 +38,13 @@ const urgencyOf = (row: OverviewRow) => {
 /** Choices of the filter "Show". */
 export const shows: Readonly<Record<string, readonly [title: string, fits: (row: OverviewRow) => boolean]>> = {
   attention: ['Need attention', (row) => urgencyOf(row) < urgencies.length],
+  healthy: ['Healthy', isHealthy],
   connected: ['Connected', ({ status }) => status === 'CONNECTED'],
   offline: ['Offline', ({ status }) => status === 'OFFLINE'],
   registered: ['Registered', ({ status }) => status === 'REGISTERED'],
   suspended: ['Suspended', ({ status }) => status === 'SUSPENDED'],
-  circuit: ['Circuit not closed', ({ sync, async }) => isOpen(sync) || isOpen(async)],
+  silent: ['Silent', ({ silent_since }) => silent_since !== null],
+  circuit: ['Open circuits', ({ sync, async }) => isOpen(sync) || isOpen(async)],
   paused: ['Paused', ({ paused }) => paused],
   backlog: ['With backlog', ({ depth, behind }) => depth > 0 || behind],
   dead: ['With dead letters', ({ dead }) => dead > 0],

@@ -9,9 +9,10 @@ import type { Board, OverviewRow } from '../data/board.ts';
 import { liveState } from '../data/circuits.ts';
 import { count, perSecond, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
+import { errorText } from '../parts/last-error.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { useNow } from '../parts/time.tsx';
-import { lastRate } from './overview-order.ts';
+import { isHealthy, lastRate } from './overview-order.ts';
 
 interface RowProps {
   readonly id: string;
@@ -35,10 +36,14 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
       <td class="id mono">
         <Link href={`/partners/${id}`}>{id}</Link>
       </td>
-      <td class="name">{row.names.join(', ')}</td>
+      <td class="name" title={errorText(row.last_error) ?? undefined}>
+        {row.names.join(', ')}
+        {!isHealthy(row) && row.last_error && <span class="urgent"> {errorText(row.last_error)}</span>}
+      </td>
       <td class="roles">{row.roles.map((role) => (role === 'EMSP' ? 'eMSP' : role)).join(', ')}</td>
       <td class="state">
         <Badge state={status} />
+        {row.silent_since !== null && <Badge state="no pushes" tone="wait" />}
         {row.paused && <Badge state="paused" tone="off" />}
       </td>
       <Circuit state={liveSync.value ?? row.sync} />

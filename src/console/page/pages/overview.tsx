@@ -36,11 +36,11 @@ const columns: readonly ColumnEntry[] = [
   { title: 'Name', of: 'name' },
   { title: 'Roles', of: 'roles' },
   { title: 'State', sort: 'state', of: 'state' },
-  { title: 'Sync', of: 'circuit' },
-  { title: 'Async', of: 'circuit' },
+  { title: 'Commands & authorize', of: 'circuit' },
+  { title: 'Deliveries', of: 'circuit' },
   { title: 'Backlog', sort: 'depth', of: 'number' },
   { title: 'Oldest', sort: 'oldest', of: 'number age' },
-  { title: 'Per s', sort: 'rate', of: 'number rate' },
+  { title: 'Sent/s', sort: 'rate', of: 'number rate' },
   { title: 'Last 2 min', of: 'plot' },
   { title: 'Dead', sort: 'dead', of: 'number dead' },
 ];
@@ -65,7 +65,7 @@ export function Overview() {
 
 function Told({ board: { error, totals, reload } }: { board: Board }) {
   if (!error.value) return null;
-  const shown = totals.value ? ' What stands below is of before.' : '';
+  const shown = totals.value ? ' Showing the last data received.' : '';
   return (
     <div class="error" role="alert">
       <p>

@@ -81,7 +81,7 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
             Suspend {id}
           </button>
           <button type="button" onClick={onClose}>
-            Keep it
+            Cancel
           </button>
         </div>
       </div>

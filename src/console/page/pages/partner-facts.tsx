@@ -13,6 +13,7 @@ import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
+import { LastError } from '../parts/last-error.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Since, Until } from '../parts/time.tsx';
 import { EndpointsForm } from './partner-endpoints.tsx';
@@ -25,7 +26,8 @@ type Route = ReturnType<Operations['routes']>[number];
 
 const tokenNames = { hub: 'Hub token', former: 'Former hub token', initial: 'Initial token' } as const;
 
-export function Queue({ party: { id, queue, last_contact, last_updated, tokens, refused_from } }: Facts) {
+export function Queue({ party }: Facts) {
+  const { id, queue, last_request, last_answer, last_error, last_updated, tokens, refused_from } = party;
   return (
     <section class="card" aria-label="Queue">
       <header>
@@ -44,10 +46,17 @@ export function Queue({ party: { id, queue, last_contact, last_updated, tokens, 
             {count(queue.dead)}
           </Link>
         </dd>
-        <dt>Last heard from</dt>
+        <dt>Last request</dt>
         <dd>
-          {last_contact ? <Since instant={last_contact} /> : <span class="quiet">not since the hub started</span>}
+          {last_request ? <Since instant={last_request} /> : <span class="quiet">none since the hub started</span>}
         </dd>
+        <dt>Last answer</dt>
+        <dd>{last_answer ? <Since instant={last_answer} /> : <span class="quiet">none since the hub started</span>}</dd>
+        <dt>Last error</dt>
+        <dd>
+          <LastError error={last_error} />
+        </dd>
+        <Inbound party={party} />
         {tokens.map(({ kind, last_used, address }) => (
           <Fragment key={kind}>
             <dt>{tokenNames[kind]}</dt>
@@ -80,6 +89,36 @@ export function Queue({ party: { id, queue, last_contact, last_updated, tokens, 
   );
 }
 
+/** What a CPO pushed last, by module; or that it is silent. */
+function Inbound({ party: { silent_since, inbound } }: Facts) {
+  return (
+    <>
+      {silent_since !== null && (
+        <>
+          <dt>Silent</dt>
+          <dd class="urgent">
+            no push for <Since instant={silent_since} />
+          </dd>
+        </>
+      )}
+      {inbound.map(({ module, last_push, last_hour }) => (
+        <Fragment key={module}>
+          <dt>Last push of {module}</dt>
+          <dd>
+            <Since instant={last_push} /> <span class="quiet">· {count(last_hour)} in the last hour</span>
+          </dd>
+        </Fragment>
+      ))}
+    </>
+  );
+}
+
+/** Buttons that open and close a circuit. */
+const labels: Readonly<Record<string, readonly [open: string, close: string]>> = {
+  sync: ['Stop commands & authorize (open circuit)', 'Try commands & authorize now (close circuit)'],
+  async: ['Stop deliveries (open circuit)', 'Try again now (close circuit)'],
+};
+
 const purposes: Readonly<Record<string, string>> = {
   sync: 'authorize, commands, results',
   async: 'deliveries of all modules',
@@ -106,7 +145,7 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
               {failures > 0 && ` · ${failures === 1 ? 'the last call' : `the last ${count(failures)} calls`} failed`}
               {until && (
                 <>
-                  {' · tried again '}
+                  {' · next try '}
                   <Until instantMs={Date.parse(until)} />
                 </>
               )}
@@ -115,12 +154,12 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
               <span class="row end">
                 {state !== 'closed' && (
                   <button type="button" disabled={isRunning} onClick={() => run(circuit, 'closed')}>
-                    Close {circuit}
+                    {labels[circuit]?.[1] ?? `Retry ${circuit} now (close circuit)`}
                   </button>
                 )}
                 {state !== 'open' && (
                   <button type="button" disabled={isRunning} onClick={() => run(circuit, 'open')}>
-                    Open {circuit}
+                    {labels[circuit]?.[0] ?? `Stop ${circuit} (open circuit)`}
                   </button>
                 )}
               </span>

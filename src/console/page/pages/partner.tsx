@@ -122,8 +122,7 @@ function GivenUp({ title, why }: { title: string; why: string | null }) {
   return (
     <div class="error" role="alert">
       <p>
-        {title}: this actor failed again and again and was given up{why ? `: ${why}` : ''}. A restart of the hub brings
-        it back.
+        {title}: this actor stopped after repeated failures{why ? `: ${why}` : ''}. A restart of the hub brings it back.
       </p>
     </div>
   );

@@ -78,15 +78,14 @@ const outOf = ({ matched }: JobView, of: number | null) =>
   of === null ? deliveries(matched) : `${count(matched)} of ${deliveries(of)}`;
 
 const beginnings: Readonly<Record<JobView['state'], (job: JobView, of: number | null) => string>> = {
-  RUNNING: (job, of) => `${outOf(job, of)} looked at, ${count(job.queued)} put back.`,
+  RUNNING: (job, of) => `${outOf(job, of)} examined, ${count(job.queued)} re-driven.`,
   DONE: ({ matched, queued }) =>
-    matched === 0 ? 'Done: there was nothing to put back.' : `Done: ${deliveries(queued)} put back.`,
-  CANCELED: (job, of) =>
-    `Cancelled after ${outOf(job, of)}: ${count(job.queued)} put back, and they stay put back; the others are as they were.`,
+    matched === 0 ? 'Done: there was nothing to re-drive.' : `Done: ${deliveries(queued)} re-driven.`,
+  CANCELED: (job, of) => `Cancelled after ${outOf(job, of)}: ${count(job.queued)} re-driven; the others are unchanged.`,
   INTERRUPTED: (job, of) =>
-    `The hub was restarted after ${outOf(job, of)}: ${count(job.queued)} put back. Start again for the rest.`,
+    `The hub was restarted after ${outOf(job, of)}: ${count(job.queued)} re-driven. Start again for the rest.`,
   FAILED: (job, of) =>
-    `It failed after ${outOf(job, of)}, ${count(job.queued)} put back: ${job.error ?? 'no reason told'}.`,
+    `It failed after ${outOf(job, of)}, ${count(job.queued)} re-driven: ${job.error ?? 'no reason given'}.`,
 };
 
 function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {

@@ -47,7 +47,7 @@ export function RedriveDialog({ filters, onClose, onStarted }: RedriveDialogProp
           </div>
         )}
         {plan === null && error === null && <p class="loading">Looking what this would send …</p>}
-        {plan?.matched === 0 && <p class="empty-title">There is nothing to put back.</p>}
+        {plan?.matched === 0 && <p class="empty-title">There is nothing to re-drive.</p>}
         {plan !== null && plan.matched > 0 && (
           <>
             <PlanShown plan={plan} />
@@ -140,7 +140,7 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
     >
       <div class="filters">
         <label>
-          At most, a second
+          Rate (per second)
           <input
             type="number"
             min="0.1"
@@ -165,10 +165,10 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
       )}
       <p class="row">
         <button type="submit" class={isForced ? 'danger' : 'main'} disabled={isRunning || many === 0}>
-          Put back {count(many)} {many === 1 ? 'delivery' : 'deliveries'}
+          Re-drive {count(many)} {many === 1 ? 'delivery' : 'deliveries'}
         </button>
         <button type="button" onClick={onClose}>
-          Leave them
+          Cancel
         </button>
       </p>
     </form>

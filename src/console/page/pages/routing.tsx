@@ -148,7 +148,9 @@ function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 
   const toggle = useAction(async () => {
     const { released } = await call<Rule & Released>('PUT', path, { active: !active });
     onDone();
-    return active ? `${emsp} gets nothing of ${cpo} any more.` : `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
+    return active
+      ? `${emsp} no longer receives anything from ${cpo}.`
+      : `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
   });
   const remove = useAction(async () => {
     await call<void>('DELETE', path);
@@ -166,7 +168,7 @@ function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 
       <td>
         <div class="row">
           <button type="button" onClick={() => onExplain(rule)}>
-            Why?
+            Explain
           </button>
           {mayAct.value && (
             <>
@@ -216,11 +218,11 @@ function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
     >
       <div class="inside filters">
         <label>
-          eMSP
+          Let eMSP
           <input name="emsp" list="emsps" required placeholder={named.EMSP[0] ?? 'NL-EMS'} autocomplete="off" />
         </label>
         <label>
-          gets from CPO
+          receive from CPO
           <input name="cpo" list="cpos" required placeholder={named.CPO[0] ?? 'NL-CPO'} autocomplete="off" />
         </label>
         <button type="submit" class="main" disabled={add.isRunning}>
@@ -260,7 +262,7 @@ function Explain({ filters: { from, to, module }, change }: ExplainProps) {
         </div>
         {asked === null ? (
           <p class="quiet">
-            Name a sender and a receiver, for example a CPO and an eMSP; or press “Why?” beside a rule.
+            Name a sender and a receiver, for example a CPO and an eMSP; or press Explain beside a rule.
           </p>
         ) : (
           <Asked query={query} what="the explanation">
@@ -299,7 +301,7 @@ function Answer({ answer: { from, to, module, delivers, conditions } }: { answer
           <li key={because} class={holds ? 'good' : 'bad'}>
             <span aria-hidden="true">{holds ? '✓' : '✕'}</span>
             <span>
-              <span class="unseen">{holds ? 'Holds: ' : 'Does not hold: '}</span>
+              <span class="unseen">{holds ? 'Met: ' : 'Not met: '}</span>
               {because}
             </span>
           </li>

@@ -13,12 +13,21 @@ const tones: Readonly<Record<string, Tone>> = {
   ...{ forwarding: 'wait', awaiting: 'wait', relaying: 'wait', relayed: 'good', rejected: 'bad', silent: 'bad' },
 };
 
+/** States that are shown by another name. */
+const names: Readonly<Record<string, string>> = {
+  ...{ halfOpen: 'half-open (testing)', GRACE: 'grace period' },
+  ...{ forwarding: 'sending', awaiting: 'waiting for result', relaying: 'returning result' },
+  ...{ relayed: 'completed', silent: 'no result' },
+};
+
+export const shownState = (state: string): string => names[state] ?? state;
+
 const marks: Readonly<Record<Tone, string>> = { good: '●', wait: '◐', bad: '▲', off: '○', info: '◇' };
 
 export function Badge({ state, tone = tones[state] ?? 'info' }: { state: string; tone?: Tone }) {
   return (
     <span class={`badge ${tone}`}>
-      <span aria-hidden="true">{marks[tone]}</span> {state}
+      <span aria-hidden="true">{marks[tone]}</span> {shownState(state)}
     </span>
   );
 }

@@ -1,0 +1,172 @@
+/**
+ * What passed between the hub and each partner last, for operators: its last answer to a call of the hub, the last call
+ * that failed and why, and its pushes by module. In memory, of this process.
+ *
+ * CONTACTS-1  Pushes are counted from the committed events, so that the owner of several nodes sees those that other
+ *     nodes answered.
+ * CONTACTS-2  A CPO is silent when it is CONNECTED and has pushed nothing for `silentAfterH`, counted from its last push,
+ *     from its (re)connection, or, without a known push, from the start of the hub.
+ */
+import type { Store, StoredEvent } from '../../../storage/contract.ts';
+import type { Outcome } from '../../domain/errors.ts';
+import type { ObjectEventData } from '../../domain/events.ts';
+import { instantText } from '../../domain/instant.ts';
+import type { ObjectModule } from '../../domain/modules.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
+import type { Clock } from '../../kit/clock.ts';
+import type { ContactsView } from '../ports/operator.ts';
+import type { HubSettings } from '../ports/ports.ts';
+import type { PartnerDirectory } from './directory.ts';
+
+const minuteMs = 60_000;
+const hourMs = 3_600_000;
+const excerptMax = 200;
+/** Newest events from which a starting hub learns of pushes before its start, and events per read. */
+const recalledMax = 20_000;
+const recalledStep = 500;
+
+const pushed: ReadonlySet<string> = new Set(['object.put', 'object.patched', 'object.deleted']);
+
+/** Pushes of one module of a CPO. */
+interface Pushes {
+  /** Hub time of the last one. */
+  lastAt: number;
+  /** Since the start. */
+  count: number;
+  /** Of each minute of the last hour, by its number modulo 60, and the minute that was counted last. */
+  readonly minutes: Uint32Array;
+  minute: number;
+}
+
+type LastError = NonNullable<ContactsView['last_error']>;
+
+/** What a call was about: a module and its delivery, or `sync` or `probe`. */
+interface Called {
+  readonly what: LastError['what'];
+  readonly delivery?: string | null;
+}
+
+export class Contacts {
+  readonly #clock: Clock;
+  readonly #directory: PartnerDirectory;
+  readonly #silentAfterMs: number;
+  readonly #startedAt: number;
+  readonly #pushes = new Map<PartyId, Map<ObjectModule, Pushes>>();
+  readonly #errors = new Map<PartyId, LastError>();
+  readonly #answers = new Map<PartyId, number>();
+  #isClosed = false;
+
+  constructor(clock: Clock, directory: PartnerDirectory, { silentAfterH }: Pick<HubSettings, 'silentAfterH'>) {
+    this.#clock = clock;
+    this.#directory = directory;
+    this.#silentAfterMs = silentAfterH * hourMs;
+    this.#startedAt = clock.now();
+  }
+
+  /** A call to the partner ended. */
+  called(partner: PartyId, outcome: Outcome, { what, delivery = null }: Called): void {
+    const now = this.#clock.now();
+    if (outcome.httpStatus !== null) this.#answers.set(partner, now);
+    if (outcome.class === 'delivered') return;
+    const { class: met, httpStatus: http_status, ocpiStatus: ocpi_status } = outcome;
+    const excerpt = (outcome.excerpt || outcome.message).slice(0, excerptMax);
+    const at = instantText(this.#clock.stamp(now));
+    this.#errors.set(partner, { at, what, delivery, class: met, http_status, ocpi_status, excerpt });
+  }
+
+  /** An event was committed. [CONTACTS-1] */
+  follow(event: StoredEvent): void {
+    const owner = pushOwner(event);
+    const partner = owner === null ? undefined : this.#directory.partnerOf(owner);
+    if (!partner) return;
+    const pushes = this.#pushesOf(partner.id, (event.data as ObjectEventData).module);
+    const at = this.#clock.steady(Date.parse(event.at));
+    advance(pushes, Math.floor(at / minuteMs));
+    pushes.lastAt = Math.max(pushes.lastAt, at);
+    pushes.count += 1;
+    const minute = pushes.minute % 60;
+    pushes.minutes[minute] = (pushes.minutes[minute] ?? 0) + 1;
+  }
+
+  /** Learns from the newest events when each CPO pushed last before the start. Never rejects because of a closing store. */
+  async recall(store: Store): Promise<void> {
+    let upTo = store.head();
+    const end = Math.max(store.horizon(), upTo - recalledMax);
+    for (; upTo > end && !this.#isClosed; upTo -= recalledStep) {
+      const events = await store.ranges([{ after: Math.max(end, upTo - recalledStep), upTo }]);
+      for (const event of events) {
+        const owner = pushOwner(event);
+        const partner = owner === null ? undefined : this.#directory.partnerOf(owner);
+        if (!partner) continue;
+        const pushes = this.#pushesOf(partner.id, (event.data as ObjectEventData).module);
+        pushes.lastAt = Math.max(pushes.lastAt, this.#clock.steady(Date.parse(event.at)));
+      }
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** Hub time of the last push of any module; null when none is known. */
+  lastPush(partner: PartyId): number | null {
+    const all = [...(this.#pushes.get(partner)?.values() ?? [])].map(({ lastAt }) => lastAt);
+    return all.length === 0 ? null : Math.max(...all);
+  }
+
+  /** Number of pushes since the start. */
+  received(partner: PartyId): number {
+    let sum = 0;
+    for (const { count } of this.#pushes.get(partner)?.values() ?? []) sum += count;
+    return sum;
+  }
+
+  lastError(partner: PartyId): LastError | null {
+    return this.#errors.get(partner) ?? null;
+  }
+
+  /** Hub time since which a silent CPO has pushed nothing; null when it is not silent. [CONTACTS-2] */
+  silentSince({ id, status, roles, lastUpdated }: Partner, now: number): number | null {
+    if (this.#silentAfterMs === 0 || status !== 'CONNECTED' || !roles.some(({ role }) => role === 'CPO')) return null;
+    const connectedAt = this.#clock.steady(Date.parse(lastUpdated));
+    const since = Math.max(connectedAt, this.lastPush(id) ?? this.#startedAt);
+    return now - since >= this.#silentAfterMs ? since : null;
+  }
+
+  view(partner: Partner): ContactsView {
+    const now = this.#clock.now();
+    const shown = (at: number | null | undefined) => (at == null ? null : instantText(this.#clock.stamp(at)));
+    const inbound = [...(this.#pushes.get(partner.id) ?? [])].map(([module, pushes]) => {
+      advance(pushes, Math.floor(now / minuteMs));
+      const last_hour = pushes.minutes.reduce((sum, count) => sum + count, 0);
+      return { module, last_push: shown(pushes.lastAt) ?? '', last_hour };
+    });
+    return {
+      last_request: shown(this.#directory.lastContact(partner.id)),
+      last_answer: shown(this.#answers.get(partner.id)),
+      last_error: this.lastError(partner.id),
+      silent_since: shown(this.silentSince(partner, now)),
+      inbound: inbound.sort((a, b) => (a.module < b.module ? -1 : 1)),
+    };
+  }
+
+  #pushesOf(partner: PartyId, module: ObjectModule): Pushes {
+    const modules = this.#pushes.get(partner) ?? new Map<ObjectModule, Pushes>();
+    const pushes = modules.get(module) ?? { lastAt: 0, count: 0, minutes: new Uint32Array(60), minute: 0 };
+    if (!modules.has(module)) this.#pushes.set(partner, modules.set(module, pushes));
+    return pushes;
+  }
+}
+
+/** The party that pushed an object; null for other events, and for what the hub or an operator stored. */
+function pushOwner({ type, data, party }: StoredEvent): PartyId | null {
+  if (!pushed.has(type)) return null;
+  const { by, owner } = data as ObjectEventData;
+  return by === undefined && party !== null ? owner : null;
+}
+
+/** Empties the minutes that have passed since the last count. */
+function advance(pushes: Pushes, minute: number): void {
+  for (let next = Math.max(pushes.minute + 1, minute - 59); next <= minute; next++) pushes.minutes[next % 60] = 0;
+  pushes.minute = Math.max(pushes.minute, minute);
+}
