@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { moduleNames } from '../domain/modules.ts';
 import { interfaceRole, role, type View } from './common.ts';
+import { settingOutputs } from './partner-settings.ts';
 
 export const businessDetails = z.strictObject({
   name: z.string().min(1).max(100),
@@ -64,17 +65,13 @@ export const party = z.object({
       source: z.enum(['discovered', 'operator']),
     }),
   ),
-  settings: z.object({
-    token_encoding: z.enum(['auto', 'base64', 'plain']),
-    identity_mode: z.string(),
-    compatibility_until: z.string().nullable(),
-    paused: z.boolean(),
-    empty_2xx_ok: z.boolean(),
-    allow_from: z.array(z.string()).meta({ description: 'networks from which its requests are taken; none = any' }),
-  }),
+  settings: z.object(settingOutputs),
   token_sent_as: z.enum(['base64', 'plain']).meta({
     description: 'form in which the hub sends the token of the partner; with auto as the last exchange found it',
   }),
+  quirks: z
+    .array(z.object({ setting: z.string(), value: z.string(), heals: z.string() }))
+    .meta({ description: 'settings that make up for a habit of the partner' }),
   circuits: z.array(
     z.object({
       circuit: circuitName,

@@ -11,6 +11,7 @@ import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { addVerb, initialTokenVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
+import { setVerb } from './parties-settings.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
@@ -117,6 +118,7 @@ export function command(): Command {
     pausing('pause', true, 'hold back deliveries to a partner; they wait and nothing is lost', 'wait from now on'),
     pausing('resume', false, 'let deliveries to a paused partner flow again', 'flow again'),
     endpointsVerb(),
+    setVerb(),
   ]);
 }
 

@@ -136,11 +136,13 @@ export function sortableDate(text: string): string | undefined {
   return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
-function patchText(text: string, fragment: string, append: string | null): string {
-  const values = new Map<string, string>();
+/** A fragment without `last_updated` moves it to `lastUpdated`, its arrival. */
+function patchText(text: string, fragment: string, append: string | null, lastUpdated: string | null): string {
+  const values = new Map<string, string>(lastUpdated === null ? [] : [['last_updated', JSON.stringify(lastUpdated)]]);
   const present = members(text);
   for (const [key, span] of members(fragment)) {
     const value = slice(fragment, span);
+    if (key === 'last_updated' && value === 'null') continue;
     const old = key === append ? present.get(key) : undefined;
     const bothArrays = old !== undefined && text[old.start] === '[' && value.startsWith('[');
     values.set(key, bothArrays ? appendNewItems(slice(text, old), value) : value);
@@ -160,7 +162,7 @@ function changeWithin(body: string, change: BodyChange): string | null {
         ? change.body
         : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
     }
-    return old === null ? null : patchText(old, change.body, null);
+    return old === null ? null : patchText(old, change.body, null, change.lastUpdated);
   };
   const evseSpan = findItem(body, 'evses', 'uid', evseUid);
   const oldEvse = evseSpan ? slice(body, evseSpan) : null;
@@ -184,7 +186,7 @@ export function changedBody(before: string | null, change: BodyChange): string |
   if (change.within.length > 0) return before === null ? null : changeWithin(before, change);
   if (change.method !== 'PATCH') return change.body;
   if (before === null) return null;
-  return patchText(before, change.body, modules[change.module].appends);
+  return patchText(before, change.body, modules[change.module].appends, change.lastUpdated);
 }
 
 /** The stored text of an EVSE or connector of a location; for an empty path the location itself. */

@@ -3,6 +3,7 @@
  * hold several parties, as platforms do. Routing and ownership are per party; tokens, endpoints and circuits are per
  * partner. [D16]
  */
+import { type PartnerSettings, type TokenEncoding, withDefaults } from './partner-settings.ts';
 
 export type Role = 'CPO' | 'EMSP';
 
@@ -38,46 +39,6 @@ export interface Endpoint {
   readonly role: InterfaceRole;
   readonly url: string;
   readonly source: 'discovered' | 'operator';
-}
-
-export type TokenEncoding = 'base64' | 'plain';
-export type IdentityMode = 'COMPATIBILITY' | 'COMPLIANT';
-
-/** `auto`: each exchange finds out which form the partner takes. [D58] */
-export type TokenChoice = TokenEncoding | 'auto';
-
-/** What the operator may set on a partner, as it is stored. */
-export interface PartnerSettings {
-  /** The form in which the hub sends the partner's token. */
-  readonly token_encoding: TokenEncoding;
-  /** The form was found out, and an exchange may change it. Absent in rows of earlier versions: the form is fixed. */
-  readonly token_encoding_auto?: boolean;
-  readonly identity_mode: IdentityMode;
-  /** RFC 3339 instant at which COMPATIBILITY ends; null = no end is set, and COMPATIBILITY is not active. [D37] */
-  readonly compatibility_until: string | null;
-  /** While true, deliveries to the partner wait. */
-  readonly paused: boolean;
-  /** An empty 2xx answer of the partner counts as success. */
-  readonly empty_2xx_ok: boolean;
-  /** Networks from which its requests are taken, CIDR; none = from everywhere. Absent in rows of earlier versions. */
-  readonly allow_from?: readonly string[];
-}
-
-/** Settings as operators give and see them. */
-export interface PartnerChoices extends Omit<PartnerSettings, 'token_encoding' | 'token_encoding_auto'> {
-  readonly token_encoding: TokenChoice;
-}
-
-/** `auto` begins with the form in use. */
-export function storedSettings(choices: Partial<PartnerChoices>): Partial<PartnerSettings> {
-  const { token_encoding: choice, ...rest } = choices;
-  if (choice === undefined) return rest;
-  const form = choice === 'auto' ? {} : { token_encoding: choice };
-  return { ...rest, ...form, token_encoding_auto: choice === 'auto' };
-}
-
-export function tokenChoice({ token_encoding, token_encoding_auto }: PartnerSettings): TokenChoice {
-  return token_encoding_auto ? 'auto' : token_encoding;
 }
 
 /**
@@ -128,16 +89,6 @@ export interface Partner {
   /** RFC 3339. Moves when the status or the roles change. */
   readonly lastUpdated: string;
 }
-
-export const defaultSettings: PartnerSettings = {
-  token_encoding: 'base64',
-  token_encoding_auto: true,
-  identity_mode: 'COMPLIANT',
-  compatibility_until: null,
-  paused: false,
-  empty_2xx_ok: false,
-  allow_from: [],
-};
 
 export function partyKey(countryCode: string, partyId: string): PartyId {
   return `${countryCode}-${partyId}`.toUpperCase();
@@ -256,7 +207,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
     return {
       id,
       roles,
-      settings,
+      settings: withDefaults(settings),
       initialTokenDigest,
       initialTokenAt: at,
       status: 'REGISTERED',

@@ -18,6 +18,8 @@ export const quirks = {
   'details-url': 'the url of its credentials is that of its version details',
   'needs-user-agent': 'it refuses requests without a User-Agent, which the hub always sends',
   nulls: 'it sends null for whatever is optional, which counts as absent',
+  'patch-without-date': 'its PATCH has no last_updated: the time of its arrival stands in for the date',
+  'authorize-to-hub': 'it sends authorize without OCPI-to, or to the hub: the hub finds the eMSP',
   'enveloped-callback': 'it puts the result of a command into an envelope',
 } as const satisfies Readonly<Record<string, string>>;
 

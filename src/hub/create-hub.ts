@@ -156,7 +156,7 @@ export function createHub(
     refused: (...push) => reports.refused(...push),
     used: (...use) => reports.used(...use),
     ...readObjects(context),
-    ...authorize(context, coalescer),
+    ...authorize(context, coalescer, reports),
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {

@@ -7,16 +7,13 @@ import type { PartyView } from '../api/parties.ts';
 import { HubError } from '../domain/errors.ts';
 import { instantText } from '../domain/instant.ts';
 import {
+  choicesOf,
   defaultSettings,
-  type Endpoint,
-  keyOf,
-  type Partner,
   type PartnerChoices,
-  type PartyId,
-  type PartyRole,
+  quirksOf,
   storedSettings,
-  tokenChoice,
-} from '../domain/party.ts';
+} from '../domain/partner-settings.ts';
+import { type Endpoint, keyOf, type Partner, type PartyId, type PartyRole } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
@@ -128,11 +125,12 @@ export function operations(parts: OperationsParts): Verbs {
     const contact = directory.lastContact(id);
     const instant = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
-    const { token_encoding_auto: _, ...shown } = { ...defaultSettings, ...settings };
+    const choices = choicesOf(settings);
     return {
       ...{ id, status, roles, url, endpoints, last_updated },
-      settings: { ...shown, token_encoding: tokenChoice(settings), allow_from: [...(settings.allow_from ?? [])] },
+      settings: choices,
       token_sent_as: settings.token_encoding,
+      quirks: quirksOf(choices),
       ...registration.tokensOf(partner),
       host_change: partner.hostChange ?? null,
       circuits: context.circuits.view(id),

@@ -122,6 +122,28 @@ function addressed(exchange: Pick<Exchange, 'to'>): { to?: PartyId; notes: reado
   }
 }
 
+/**
+ * The body of a PATCH, from a partner that may leave `last_updated` out: the time of arrival stands in for it in the
+ * checked view, and the text stays as it came.
+ */
+export function checkedPatch<T extends object>(
+  hub: Hub,
+  exchange: Exchange,
+  type: Checked<T>,
+  module: ObjectModule,
+): CheckedBody<T> {
+  const { body, caller, params } = exchange;
+  const { patch_without_last_updated: rule } = caller.partner.settings;
+  const value = body?.value;
+  const isDated = typeof value !== 'object' || value === null || (value as { last_updated?: unknown }).last_updated;
+  if (rule !== 'accept' || body === null || isDated || Array.isArray(value)) return checkedBody(exchange, type);
+  const dated = { ...body, value: { ...value, last_updated: exchange.arrivedAt() } };
+  const checked = checkedBody({ body: dated }, type);
+  const object = `${caller.id}/${params.id ?? params.uid ?? ''}`;
+  hub.used({ partner: caller.partner.id, module, object }, ['patch-without-date']);
+  return { ...checked, notes: [...checked.notes, 'last_updated: missing'] };
+}
+
 /** Passes a checked push to the hub; the caller owns the object. */
 export function accept(
   hub: Hub,

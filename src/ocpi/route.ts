@@ -69,6 +69,8 @@ export interface Exchange {
   /** `OCPI-to-*`; null when absent, or when it names the hub or the caller itself. [D5] Refuses with `invalid`. */
   readonly to: () => RoutingParty | null;
   readonly pages: PageLimits;
+  /** The time of day now, RFC 3339. */
+  readonly arrivedAt: () => string;
   /** Reserves memory before a large read. */
   readonly reserve: Reserve;
 }

@@ -151,7 +151,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
     });
     passRequests(app, hub, options);
     answerErrors(app, hub, options.log);
-    for (const route of routes) addRoute(app, hub, route, options.pages);
+    for (const route of routes) addRoute(app, hub, route, options);
   };
   return async (app) => {
     await app.register(door, { prefix: '/ocpi' });
@@ -263,7 +263,7 @@ function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
   return new HubError('methodNotAllowed');
 }
 
-function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageLimits): void {
+function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, options: OcpiServerOptions): void {
   app.route({
     method: route.method,
     url: route.path,
@@ -271,7 +271,7 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, pages: PageL
     config: { ocpi: route },
     // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {
-      void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, pages)));
+      void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, options)));
     },
   });
 }
@@ -290,7 +290,11 @@ async function answer(
   }
 }
 
-function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Exchange {
+function exchangeOf(
+  hub: Hub,
+  request: FastifyRequest,
+  { pages, clock }: Pick<OcpiServerOptions, 'pages' | 'clock'>,
+): Exchange {
   const { credential, caller, pass, touch } = request.ocpi ?? {};
   if (!credential || !caller || !pass || !touch) throw new Error('the request has no caller');
   const bytes = request.body as Buffer | HubError | null | undefined;
@@ -303,7 +307,8 @@ function exchangeOf(hub: Hub, request: FastifyRequest, pages: PageLimits): Excha
     query: request.query as Record<string, unknown>,
     body: bytes ? readJson(bytes) : null,
     to: () => receiverNamed(hub, caller, request.headers),
-    pages,
+    pages: { ...pages, hasPrev: caller.partner.settings.link_prev },
+    arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {
       touch(characters);
       await pass.reserve(characters);

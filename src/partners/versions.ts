@@ -9,7 +9,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { HubError, type Outcome } from '../domain/errors.ts';
-import type { Endpoint, InterfaceRole, TokenEncoding } from '../domain/party.ts';
+import type { TokenEncoding } from '../domain/partner-settings.ts';
+import type { Endpoint, InterfaceRole } from '../domain/party.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { Discovered, Discovering, PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
 import { parsedUrl } from '../kit/url.ts';

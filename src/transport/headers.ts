@@ -2,7 +2,7 @@
  * Reads and writes the OCPI headers: Authorization, routing, request id and correlation id.
  */
 import { HubError } from '../domain/errors.ts';
-import type { TokenEncoding } from '../domain/party.ts';
+import type { TokenEncoding } from '../domain/partner-settings.ts';
 import { memoized } from '../kit/memo.ts';
 
 /** Header fields as Node provides them: names in lower case. */

@@ -21,6 +21,8 @@ export interface PageLimits {
   readonly pageMax: number;
   /** Size limit of the objects on a page, characters, since a page is held in memory as a whole; absent: none. */
   readonly sizeMax?: number;
+  /** False: the links have no `rel="prev"`. */
+  readonly hasPrev?: boolean;
 }
 
 export interface PageQuery {
@@ -39,6 +41,8 @@ export interface Page {
   readonly request: PageQuery;
   /** Filters as the caller wrote them, for the links. */
   readonly filters: readonly (readonly [name: string, value: string])[];
+  /** Whether the links include `rel="prev"`. */
+  readonly hasPrev: boolean;
 }
 
 type Query = Readonly<Record<string, unknown>>;
@@ -61,6 +65,7 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
       ...(to && { to: to.sortable }),
       ...(cursor !== undefined && { after: readCursor(cursor) }),
     },
+    hasPrev: limits.hasPrev ?? true,
     filters: [from, to].flatMap((date) => (date ? [[date.name, date.text] as const] : [])),
   };
 }
@@ -144,7 +149,7 @@ function nextLink(url: string, page: Page, found: PageFound): string | null {
 }
 
 function prevLink(url: string, page: Page, found: PageFound): string | null {
-  if (found.offset === 0 || found.total === 0 || page.request.limit === 0) return null;
+  if (!page.hasPrev || found.offset === 0 || found.total === 0 || page.request.limit === 0) return null;
   const offset = Math.max(0, Math.min(found.offset, found.total) - page.request.limit);
   return link(url, [...page.filters, ['offset', offset], ['limit', page.request.limit]], 'prev');
 }

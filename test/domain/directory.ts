@@ -1,5 +1,7 @@
 /** A small hub's partners and routes, folded from the facts of their lives, for the rules that ask who is who. */
-import { applyToPartner, defaultSettings, type Partner, type PartnerEvent, type Role } from '../../src/domain/party.ts';
+
+import { defaultSettings } from '../../src/domain/partner-settings.ts';
+import { applyToPartner, type Partner, type PartnerEvent, type Role } from '../../src/domain/party.ts';
 import { PartnerDirectory } from '../../src/hub/kernel/directory.ts';
 
 const at = '2026-01-02T03:04:05Z';

@@ -35,6 +35,8 @@ t.test('a whole PUT or POST stores exactly the text that came, before or after a
 
 t.test('a PATCH replaces the fields it carries, whole, and never creates [D4, D17, D19, O2]', async (t) => {
   const before = '{ "a" : 1.10, "o":{"x":1,"y":2}, "l":[1,2] , "last_updated":"old"}';
+  const undated = changedBody('{"last_updated":"old"}', change({ method: 'PATCH', body: '{"last_updated":null}' }));
+  t.equal(undated, `{"last_updated":"${later}"}`, 'without a date, the time of its arrival stands in');
   const table: [string, string, string][] = [
     ['a value', '{"a":2.50}', '{ "a" : 2.50, "o":{"x":1,"y":2}, "l":[1,2] , "last_updated":"old"}'],
     ['an object, whole', '{"o":{"x":3}}', '{ "a" : 1.10, "o":{"x":3}, "l":[1,2] , "last_updated":"old"}'],
@@ -46,7 +48,11 @@ t.test('a PATCH replaces the fields it carries, whole, and never creates [D4, D1
   ];
   for (const module of ['locations', 'tariffs', 'sessions', 'tokens'] as const) {
     for (const [title, body, expected] of table) {
-      t.equal(changedBody(before, change({ module, method: 'PATCH', body })), expected, `${module}: ${title}`);
+      t.equal(
+        changedBody(before, change({ module, method: 'PATCH', lastUpdated: null, body })),
+        expected,
+        `${module}: ${title}`,
+      );
     }
     t.equal(changedBody(null, change({ module, method: 'PATCH', body: '{"a":1}' })), null, `${module}: none to patch`);
   }
@@ -54,7 +60,7 @@ t.test('a PATCH replaces the fields it carries, whole, and never creates [D4, D1
 
 t.test('charging_periods are appended to those of a session, and only of a session [D19]', async (t) => {
   const periods = (text: string) => `{"id":"S","charging_periods":${text}}`;
-  const patch = (body: string): BodyChange => change({ module: 'sessions', method: 'PATCH', body });
+  const patch = (body: string): BodyChange => change({ module: 'sessions', method: 'PATCH', lastUpdated: null, body });
   const table: [string, string, string, string][] = [
     ['behind the others', periods('[{"v":1.10} ]'), periods('[{"v":2.0}]'), periods('[{"v":1.10} ,{"v":2.0}]')],
     ['to an empty list', periods('[]'), periods('[1]').replace('"id":"S",', ''), periods('[1]')],
@@ -67,7 +73,10 @@ t.test('charging_periods are appended to those of a session, and only of a sessi
   const again = changedBody(periods('[1]'), change({ module: 'sessions', body: periods('[2]') }));
   t.equal(again, periods('[2]'), 'a PUT replaces the list');
   for (const module of ['locations', 'tariffs', 'tokens'] as const) {
-    const other = changedBody(periods('[1]'), change({ module, method: 'PATCH', body: '{"charging_periods":[2]}' }));
+    const other = changedBody(
+      periods('[1]'),
+      change({ module, method: 'PATCH', lastUpdated: null, body: '{"charging_periods":[2]}' }),
+    );
     t.equal(other, periods('[2]'), `${module}: replaced`);
   }
 });

@@ -1,17 +1,15 @@
 /** A partner's life folded from its facts: tokens, status, settings, and whose endpoint wins. */
+
+import { choicesOf, defaultSettings, type PartnerSettings, storedSettings } from '../../src/domain/partner-settings.ts';
 import {
   applyToPartner,
-  defaultSettings,
   type Endpoint,
   endpointOf,
   isRegistered,
   keyOf,
   type Partner,
   type PartnerEvent,
-  type PartnerSettings,
   partyKey,
-  storedSettings,
-  tokenChoice,
 } from '../../src/domain/party.ts';
 import { t } from '../support/tap.ts';
 
@@ -192,7 +190,7 @@ t.test(
     ];
     for (const [settings, form] of rows) {
       const added = { ...folded(), settings };
-      t.equal(applyToPartner(added, plain, 't2').settings.token_encoding, form, tokenChoice(settings));
+      t.equal(applyToPartner(added, plain, 't2').settings.token_encoding, form, choicesOf(settings).token_encoding);
     }
   },
 );

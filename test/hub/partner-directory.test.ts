@@ -1,5 +1,7 @@
 /** What is kept in memory of routes and tokens. */
-import { applyToPartner, defaultSettings, type Partner } from '../../src/domain/party.ts';
+
+import { defaultSettings } from '../../src/domain/partner-settings.ts';
+import { applyToPartner, type Partner } from '../../src/domain/party.ts';
 import { PartnerDirectory } from '../../src/hub/kernel/directory.ts';
 import { t } from '../support/tap.ts';
 

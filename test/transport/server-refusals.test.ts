@@ -5,7 +5,8 @@
 import { connect } from 'node:net';
 import { request } from 'undici';
 import { HubError } from '../../src/domain/errors.ts';
-import { defaultSettings, type Partner, type PartyRole } from '../../src/domain/party.ts';
+import { defaultSettings } from '../../src/domain/partner-settings.ts';
+import type { Partner, PartyRole } from '../../src/domain/party.ts';
 import type { Credential, CredentialsBody, Hub } from '../../src/hub/ports/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
@@ -40,6 +41,7 @@ const credentials: Record<string, Omit<Credential, 'token'>> = {
 };
 
 const hub = {
+  known: () => null,
   publicUrl: 'https://hub.example',
   suspendedAt: () => null,
   refused: () => {},

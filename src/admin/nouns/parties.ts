@@ -3,23 +3,14 @@
  * probes, circuit breakers, suspension.
  */
 import { z } from 'zod';
-import { instant, interfaceRole, listOf, network } from '../../api/common.ts';
+import { interfaceRole, listOf } from '../../api/common.ts';
 import type { PartyView } from '../../api/parties.ts';
 import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
+import { settingInputs } from '../../api/partner-settings.ts';
 import { report } from '../../api/report.ts';
-import { defaultSettings, tokenChoice } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
-
-const settings = {
-  token_encoding: z.enum(['auto', 'base64', 'plain']).exactOptional(),
-  identity_mode: z.enum(['COMPATIBILITY', 'COMPLIANT']).exactOptional(),
-  compatibility_until: instant.nullable().exactOptional(),
-  paused: z.boolean().exactOptional(),
-  empty_2xx_ok: z.boolean().exactOptional(),
-  allow_from: z.array(network).max(100).exactOptional(),
-};
 
 const newParty = z.strictObject({
   roles: z
@@ -30,10 +21,10 @@ const newParty = z.strictObject({
       (roles) => isUnique(roles, (one) => `${one.role} ${one.country_code}-${one.party_id}`),
       'names a party twice',
     ),
-  ...settings,
+  ...settingInputs,
 });
 
-const changes = z.strictObject({ ...settings, business_details: businessDetails.exactOptional() });
+const changes = z.strictObject({ ...settingInputs, business_details: businessDetails.exactOptional() });
 
 const receiverUrl = z
   .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
@@ -93,7 +84,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'PATCH',
       path: '/parties/{id}',
-      summary: `Change settings of a partner; token_encoding is ${tokenChoice(defaultSettings)} unless changed`,
+      summary: 'Change settings of a partner',
       params,
       body: changes,
       answer: party,

@@ -3,9 +3,12 @@
  * [interface, Token authorization; D25, D43, D44]
  */
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
+import { objectKey } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
+import { readObject } from '../kernel/row-codecs.ts';
 import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
+import type { PartnerReports } from '../partners/reports.ts';
 import type { AuthorizeAnswer, AuthorizeRequest, Caller } from '../ports/hub.ts';
 import type { HeaderParty } from '../ports/ports.ts';
 import { instrument } from './instrument.ts';
@@ -37,19 +40,35 @@ export function addressee(context: Context, caller: Caller, to: HeaderParty | nu
   return id === context.directory.hub || id === caller.id ? null : id;
 }
 
-export function authorize(context: Context, coalescer: WriteCoalescer) {
-  const { directory, recorder, settings, ports } = context;
+export function authorize(context: Context, coalescer: WriteCoalescer, reports: Pick<PartnerReports, 'used'>) {
+  const { directory, recorder, settings, ports, store } = context;
+
+  /**
+   * The eMSP that an authorize to the hub means: the only routed one that pushed this token, else the only routed one.
+   * Null when none is routed; refuses when several are meant.
+   */
+  async function tokenOwner(caller: Caller, { uid, type }: AuthorizeRequest): Promise<PartyId | null> {
+    reports.used({ partner: caller.partner.id, module: 'tokens', object: uid }, ['authorize-to-hub']);
+    const emsps = directory.emspsOf(caller.id);
+    const key = objectKey('tokens', uid, { tokenType: type });
+    const owners: PartyId[] = [];
+    for (const owner of emsps) if (await readObject(store, 'tokens', owner, key)) owners.push(owner);
+    const [only, second] = owners.length > 0 ? owners : emsps;
+    if (second === undefined) return only ?? null;
+    throw new HubError('invalid', { message: 'OCPI-to-party-id: expected the eMSP that owns the token' });
+  }
 
   /**
    * The receiver; null when it is unknown or no routing rule allows the pair, which the hub answers with NOT_ALLOWED,
    * not with an error.
    */
-  function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): PartyId | null {
+  async function receiver(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<PartyId | null> {
     const named = addressee(context, caller, request.to);
     const { role } = directions[direction];
+    if (named === null && direction === 'toEmsp') return tokenOwner(caller, request);
     if (named === null) {
       // Toward a CPO, a missing addressee means the only routed CPO. [D43]
-      const [only, second] = direction === 'toCpo' ? directory.counterparts(caller.id, 'EMSP') : ['', ''];
+      const [only, second] = directory.counterparts(caller.id, 'EMSP');
       if (only === undefined) return null;
       if (second === undefined) return only;
       throw new HubError('invalid', { message: 'OCPI-to-country-code, OCPI-to-party-id: required' });
@@ -59,7 +78,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer) {
   }
 
   async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer> {
-    const to = receiver(direction, caller, request);
+    const to = await receiver(direction, caller, request);
     if (to === null) {
       note(direction, caller, request, null, 'NOT_ALLOWED', 'no routing rule');
       return { allowed: 'NOT_ALLOWED', text: '{"allowed":"NOT_ALLOWED"}' };

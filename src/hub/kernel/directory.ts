@@ -4,6 +4,7 @@
  */
 import type { Put, RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
+import { withDefaults } from '../../domain/partner-settings.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/party.ts';
 import { applyToPartner, endpointOf, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
 import type { Directory, Route } from '../../domain/routing.ts';
@@ -98,7 +99,9 @@ export class PartnerDirectory implements Directory {
     this.#last = Math.max(this.#last ?? 0, seq);
   }
 
-  applyPartner(partner: Partner, seq: Seq = 0): void {
+  applyPartner(stored: Partner, seq: Seq = 0): void {
+    // [PARTNER-SETTINGS-1]
+    const partner = { ...stored, settings: withDefaults(stored.settings) };
     const before = this.#partners.get(partner.id);
     if (before) this.#forget(before);
     this.#partners.set(partner.id, partner);

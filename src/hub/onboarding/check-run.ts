@@ -2,7 +2,8 @@
 import type { FindingView } from '../../api/checks.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
-import { type Endpoint, endpointOf, type InterfaceRole, type Partner, type TokenEncoding } from '../../domain/party.ts';
+import type { TokenEncoding } from '../../domain/partner-settings.ts';
+import { type Endpoint, endpointOf, type InterfaceRole, type Partner } from '../../domain/party.ts';
 import { isQuirk } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';

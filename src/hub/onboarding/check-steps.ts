@@ -1,7 +1,8 @@
 /** The steps of a check of a partner, in order: versions, endpoints, lists, receivers, authorization, and writes. */
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
-import { below, keyOf, type PartyRole, type TokenEncoding } from '../../domain/party.ts';
+import type { TokenEncoding } from '../../domain/partner-settings.ts';
+import { below, keyOf, type PartyRole } from '../../domain/party.ts';
 import { parsedUrl } from '../../kit/url.ts';
 import type { InspectedPage } from '../ports/ports.ts';
 import { nameOfWarning } from './check-findings.ts';

@@ -5,7 +5,8 @@
 import type { ErrorCode, Outcome, OutcomeClass } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
-import type { Endpoint, PartyId, TokenEncoding } from '../../domain/party.ts';
+import type { TokenEncoding } from '../../domain/partner-settings.ts';
+import type { Endpoint, PartyId } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
 

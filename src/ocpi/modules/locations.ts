@@ -28,7 +28,16 @@ import {
   text,
 } from '../../transport/types.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
-import { accept, answerList, answerObject, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import {
+  accept,
+  answerList,
+  answerObject,
+  checkedBody,
+  checkedPatch,
+  pathId,
+  sameIds,
+  wholeObject,
+} from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, type OcpiRoute, version } from '../route.ts';
 
 const connectorFields = {
@@ -212,7 +221,7 @@ function push(method: 'PUT' | 'PATCH', level: Level) {
   return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
     const id = pathId(exchange.params, 'id');
     const within = level.within.map((name) => pathId(exchange.params, name));
-    const checked = checkedBody(exchange, type);
+    const checked = method === 'PATCH' ? checkedPatch(hub, exchange, type, 'locations') : checkedBody(exchange, type);
     const isLocation = within.length === 0;
     sameIds({ ...(isLocation && pathParty(exchange.params)), [field]: exchange.params[inPath] }, checked.value);
     const { publish } = checked.body;

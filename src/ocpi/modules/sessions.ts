@@ -27,6 +27,7 @@ import {
   type CheckedBody,
   cdrTokenFact,
   checkedBody,
+  checkedPatch,
   pathId,
   sameIds,
   wholeObject,
@@ -86,7 +87,7 @@ function push<T extends AnySession['body']>(
 ) {
   return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
     const id = pathId(exchange.params, 'id');
-    const checked = checkedBody(exchange, type);
+    const checked = method === 'PATCH' ? checkedPatch(hub, exchange, type, 'sessions') : checkedBody(exchange, type);
     sameIds({ ...pathParty(exchange.params), id }, checked.value);
     await accept(hub, exchange, { module: 'sessions', method, id, facts: factsOf(checked) }, checked);
     return done();
@@ -97,7 +98,8 @@ function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): Object
   return {
     cdrToken: cdrTokenFact(value.cdr_token),
     authorizationReference: body.authorization_reference ?? null,
-    ...(typeof body.status === 'string' && { status: body.status }),
+    // Some CPOs write enums in lower case; the text keeps what they wrote.
+    ...(typeof body.status === 'string' && { status: body.status.toUpperCase() }),
   };
 }
 

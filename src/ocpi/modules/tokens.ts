@@ -19,7 +19,16 @@ import {
   should,
 } from '../../transport/types.ts';
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from '../caller.ts';
-import { accept, answerList, answerObject, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import {
+  accept,
+  answerList,
+  answerObject,
+  checkedBody,
+  checkedPatch,
+  pathId,
+  sameIds,
+  wholeObject,
+} from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 const tokenFragment = fragment(token);
@@ -62,7 +71,7 @@ export const tokens: OcpiModule = {
 function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; type?: string | null | undefined }>) {
   return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
     const id = pathId(exchange.params, 'uid');
-    const checked = checkedBody(exchange, type);
+    const checked = method === 'PATCH' ? checkedPatch(hub, exchange, type, 'tokens') : checkedBody(exchange, type);
     sameIds({ ...pathParty(exchange.params), uid: id }, checked.value);
     const facts = { tokenType: typeOf(exchange, checked.body.type ?? undefined) };
     await accept(hub, exchange, { module: 'tokens', method, id, facts }, checked);
@@ -95,7 +104,7 @@ async function readToken(hub: Hub, exchange: Exchange): Promise<Answer> {
 
 async function authorizeAtEmsp(hub: Hub, exchange: Exchange): Promise<Answer> {
   const request = authorizeRequest(exchange, locationReferences);
-  if (request.to === null) {
+  if (request.to === null && exchange.caller.partner.settings.authorize_to_hub === 'refuse') {
     throw new HubError('invalid', { message: 'OCPI-to-party-id: expected the eMSP that owns the token' });
   }
   return stored((await hub.authorizeAtEmsp(exchange.caller, request)).text);

@@ -12,8 +12,10 @@ export function versions(modules: readonly OcpiModule[]): OcpiRoute[] {
     {
       ...open,
       path: `/${version}`,
-      handle: (hub) => {
-        const endpoints = modules.flatMap(({ identifier, roles }) =>
+      handle: (hub, { caller }) => {
+        const { hidden_modules: hidden } = caller.partner.settings;
+        const shown = modules.filter(({ identifier }) => !hidden.includes(identifier));
+        const endpoints = shown.flatMap(({ identifier, roles }) =>
           roles.map((role) => ({ identifier, role, url: addressOf(hub, `/${identifier}`) })),
         );
         return data({ version, endpoints });

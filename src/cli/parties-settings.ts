@@ -1,0 +1,77 @@
+/**
+ * `ocpi-hub parties set`: changes the settings of a partner, or lists all that there are.
+ */
+import type { Command } from 'commander';
+import type { PartyView } from '../api/parties.ts';
+import { type SettingName, settingRows } from '../domain/partner-settings.ts';
+import { Failure } from './client.ts';
+import { complete, kinds } from './complete.ts';
+import { type Column, table } from './table.ts';
+import { verb } from './verb.ts';
+
+type Row = (typeof settingRows)[number][1];
+
+interface Line {
+  readonly name: SettingName;
+  readonly value: string;
+  readonly row: Row;
+}
+
+const columns: readonly Column<Line>[] = [
+  { title: 'setting', of: ({ name }) => name },
+  { title: 'value', of: ({ value }) => value },
+  { title: 'one of', of: ({ row }) => formOf(row), shrinksTo: 12 },
+  { title: 'meaning', of: ({ row }) => row.means, shrinksTo: 24 },
+];
+
+export function setVerb(): Command {
+  return verb({
+    usage: 'set <id> [setting=value...]',
+    summary: 'change settings of a partner; without any, list them with their meaning',
+    examples: [
+      'parties set NL-CPO',
+      'parties set NL-CPO patch_without_last_updated=accept link_prev=false',
+      'parties set NL-EMS hidden_modules=tariffs,hubclientinfo',
+      'parties set NL-EMS hidden_modules=default',
+    ],
+    run: async ({ hub, screen }, [given = '', ...changes]) => {
+      const body = Object.fromEntries(changes.map(changeOf));
+      const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+      const party =
+        changes.length === 0 ? await hub.get<PartyView>(path) : await hub.send<PartyView>('PATCH', path, body);
+      screen.answer(party, ({ settings }, page) => {
+        const lines = settingRows.map(([name, row]) => ({ name, row, value: shown(settings[name]) }));
+        return table(columns, lines, page);
+      });
+    },
+  });
+}
+
+const shown = (value: PartyView['settings'][SettingName]): string => String(value ?? '') || 'none';
+
+function formOf(row: Row): string {
+  if (row.form === 'choice') return row.of.join(', ');
+  if (row.form === 'flag') return 'true, false';
+  return row.form === 'instant' ? 'RFC 3339, none' : 'a,b,c or none';
+}
+
+/** Refuses an unknown name here; the hub judges the value. */
+function changeOf(text: string): readonly [SettingName, unknown] {
+  const at = text.indexOf('=');
+  const found = settingRows.find(([name]) => name === text.slice(0, at));
+  if (!found) {
+    const names = settingRows.map(([name]) => name).join(', ');
+    throw new Failure(`"${text}": expected setting=value; settings are ${names}`, { exitCode: 2 });
+  }
+  const [name, row] = found;
+  return [name, readValue(row, text.slice(at + 1))];
+}
+
+function readValue(row: Row, text: string): unknown {
+  if (text === 'default') return row.preset;
+  if (row.form === 'flag') return text === 'true' || (text === 'false' ? false : text);
+  if (row.form === 'choice') return text;
+  const isNone = text === '' || text === 'none';
+  if (row.form === 'instant') return isNone ? null : text;
+  return isNone ? [] : text.split(',');
+}
