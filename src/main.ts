@@ -38,7 +38,7 @@ import { createMetrics } from './metrics.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
 import { operatorsIn } from './operators.ts';
-import { Starting } from './starting.ts';
+import { FoundDamaged, reopenable, restored, Starting } from './starting.ts';
 import { isAtOperators } from './transport/entrance.ts';
 import { createVisitors } from './transport/visitors.ts';
 import { version } from './version.ts';
@@ -71,6 +71,8 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
   readonly machine?: Machine;
   /** Disk space that the embedded store reserves. */
   readonly ballastBytes?: number;
+  /** Events at the end of the log that the embedded store reads at a start. */
+  readonly recent?: number;
 }
 
 /** Longest wait until a node can answer requests; then it reports that it listens all the same. */
@@ -104,8 +106,9 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 }
 
 /** Starts a hub on the embedded store. */
-export async function startHub(config: Config, replaced: Replaced = {}): Promise<RunningHub> {
-  const { clock = systemClock, random = Math.random, onPoint, ballastBytes, logTo, machine: _, ...others } = replaced;
+export async function startHub(config: Config, replaced: Replaced = {}, isAgain = false): Promise<RunningHub> {
+  const { clock = systemClock, random = Math.random, onPoint, ballastBytes, recent, ...rest } = replaced;
+  const { logTo, machine: _, ...others } = rest;
   const log = logFor(config, logTo);
   const named = operatorsIn(config.operatorsFile);
   const metrics = createMetrics(version);
@@ -126,9 +129,10 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     const store = await openLevelStore({
       directory: join(config.dataDir, 'store'),
       node: `${hostname()}:${process.pid}`,
-      progress: starting.progress,
+      ...{ progress: starting.progress, verified: starting.verified },
       ...(onPoint && { onPoint }),
       ...(ballastBytes !== undefined && { ballastBytes }),
+      ...(recent !== undefined && { recent }),
     });
     starting.opened();
     closing.push(watchedClock(config, replaced, { log, metrics }));
@@ -143,7 +147,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
       ...{ log, clock, random, metrics, visitors, publicUrl, reached, early, named: named.now, ...others },
       ...(operators && { operators: operators.server }),
     };
-    const hub = await assemble(store, config, around);
+    const hub = await reopenable(store, () => assemble(store, config, around));
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
     const servers = operators ? [app.server, operators.server] : [app.server];
@@ -151,7 +155,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     await app.ready();
     early.handOver();
     answer = (request, response) => app.routing(request, response);
-    await hub.recover();
+    await restored(store, hub.recover);
     return {
       ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
       ...{ adminToken, created, close: () => closeAll(closing) },
@@ -162,6 +166,7 @@ export async function startHub(config: Config, replaced: Replaced = {}): Promise
     };
   } catch (error) {
     await closeAll(closing);
+    if (error instanceof FoundDamaged && !isAgain) return startHub(config, replaced, true);
     throw error;
   }
 }

@@ -5,15 +5,47 @@
  * STARTING-1  `/healthz` answers 200 and `/readyz` 503 with the step and its progress; everything else is refused with
  *     503 in the format of its door.
  * STARTING-2  The log has a line when the store begins to open, one every `logEveryMs` while it opens, and one when it
- *     is open: a start is never silent.
+ *     is open: a start is never silent. A store that opened by its seal has another when all of it is verified.
+ * STARTING-3  A store that turns out to be damaged while the hub restores from it is opened anew, once: the hub begins as
+ *     it would have with the damage known.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Store } from '../storage/contract.ts';
 import type { Opening } from '../storage/level/progress.ts';
 import { pathOf, refuse } from './cluster/refusal.ts';
 import { type Clock, every } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 
 const logEveryMs = 5000;
+
+/** [STARTING-3] */
+export class FoundDamaged extends Error {
+  override readonly name = 'FoundDamaged';
+}
+
+type Reopening = Pick<Store, 'onHealth' | 'health'>;
+
+/** Runs a part of a start. Rejects with `FoundDamaged` when it fails because the store is being reopened, or was. */
+export async function reopenable<T>(store: Reopening, work: () => Promise<T>): Promise<T> {
+  let wasReopened = false;
+  store.onHealth(({ state }) => {
+    if (state === 'failed') wasReopened = true;
+  });
+  try {
+    return await work();
+  } catch (error) {
+    if (wasReopened || store.health().state === 'failed') throw new FoundDamaged('reopened', { cause: error });
+    throw error;
+  }
+}
+
+/** Runs a recovery. Rejects with `FoundDamaged` also when the store was quarantined meanwhile. */
+export async function restored(store: Reopening, recover: () => Promise<void>): Promise<void> {
+  const before = store.health().state;
+  await reopenable(store, recover);
+  const { state, reason } = store.health();
+  if (state === 'quarantined' && before !== state) throw new FoundDamaged(reason ?? state);
+}
 
 export class Starting {
   readonly #log: ReturnType<typeof createLog>;
@@ -48,6 +80,11 @@ export class Starting {
     const seconds = (this.#clock.monotonic() - this.#begun) / 1000;
     this.#log.info({ verified, events, seconds }, 'the store is open');
   }
+
+  readonly verified = (events: number): void => {
+    const seconds = (this.#clock.monotonic() - this.#begun) / 1000;
+    this.#log.info({ events, seconds }, 'the whole store is verified');
+  };
 
   /** Ends the log lines of a start that failed. */
   close(): void {

@@ -224,9 +224,7 @@ export interface EventQuery {
   readonly after: Seq;
   /** At most this many. */
   readonly limit: number;
-  /**
-   * Stop at the event with which the records reach about this many characters in total; at least one event is returned.
-   */
+  /** Stop at the event with which the records reach about this many characters in total; returns at least one. */
   readonly size?: number;
   /** Only events owed to this party. */
   readonly to?: string;
@@ -342,6 +340,8 @@ export interface StoreHealth {
    */
   readonly damagedRows: readonly RowKey[];
   readonly head: Seq;
+  /** Present while a part of the log is verified in the background: every read is verified; trims and rewrites wait. */
+  readonly verifying?: { readonly verified: number; readonly events: number };
 }
 
 export interface Store extends Outbox {

@@ -35,6 +35,11 @@ export type FenceHead = [token: number, store?: string | null];
 export const HORIZON_KEY = 'm/horizon';
 /** Its only purpose is a synced write, which makes earlier unsynced ones durable. */
 export const FLUSH_KEY = 'm/flush';
+/** `seal.ts`: sums of the indexes, boundaries of their parts, floors. */
+export const SEAL_KEY = 'm/seal';
+export const SEAL_PARTS_KEY = 'm/seal.parts';
+export const SEAL_FLOORS_KEY = 'm/seal.floors';
+export const isSealKey = (key: string): boolean => key.startsWith(SEAL_KEY);
 
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0');
 

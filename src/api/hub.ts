@@ -6,7 +6,14 @@ export const hubStatus = z.object({
   version: z.string(),
   uptime_s: z.number(),
   ready: z.boolean(),
-  store: z.object({ state: z.string(), reason: z.string().nullable() }),
+  store: z.object({
+    state: z.string(),
+    reason: z.string().nullable(),
+    verifying: z
+      .object({ verified: z.number(), events: z.number() })
+      .nullable()
+      .meta({ description: 'while the log is verified in the background; nothing is trimmed meanwhile' }),
+  }),
   clock_step: z
     .object({ seconds: z.number(), ago_s: z.number() })
     .nullable()

@@ -227,12 +227,12 @@ export function operations(parts: OperationsParts): Verbs {
   function status(): HubStatus {
     const queues = [...directory.partners()].map(({ id }) => dispatcher.backlog(id));
     const oldest = queues.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt]));
-    const { state: storeState, reason, head } = store.health();
+    const { state: storeState, reason, head, verifying = null } = store.health();
     return {
       version,
       uptime_s: (ports.clock.now() - startedAt) / 1000,
       ready: ready() && storeState === 'open',
-      store: { state: storeState, reason },
+      store: { state: storeState, reason, verifying },
       clock_step: lastStep(ports.clock),
       sequence: head,
       actors: actorCounts(supervisor).counts,

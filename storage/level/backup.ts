@@ -65,11 +65,11 @@ export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'is
 
 const restless = async (): Promise<void> => {};
 
-/** Pauses for as long as the previous piece took, at most 50 ms. [BACKUP-4] */
-function restful(): () => Promise<void> {
+/** Pauses for so many times as long as the previous piece took, at most so many times 50 ms. [BACKUP-4] */
+export function restful(times = 1): () => Promise<void> {
   let begun = systemClock.monotonic();
   return async () => {
-    await sleep(systemClock, Math.min(REST_MS_MAX, systemClock.monotonic() - begun));
+    await sleep(systemClock, times * Math.min(REST_MS_MAX, systemClock.monotonic() - begun));
     begun = systemClock.monotonic();
   };
 }

@@ -7,11 +7,13 @@
  *     the rows that it wrote: the log alone says what was committed and which rows must exist.
  * EVENT-LOG-3  `prepare` makes every check that can refuse a commit, before the commit joins a batch: no commit fails
  *     because of another one in its batch.
+ * EVENT-LOG-4  Until the whole store is verified, a read checks every record that it meets, and the parts of an index
+ *     that it relies on: it never gives less than there is.
  */
 import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from '../contract.ts';
 import { Damaged } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { type Content, decode, encode, encodeBytes } from '../records.ts';
+import { type Content, decode, encode, encodeBytes, inspect } from '../records.ts';
 import type { KeptIndex } from './kept-index.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, soughtKeys, type Unreadable } from './leveldb.ts';
 import type { Horizon } from './trim-point.ts';
@@ -120,16 +122,26 @@ function putRecord(batch: Batch, key: string, head: string, data: string, body: 
 }
 
 export function stageIndexes(batch: Batch, stream: string, correlationId: string | null, seq: Seq): void {
-  const byStream = keys.streamKey(stream, seq);
-  batch.put(byStream, encode(byStream, '[]'));
-  if (correlationId === null) return;
-  const byCorrelation = keys.correlationKey(correlationId, seq);
-  batch.put(byCorrelation, encode(byCorrelation, '[]'));
+  for (const key of indexKeys(stream, correlationId, seq)) batch.put(key, encode(key, '[]'));
 }
+
+/** Keys of an event in the indexes. */
+export const indexKeys = (stream: string, correlationId: string | null, seq: Seq): string[] =>
+  correlationId === null
+    ? [keys.streamKey(stream, seq)]
+    : [keys.streamKey(stream, seq), keys.correlationKey(correlationId, seq)];
 
 export function toEvent(key: string, { head, data, body }: Content): StoredEvent {
   const [stream, type, at, party, correlationId, to] = head as EventHead;
   return { seq: keys.seqOf(key), stream, type, at, party, correlationId, to, data, body };
+}
+
+/** What was verified of an open database. */
+export interface Verified {
+  /** Every record was read and is sound. */
+  readonly isWhole: boolean;
+  /** Rejects with `Damaged` unless the parts of an index that hold this range are complete and sound. */
+  checkIndex(range: keys.Range): Promise<void>;
 }
 
 /**
@@ -139,10 +151,12 @@ export function toEvent(key: string, { head, data, body }: Content): StoredEvent
 export class EventReader {
   readonly #db: Database;
   readonly #tolerate: Unreadable | null;
+  readonly #verified: Verified;
 
-  constructor(db: Database, tolerate: Unreadable | null) {
+  constructor(db: Database, tolerate: Unreadable | null, verified: Verified) {
     this.#db = db;
     this.#tolerate = tolerate;
+    this.#verified = verified;
   }
 
   async read(
@@ -164,6 +178,7 @@ export class EventReader {
           this.#dense(expected, keys.seqOf(key));
           expected = keys.seqOf(key) + 1;
         }
+        if (!this.#verified.isWhole && inspect(key, value) !== 'sound') throw new Damaged(key);
         if (!value.includes(named)) continue;
         const event = this.#event(key, value);
         if (event === null || (to !== undefined && !event.to.includes(to))) continue;
@@ -180,6 +195,7 @@ export class EventReader {
   async indexed(range: keys.Range, limit: number): Promise<StoredEvent[]> {
     const found: StoredEvent[] = [];
     if (limit <= 0) return found;
+    await this.#verified.checkIndex(range);
     // A trim may run meanwhile: index and events are read from one snapshot.
     const snapshot = this.#db.snapshot();
     try {
@@ -218,6 +234,7 @@ export class EventReader {
       for (const stream of streams) {
         let seqs = kept.get(stream);
         if (seqs === undefined) {
+          await this.#verified.checkIndex(keys.indexFrom('s', stream, 0));
           const isKept = (key: string) => keys.streamOf(key) === stream && keys.seqOf(key) <= horizon.seq;
           const start = keys.streamKey(stream, 0);
           seqs = horizon.kept === 0 ? [] : (await soughtKeys(iterator, start, isKept)).map(keys.seqOf);

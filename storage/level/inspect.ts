@@ -93,8 +93,8 @@ async function examineAt(store: string, each: (key: string, value: string) => vo
     }
     const { isClean, wrong } = judge(marks, examined.found);
     const isOwed = warning !== null || unended?.lost || !isClean;
-    const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, examined.found) : new Map();
-    return { examined, floors, warning, wrong };
+    const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, examined.found) : null;
+    return { examined, floors: floors ?? new Map(), warning, wrong };
   } finally {
     await db.close();
   }

@@ -11,6 +11,10 @@
  * LIFECYCLE-6  Damage can make the engine abort this process without an error that could be caught. After a use that
  *     ended early, the start therefore inspects the database in a child process, if that can find something, and opens
  *     it here only when the child survives. [DIRTY-FLAG-1, DIRTY-FLAG-2]
+ * LIFECYCLE-7  A store with a seal serves once its end is verified, and verifies the rest in the background. It is verified
+ *     whole first when the last use ended while it read, when it found damage, when the engine dropped a part of its
+ *     log, or when a mark cannot be used. Damage that is found later is treated as a failed write, and the store is
+ *     verified whole: it ends as it would have at a start. [VERIFY-RECENT-2, VERIFY-REST-4]
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -19,17 +23,20 @@ import { join } from 'node:path';
 import { background, every, sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { Seq, StoreHealth } from '../contract.ts';
-import { StoreUnavailable } from '../contract.ts';
+import { Damaged, StoreUnavailable } from '../contract.ts';
 import { FENCE_KEY, type FenceHead } from '../keys.ts';
 import { encode } from '../records.ts';
-import { DirtyFlag, isSuspect } from './dirty-flag.ts';
+import { DirtyFlag } from './dirty-flag.ts';
 import { EventReader } from './event-log.ts';
-import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
-import { type Database, type OnPoint, openDatabase, SYNCED, type Unreadable } from './leveldb.ts';
-import { judge, type Mark, MarkFiles, type Marks, manifestOf, readMarks } from './marks.ts';
+import { type OnPoint, openDatabase, SYNCED } from './leveldb.ts';
+import { judge, type Mark, MarkFiles, manifestOf, readMarks } from './marks.ts';
+import { type Mounted, sentence } from './mounted.ts';
+import { outlive } from './outlive.ts';
 import type { Opening } from './progress.ts';
 import { droppedAtOpen, Names, raiseBallast, releaseBallast, syncNames } from './side-files.ts';
-import { type Found, verify } from './verify.ts';
+import { type Found, RECENT_EVENTS, verify } from './verify.ts';
+import { verifyRecent } from './verify-recent.ts';
+import { Rest, WHOLE } from './verify-rest.ts';
 import { lowerFloors } from './watermark-repair.ts';
 
 /** Interval of the mark, ms. When the end of the log is lost, the mark cannot reveal events newer than this. */
@@ -41,22 +48,19 @@ const MARK_MS = 1000;
 const LASTED_MS = 10_000;
 const REOPEN_MS_MIN = 100;
 const REOPEN_MS_MAX = 5000;
+/** Until damage that was found has closed the database, ms. */
+const DOUBT_MS = 25;
 /** Upper bound on remembered keys, so that rotted indexes cannot exhaust memory; the reported count stops here. */
 const UNFOUND_MAX = 10_000;
-export interface Mounted {
-  readonly db: Database;
-  readonly reader: EventReader;
-  readonly found: Found;
-  readonly marks: Marks;
-  /** Set when quarantined: reads skip blocks that cannot be read, because the damage is already reported. */
-  readonly tolerate: Unreadable | null;
-}
 
 export interface LifecycleOptions {
   readonly directory: string;
   readonly ballastBytes: number;
   readonly onPoint?: OnPoint;
   readonly progress?: (opening: Opening) => void;
+  readonly verified?: (events: number) => void;
+  /** `RecentOptions.recent`. */
+  readonly recent?: number;
 }
 
 export class Lifecycle {
@@ -67,6 +71,8 @@ export class Lifecycle {
   /** Test hook; other parts report points of their own through it. */
   readonly point: OnPoint;
   readonly #progress: (opening: Opening) => void;
+  readonly #verified: (events: number) => void;
+  readonly recent: number;
   readonly #markFiles: MarkFiles;
   readonly #opening: DirtyFlag;
   /** SIDE-FILES-2, for the database directory. */
@@ -90,8 +96,16 @@ export class Lifecycle {
   #lasting: unknown;
   #marked: Mark = { head: 0, token: 0, manifest: null, clean: false, store: null };
   #manifest: Mark['manifest'] = null;
+  /** The next mount verifies the store whole. */
+  #isDoubted = false;
+  #resting: Promise<void> = Promise.resolve();
+  /** Set by the store: fails the next write with this error. */
+  onDamage: (error: unknown) => void = () => {};
 
-  constructor({ directory, ballastBytes, onPoint = () => {}, progress = () => {} }: LifecycleOptions) {
+  constructor({ directory, ballastBytes, onPoint = () => {}, progress = () => {}, ...options }: LifecycleOptions) {
+    const { verified = () => {}, recent = RECENT_EVENTS } = options;
+    this.#verified = verified;
+    this.recent = recent;
     this.directory = directory;
     this.#database = join(directory, 'db');
     this.#ballast = join(directory, 'ballast');
@@ -112,7 +126,7 @@ export class Lifecycle {
     if (isUnfinished) throw new StoreUnavailable(`a restore into ${this.directory} did not end: run it again`);
     await mkdir(this.directory, { recursive: true });
     if (!existsSync(join(this.directory, 'mark'))) await syncNames(this.directory);
-    await this.#outlive();
+    this.#isDoubted = await outlive(this.directory, this.#opening, this.#progress);
     try {
       await this.#mount();
     } catch (error) {
@@ -142,8 +156,33 @@ export class Lifecycle {
 
   /** LIFECYCLE-1. Calls `decide` once, with the reopened content, or with null when it did not reopen at once. */
   fail(error: unknown, decide: (found: Found | null) => void): void {
-    this.#set('failed', `a write failed: ${sentence(error)}`);
+    this.#set('failed', `${error instanceof Damaged ? 'damage was found' : 'a write failed'}: ${sentence(error)}`);
     this.#mending = this.#dismount().then(() => this.#mend(decide));
+  }
+
+  /** Whether the present database must be closed and verified whole. */
+  get isDoubted(): boolean {
+    return this.#isDoubted;
+  }
+
+  /** [LIFECYCLE-7] Resolves when another database is mounted. */
+  async doubt(mounted: Mounted, error: unknown): Promise<void> {
+    this.#isDoubted = true;
+    if (this.#mounted === mounted) await this.#opening.note({ damaged: true }).catch(() => {});
+    while (this.#mounted === mounted || this.#mounted === null) {
+      if (this.#state === 'closed') throw new StoreUnavailable('closed', { cause: error });
+      if (this.#mounted !== null) this.onDamage(error);
+      await sleep(systemClock, DOUBT_MS, this.#ending.signal);
+    }
+  }
+
+  /** Resolves when the present database was verified whole. */
+  async verifiedWhole(): Promise<void> {
+    while (!this.mounted().verified.isWhole) {
+      this.writable();
+      await this.#resting;
+      if (this.#state === 'closed') throw new StoreUnavailable('closed');
+    }
   }
 
   /** Reports, once per key, a record that verification read but a look-up misses: an engine index has rotted. */
@@ -170,7 +209,10 @@ export class Lifecycle {
 
   health(): StoreHealth {
     const damagedRows = [...(this.#mounted?.found.damagedRows.values() ?? [])];
-    return { state: this.#state, reason: this.#reason, head: this.head(), damagedRows };
+    const rest = this.#mounted?.verified;
+    const { verified = 0, events = 0 } = rest instanceof Rest ? rest : {};
+    const verifying = rest?.isWhole === false ? { verifying: { verified, events } } : {};
+    return { state: this.#state, reason: this.#reason, head: this.head(), damagedRows, ...verifying };
   }
 
   onHealth(listener: (health: StoreHealth) => void): void {
@@ -184,12 +226,14 @@ export class Lifecycle {
     this.#stopMarks();
     await this.#mending;
     await this.#marking;
+    const wasWhole = this.#mounted?.verified.isWhole === true;
+    await this.#resting;
     await this.#dismount();
     if (wasOpen) {
       const manifest = await manifestOf(this.#database).catch(() => null);
       const mark = { ...this.#marked, head: this.#head, manifest, clean: true };
       await this.#markFiles.writeBoth(mark).catch(() => {});
-      if (this.#lasting !== undefined) await this.#opening.end();
+      if (this.#lasting !== undefined || !(wasWhole || this.#isDoubted)) await this.#opening.end();
     }
     systemClock.clearTimeout(this.#lasting);
     await this.#markFiles.close();
@@ -218,24 +262,6 @@ export class Lifecycle {
     undecided?.(null);
   }
 
-  /** LIFECYCLE-6: throws when opening the database would end this process. */
-  async #outlive(): Promise<void> {
-    const unended = await this.#opening.read();
-    if (unended === null || !isSuspect(unended)) return;
-    try {
-      const step = 'a separate process inspects every record of the store, because its last use ended early';
-      await inspectIsolated(this.directory, (records) => this.#progress({ step, verified: records, events: null }));
-      await this.#opening.note({ attempts: 0, damaged: false });
-    } catch (error) {
-      if (!(error instanceof EngineDied)) throw error;
-      const { since, attempts } = await this.#opening.begin().catch(() => unended);
-      throw new StoreUnavailable(
-        `${this.directory} is damaged, the hub does not start on it: ${error.message} ` +
-          `(${attempts} attempts to open it since ${since}). Restore a backup: ocpi-hub store restore --help`,
-      );
-    }
-  }
-
   /**
    * Opens and verifies the database. Besides the repairs of `verify` it writes only floors, where the log may have lost
    * the rows that they rely on.
@@ -257,25 +283,49 @@ export class Lifecycle {
       this.#warning = await droppedAtOpen(this.#database);
       // The engine's diary of the use before: it may name records that have been erased since.
       await rm(join(this.#database, 'LOG.old'), { force: true });
-      const found = await verify(db, marks, { point: this.point, progress: this.#progress });
-      const isWhole = found.faults.length === 0;
       const isOwed = isLost || this.#warning !== null;
+      const isTrusted = !(isOwed || this.#isDoubted || unended?.isReading || unended?.damaged);
+      const options = { point: this.point, progress: this.#progress, recent: this.recent };
+      const sealed = isTrusted ? await verifyRecent(db, marks, options) : null;
+      const found = sealed ?? (await verify(db, marks, options));
+      this.#isDoubted = false;
+      const isWhole = found.faults.length === 0;
       const { isClean } = judge(marks, found);
-      if (isWhole && (isOwed || !isClean)) await lowerFloors(db, found);
+      if (sealed === null && isWhole && (isOwed || !isClean)) await lowerFloors(db, found);
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       systemClock.clearTimeout(this.#lasting);
-      // If the flag cannot be removed, the next start only inspects more than it needs to.
-      const last = () => void this.#opening.end().catch(() => {});
-      this.#lasting = damaged ? undefined : background(systemClock.setTimeout(last, LASTED_MS));
+      this.#lasting = undefined;
+      if (!damaged && sealed === null) this.#last();
       this.#token = Math.max(this.#token, found.token, ...marks.held.map(({ token }) => token));
       const tolerate = found.faults.length > 0 ? (): void => {} : null;
-      this.#mounted = { db, reader: new EventReader(db, tolerate), found, marks, tolerate };
+      const verified = sealed === null ? WHOLE : new Rest(db, sealed);
+      this.#mounted = { db, reader: new EventReader(db, tolerate, verified), found, marks, tolerate, verified };
       return this.#mounted;
     } catch (error) {
       await db.close();
       throw error;
     }
+  }
+
+  /** [LIFECYCLE-7] Never rejects. */
+  async #verifyRest(mounted: Mounted, rest: Rest): Promise<void> {
+    try {
+      await rest.runLater(this.recent < RECENT_EVENTS, this.#ending.signal);
+      this.point('rest.verified');
+      this.#verified(rest.events);
+      this.#last();
+    } catch (error) {
+      // A database that closes ends it, too.
+      if (mounted.db.status === 'open' && !this.#ending.signal.aborted)
+        await this.doubt(mounted, error).catch(() => {});
+    }
+  }
+
+  /** If the flag cannot be removed, the next start only inspects more than it needs to. */
+  #last(): void {
+    const last = () => void this.#opening.end().catch(() => {});
+    this.#lasting = background(systemClock.setTimeout(last, LASTED_MS));
   }
 
   /** Accepts writes again, or throws. The first writes are a synced record and a mark. */
@@ -290,10 +340,11 @@ export class Lifecycle {
     await raiseBallast(this.#ballast, this.#ballastBytes);
     const store = found.store ?? this.#marked.store ?? randomUUID();
     try {
-      await db
-        .batch()
-        .put(FENCE_KEY, encode(FENCE_KEY, JSON.stringify([this.#token, store] satisfies FenceHead)))
-        .write(SYNCED);
+      const fence = encode(FENCE_KEY, JSON.stringify([this.#token, store] satisfies FenceHead));
+      const batch = db.batch().put(FENCE_KEY, fence);
+      found.sealing.stage(batch, found);
+      found.sealing.stageFloors(batch);
+      await batch.write(SYNCED);
     } catch (error) {
       await this.#dismount();
       throw error;
@@ -303,6 +354,8 @@ export class Lifecycle {
     await this.#markFiles.renew(marks, wrong, this.#marked);
     this.#renewed = [...wrong].map(([file, why]) => `${file} ${why}: written anew after every record was verified`);
     this.#set('open', this.#remark());
+    const { verified } = this.mounted();
+    if (verified instanceof Rest) this.#resting = this.#verifyRest(this.mounted(), verified);
   }
 
   #remark(): string | null {
@@ -345,8 +398,3 @@ export class Lifecycle {
     for (const listener of this.#listeners) queueMicrotask(() => listener(health));
   }
 }
-
-const sentence = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;
-};

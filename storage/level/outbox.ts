@@ -95,7 +95,11 @@ export function stageSettle(
   }
 }
 
-export function applySettle(settle: Settle, { open, horizon }: { open: OpenDeliveries; horizon: Horizon }): void {
+export function applySettle(
+  settle: Settle,
+  { open, horizon, floors }: { open: OpenDeliveries; horizon: Horizon; floors: Map<string, Seq> },
+): void {
+  for (const { dest, seq } of settle.floors) floors.set(dest, seq);
   for (const { row } of settle.rows) {
     if (row.seq <= horizon.seq) continue;
     if (row.state === 'DELIVERED') open.remove(row.dest, row.seq);
@@ -121,7 +125,8 @@ export async function readOpen(
   return { rows: wanted.flatMap((key, i) => toRow(key, values[i]) ?? []), missed };
 }
 
-export async function readDelivered(db: Database, query: DeliveryQuery): Promise<DeliveryRow[]> {
+/** `isUnverified`: reads the range to its end, where the engine reports a block that it could not read. [LEVELDB-1] */
+export async function readDelivered(db: Database, query: DeliveryQuery, isUnverified: boolean): Promise<DeliveryRow[]> {
   const { dest, limit } = query;
   const found: DeliveryRow[] = [];
   if (limit <= 0) return found;
@@ -133,6 +138,8 @@ export async function readDelivered(db: Database, query: DeliveryQuery): Promise
     }
     if (found.length === limit) break;
   }
+  const last = found.at(-1);
+  if (isUnverified && last !== undefined) await db.keys({ gte: range.gte, lt: at(last.seq + 1) }).all();
   return found;
 }
 

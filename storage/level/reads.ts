@@ -11,6 +11,8 @@
  * LEVEL-READS-4  A rotted index may hide the newest version of a row and return an older one. A row whose `upd` differs
  *     from its entry in the order index is therefore read again with `sought`, which bypasses the look-up.
  * LEVEL-READS-5  While the database is being reopened, every read is refused.
+ * LEVEL-READS-6  A read that meets damage before the whole store is verified waits until it is, and then reads again: it
+ *     answers as if the damage had been found at the start. [LIFECYCLE-7]
  */
 import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -33,7 +35,8 @@ import * as keys from '../keys.ts';
 import { decode, inspect } from '../records.ts';
 import { type RowHead, toEvent } from './event-log.ts';
 import { chunks, fetch, sought } from './leveldb.ts';
-import type { Lifecycle, Mounted } from './lifecycle.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import type { Mounted } from './mounted.ts';
 import { placeOf } from './order-index.ts';
 import * as outbox from './outbox.ts';
 
@@ -55,7 +58,11 @@ export class Reads {
     this.lifecycle = lifecycle;
   }
 
-  async event(seq: Seq): Promise<StoredEvent | null> {
+  event(seq: Seq): Promise<StoredEvent | null> {
+    return this.reading(() => this.#event(seq));
+  }
+
+  async #event(seq: Seq): Promise<StoredEvent | null> {
     if (seq <= this.lifecycle.mounted().found.horizon.seq) return null;
     const key = keys.eventKey(seq);
     const value = await this.#value(key);
@@ -64,7 +71,9 @@ export class Reads {
     return null;
   }
 
-  read(query: EventQuery): Promise<StoredEvent[]> {
+  async read(query: EventQuery): Promise<StoredEvent[]> {
+    // The kept events have no order that would tell of a missing one.
+    if (query.kept) await this.lifecycle.verifiedWhole();
     return this.reading(({ reader, found }) => reader.read(query, found.head, found.horizon.seq));
   }
 
@@ -74,7 +83,7 @@ export class Reads {
       for (const { after, upTo } of ranges) {
         // A look-up costs a fraction of a scan.
         if (upTo === after + 1) {
-          const event = await this.event(upTo);
+          const event = await this.#event(upTo);
           if (event) events.push({ ...event, body: null });
           continue;
         }
@@ -169,8 +178,8 @@ export class Reads {
   }
 
   deliveries(query: DeliveryQuery): Promise<DeliveryRow[]> {
-    return this.reading(async ({ db, found }) => {
-      if (query.rows === 'DELIVERED') return outbox.readDelivered(db, query);
+    return this.reading(async ({ db, found, verified }) => {
+      if (query.rows === 'DELIVERED') return outbox.readDelivered(db, query, !verified.isWhole);
       for (let look = 1; ; look += 1) {
         const { rows, missed } = await outbox.readOpen(db, found.open, query);
         const [first] = missed;
@@ -261,16 +270,26 @@ export class Reads {
     throw new Damaged(name);
   }
 
+  /** [LEVEL-READS-6] */
   protected async reading<T>(read: (mounted: Mounted) => Promise<T>): Promise<T> {
-    const mounted = this.lifecycle.mounted();
-    try {
-      return await read(mounted);
-    } catch (error) {
-      if (mounted.db.status === 'open') throw error;
-      throw new StoreUnavailable('the store was closed during a read', { cause: error });
+    for (;;) {
+      const mounted = this.lifecycle.mounted();
+      const { db, verified } = mounted;
+      const wasWhole = verified.isWhole;
+      try {
+        return await read(mounted);
+      } catch (error) {
+        if (!wasWhole && isDamage(error)) await this.lifecycle.doubt(mounted, error);
+        else if (db.status === 'open') throw error;
+        else throw new StoreUnavailable('the store was closed during a read', { cause: error });
+      }
     }
   }
 }
+
+/** Also what the engine says of a block that it cannot read. */
+const isDamage = (error: unknown): boolean =>
+  error instanceof Damaged || (error as { code?: unknown } | null)?.code === 'LEVEL_CORRUPTION';
 
 /** Rows of a page until their bodies reach `size`. The average size so far sets how many the next fetch reads. */
 async function rowsUpTo(

@@ -2,7 +2,8 @@
  * Rewriting of stored records by the embedded store, for the erasure of personal data.
  *
  * LEVEL-REWRITE-1  A rewrite is one atomic, synced batch of its own: it reads from the disk while staging, so it
- *     rewrites the newest version of every record.
+ *     rewrites the newest version of every record. It removes the seal, whose boundaries may hold a former name; the
+ *     next start verifies the store whole and makes another one.
  * LEVEL-REWRITE-2  Keys change with the names in them: the indexes of an event follow its stream, and a row that is
  *     renamed leaves no record under its former name.
  * LEVEL-REWRITE-3  After `reclaim` no table and no log of the engine contains a former version.
@@ -10,7 +11,7 @@
 import type { Rewrite, RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { encode, inspect, textsOf } from '../records.ts';
-import { type EventHead, type RowHead, stageIndexes } from './event-log.ts';
+import { type EventHead, indexKeys, type RowHead, stageIndexes } from './event-log.ts';
 import { type Batch, compact, type Database, SYNCED } from './leveldb.ts';
 import type { Found } from './verify.ts';
 
@@ -24,8 +25,9 @@ export interface Moved {
 }
 
 /** [LEVEL-REWRITE-1] A damaged record is skipped: it is rebuilt from others, or already reported. */
-export function stageRewrite(batch: Batch, db: Database, rewrite: Rewrite): Moved[] {
+export function stageRewrite(batch: Batch, db: Database, found: Found, rewrite: Rewrite): Moved[] {
   for (const seq of rewrite.events) stageEvent(batch, db, seq, rewrite);
+  found.sealing.drop(batch);
   return rewrite.rows.flatMap((row) => stageRow(batch, db, row, rewrite) ?? []);
 }
 
@@ -39,8 +41,7 @@ function stageEvent(batch: Batch, db: Database, seq: Seq, { text }: Rewrite): vo
   const [stream, , , , correlationId] = JSON.parse(before.head) as EventHead;
   const [newStream, , , , newId, to] = JSON.parse(after.head) as EventHead;
   if (stream !== newStream || correlationId !== newId) {
-    batch.del(keys.streamKey(stream, seq));
-    if (correlationId !== null) batch.del(keys.correlationKey(correlationId, seq));
+    for (const old of indexKeys(stream, correlationId, seq)) batch.del(old);
     stageIndexes(batch, newStream, newId, seq);
   }
   for (const delivery of to.flatMap((dest) => [keys.openKey(dest, seq), keys.deliveredKey(dest, seq)])) {

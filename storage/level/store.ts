@@ -22,13 +22,16 @@ import { GroupCommit } from '../group-commit.ts';
 import * as keys from '../keys.ts';
 import { encode } from '../records.ts';
 import { writeBackup } from './backup.ts';
-import { type Prepared, prepare, stage } from './event-log.ts';
+import { indexKeys, type Prepared, prepare, stage } from './event-log.ts';
+import { type Group, type Job, newGroup } from './jobs.ts';
 import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
-import { Lifecycle, type Mounted } from './lifecycle.ts';
+import { Lifecycle } from './lifecycle.ts';
+import type { Mounted } from './mounted.ts';
 import * as outbox from './outbox.ts';
 import type { Opening } from './progress.ts';
 import { Reads } from './reads.ts';
 import { applyRewrite, type Moved, reclaim, stageRewrite } from './rewrite.ts';
+import { splitLarge } from './seal.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 import { Versions } from './versions.ts';
@@ -45,42 +48,10 @@ export interface LevelStoreOptions {
   readonly onPoint?: OnPoint;
   /** Called from time to time while the store opens. */
   readonly progress?: (opening: Opening) => void;
-}
-
-interface Job {
-  readonly size: number;
-  /** Whether the batch must be synced to the disk before the job is done. */
-  readonly synced: boolean;
-  /** The job needs a batch of its own, because it reads what earlier jobs wrote or because it is long. */
-  readonly alone?: boolean;
-  /** Row versions that the commit was decided on. */
-  readonly seen?: readonly keys.NamedSeen[];
-  stage(batch: Batch, group: Group): void;
-  /** The batch is written: update memory and answer the caller. */
-  done(found: Found): void;
-  /** Unknown whether the batch was written: `found` is the reopened content, null when it did not reopen at once. */
-  recall(found: Found | null, error: Error): void;
-  /** The job was not written. */
-  fail(error: Error): void;
-}
-
-/** State shared by the jobs of one batch. */
-interface Group {
-  /** Sequence of the next event. */
-  next: number;
-  /** Deliveries that earlier jobs of the batch open (true) or end (false), by the key of their open row. */
-  readonly opened: Map<string, boolean>;
-  readonly versions: Versions;
-}
-
-/** A job that needs a batch of its own joins no other, and no other joins it. */
-function newGroup(): (job: Job) => boolean {
-  let first: Job | null = null;
-  return (job) => {
-    const joins = first === null || !(first.alone || job.alone);
-    first ??= job;
-    return joins;
-  };
+  /** Called when what the start did not read has been verified in the background. */
+  readonly verified?: (events: number) => void;
+  /** Events at the end of the log that a start reads at once; only tests set it. */
+  readonly recent?: number;
 }
 
 /**
@@ -103,11 +74,16 @@ class LevelStore extends Reads implements contract.Store {
   /** The backups that run. */
   #backingUp: Promise<unknown> = Promise.resolve();
   #flush: unknown = null;
+  #isSealing = false;
   #closed = false;
 
   constructor(lifecycle: Lifecycle, node: string) {
     super(lifecycle);
     this.#fence = { token: lifecycle.token, node };
+    lifecycle.onDamage = (error) =>
+      this.#aside(() => {
+        throw error;
+      });
   }
 
   held(): contract.Fence | null {
@@ -163,6 +139,7 @@ class LevelStore extends Reads implements contract.Store {
 
   async #trim(trim: contract.Trim): Promise<void> {
     this.#checkFence(trim.fence);
+    await this.lifecycle.verifiedWhole();
     this.lifecycle.writable();
     const prepared = await this.reading((mounted) => prepareTrim(mounted, trim));
     let { db } = this.lifecycle.writable();
@@ -196,6 +173,7 @@ class LevelStore extends Reads implements contract.Store {
 
   async rewrite(rewrite: contract.Rewrite): Promise<void> {
     this.#checkFence(rewrite.fence);
+    await this.lifecycle.verifiedWhole();
     this.lifecycle.writable();
     let moved: readonly Moved[] = [];
     await new Promise<void>((resolve, reject) => {
@@ -204,7 +182,8 @@ class LevelStore extends Reads implements contract.Store {
         synced: true,
         alone: true,
         stage: (batch) => {
-          moved = stageRewrite(batch, this.lifecycle.writable().db, rewrite);
+          const { db, found } = this.lifecycle.writable();
+          moved = stageRewrite(batch, db, found, rewrite);
         },
         done: (found) => {
           applyRewrite(found, moved);
@@ -320,6 +299,40 @@ class LevelStore extends Reads implements contract.Store {
     }
     for (const job of jobs) job.done(found);
     this.#schedule(synced);
+    this.#seal(mounted);
+  }
+
+  #seal({ db, found }: Mounted): void {
+    const { sealing } = found;
+    void splitLarge(db, sealing.digest);
+    if (this.#isSealing || !sealing.isDue(found.head, this.lifecycle.recent)) return;
+    this.#isSealing = true;
+    this.#aside(
+      (batch) => {
+        const present = this.lifecycle.writable().found;
+        present.sealing.stage(batch, present);
+        present.sealing.stageFloors(batch);
+        this.lifecycle.point('seal.before');
+      },
+      (present) => {
+        present.sealing.synced(present.floors);
+        this.lifecycle.point('seal.after');
+      },
+      () => {
+        this.#isSealing = false;
+      },
+    );
+  }
+
+  /** A synced batch of the store's own that nobody waits for. */
+  #aside(stage: (batch: Batch) => void, done: (found: Found) => void = () => {}, ended: () => void = () => {}): void {
+    this.#groupCommit.push({
+      ...{ size: 0, synced: true, alone: true, stage, recall: ended, fail: ended },
+      done(found) {
+        done(found);
+        ended();
+      },
+    });
   }
 
   /** LEVEL-STORE-4. */
@@ -336,15 +349,16 @@ class LevelStore extends Reads implements contract.Store {
     if (this.#flush === null) return;
     systemClock.clearTimeout(this.#flush);
     this.#flush = null;
-    const ignore = (): void => {};
-    const stage = (batch: Batch): Batch => batch.put(keys.FLUSH_KEY, encode(keys.FLUSH_KEY, '[]'));
-    this.#groupCommit.push({ size: 0, synced: true, stage, done: ignore, recall: ignore, fail: ignore });
+    this.#aside((batch) => void batch.put(keys.FLUSH_KEY, encode(keys.FLUSH_KEY, '[]')));
   }
 }
 
 /** LEVEL-STORE-1: updates memory after the commit's batch is written. */
-function remember(found: Found, { idem, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
+function remember(found: Found, { idem, events, puts }: Prepared, first: contract.Seq, last: contract.Seq): void {
   found.head = last;
+  for (const [i, { event }] of events.entries()) {
+    for (const key of indexKeys(event.stream, event.correlationId, first + i)) found.sealing.digest.add(key);
+  }
   found.commits.add(idem, first, last);
   for (const { put, key, data } of puts) {
     found.damagedRows.delete(key);

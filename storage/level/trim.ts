@@ -1,8 +1,8 @@
 /**
  * Trimming of the embedded store: moves the horizon, at or below which only kept events remain.
  *
- * TRIM-1  A trim is one atomic batch: it removes events, rewrites the kept ones and sets the horizon. A crash leaves
- *     the old horizon or the new one.
+ * TRIM-1  A trim is one atomic batch: it removes events, rewrites the kept ones, sets the horizon and writes the seal.
+ *     A crash leaves the old horizon or the new one.
  * TRIM-2  In memory the horizon moves before the batch is written: a read that begins then does not ask for the events
  *     being removed, and a read that began earlier has its own snapshot.
  * TRIM-3  A trim has a batch of its own, so that it reads from the disk while staging: it sees a row that a later event
@@ -15,7 +15,8 @@
 import type { Kept, RowKey, Seq, StoredEvent, Trim } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { encode, headOf, inspect } from '../records.ts';
-import type { EventHead, EventReader, RowHead, Touched } from './event-log.ts';
+import { type EventHead, type EventReader, indexKeys, type RowHead, type Touched } from './event-log.ts';
+import type { IndexDigest } from './index-digest.ts';
 import type { KeptIndex } from './kept-index.ts';
 import { type Batch, compact, type Database } from './leveldb.ts';
 import { encodeHorizon } from './trim-point.ts';
@@ -75,13 +76,16 @@ function encodeKept(kept: Kept): string {
 export function stageTrim(batch: Batch, db: Database, found: Found, trim: PreparedTrim): RowKey[] | null {
   if (found.horizon.seq !== trim.from) return null;
   let { kept, sum } = found.horizon;
+  const { digest } = found.sealing;
   for (const event of trim.events) {
     const keep = trim.keeps.get(event.seq);
-    if (keep === undefined) stageGone(batch, event);
+    if (keep === undefined) stageGone(batch, digest, event);
     else {
       batch.put(keys.eventKey(event.seq), keep.value);
       if (event.correlationId !== null && keep.kept.correlationId !== event.correlationId) {
-        batch.del(keys.correlationKey(event.correlationId, event.seq));
+        const key = keys.correlationKey(event.correlationId, event.seq);
+        batch.del(key);
+        digest.remove(key);
       }
       kept += 1;
       sum += event.seq;
@@ -89,7 +93,7 @@ export function stageTrim(batch: Batch, db: Database, found: Found, trim: Prepar
     for (const dest of event.to) batch.del(keys.deliveredKey(dest, event.seq));
   }
   for (const event of trim.drops) {
-    stageGone(batch, event);
+    stageGone(batch, digest, event);
     kept -= 1;
     sum -= event.seq;
   }
@@ -98,6 +102,7 @@ export function stageTrim(batch: Batch, db: Database, found: Found, trim: Prepar
   for (const row of rows) batch.del(keys.rowKey(row));
   found.horizon = { seq: trim.upTo, kept, sum };
   batch.put(keys.HORIZON_KEY, encodeHorizon(found.horizon));
+  found.sealing.stage(batch, found);
   return rows;
 }
 
@@ -128,9 +133,12 @@ function rememberKept(index: KeptIndex, { events, drops, keeps }: PreparedTrim):
   for (const [stream, list] of kept) index.set(stream, list);
 }
 
-function stageGone(batch: Batch, { seq, stream, correlationId }: StoredEvent): void {
-  batch.del(keys.eventKey(seq)).del(keys.streamKey(stream, seq));
-  if (correlationId !== null) batch.del(keys.correlationKey(correlationId, seq));
+function stageGone(batch: Batch, digest: IndexDigest, { seq, stream, correlationId }: StoredEvent): void {
+  batch.del(keys.eventKey(seq));
+  for (const key of indexKeys(stream, correlationId, seq)) {
+    batch.del(key);
+    digest.remove(key);
+  }
 }
 
 function writtenUpTo(db: Database, row: RowKey, upTo: Seq): boolean {

@@ -19,20 +19,22 @@ import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { ListCache, RowCache } from './caches.ts';
-import { type EventHead, type RowHead, stageIndexes, type Touched } from './event-log.ts';
+import { type EventHead, indexKeys, type RowHead, stageIndexes, type Touched } from './event-log.ts';
+import { DigestMaker, IndexDigest } from './index-digest.ts';
 import { KeptIndex } from './kept-index.ts';
 import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
 import { judge, type Marks } from './marks.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
+import { type Seal, Sealing } from './seal.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
 
 /**
  * Number of events at the end of the log whose commits are checked: their idempotency keys are loaded and their rows
  * must exist. `Commit.idem` promises 65,536.
  */
-const RECENT_EVENTS = 65_536;
+export const RECENT_EVENTS = 65_536;
 const PROGRESS_EVENTS = 1000;
 
 /** In-memory state of an open database. */
@@ -48,6 +50,9 @@ export interface Found {
   readonly kept: KeptIndex;
   readonly recent: RowCache;
   readonly listed: ListCache;
+  /** Receiver → its floor, as applied last. */
+  readonly floors: Map<string, Seq>;
+  sealing: Sealing;
   /** By the row's key in the database. */
   readonly damagedRows: Map<string, RowKey>;
   /** VERIFY-1, VERIFY-2, VERIFY-6: one sentence each; the store is quarantined unless empty. */
@@ -83,7 +88,7 @@ interface Expected {
 }
 
 /** State of one verification pass. */
-class Pass {
+export class Pass {
   readonly #listed = new ListCache();
   readonly found: Found = {
     head: 0,
@@ -96,11 +101,16 @@ class Pass {
     kept: new KeptIndex(),
     recent: new RowCache(),
     listed: this.#listed,
+    floors: new Map(),
+    sealing: new Sealing(new IndexDigest(), new Map()),
     damagedRows: new Map(),
     faults: [],
     isSound: true,
   };
   readonly db: Database;
+  /** The seal that stands for the records that this pass does not read. */
+  readonly seal: Seal | null;
+  readonly digest = new DigestMaker();
   /** Highest sequence that any record refers to, and which record: the subject of a sentence, and a key to name. */
   claim: readonly [seq: Seq, by: string, key: string | null] = [0, '', null];
   recentAfter: Seq = 0;
@@ -114,8 +124,9 @@ class Pass {
   /** Keys of damaged records to delete, because other records imply the same. */
   readonly drop: string[] = [];
 
-  constructor(db: Database) {
+  constructor(db: Database, seal: Seal | null = null) {
     this.db = db;
+    this.seal = seal;
   }
 
   claims(seq: Seq, by: string, key: string | null = null): void {
@@ -131,7 +142,10 @@ class Pass {
 
 /** Effect of a sound record of each key space. */
 const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) => void>> = {
+  c: (pass, key) => pass.digest.add(key),
+  s: (pass, key) => pass.digest.add(key),
   e: learnEvent,
+  f: (pass, key, value) => void pass.found.floors.set(keys.floorOf(key), (headOf(value) as [Seq])[0]),
   o: learnRow,
   p: (pass, key) => {
     pass.found.open.add(keys.destOf(key), keys.seqOf(key));
@@ -139,6 +153,7 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
   },
   d: (pass, key) => pass.claims(keys.seqOf(key), 'a remembered delivery'),
   m: (pass, key, value) => {
+    if (key === keys.SEAL_KEY) pass.claims((headOf(value) as [Seq])[0], 'the seal');
     if (key === keys.FENCE_KEY) [pass.found.token, pass.found.store = null] = headOf(value) as keys.FenceHead;
   },
 };
@@ -200,27 +215,29 @@ export async function examine(
   };
   for await (const chunk of ahead(chunks(db, keys.EVERYTHING, lot, unreadable))) {
     for (const [key, value] of chunk) {
-      const space = key.charAt(0);
-      pass.records.set(space, (pass.records.get(space) ?? 0) + 1);
       each(key, value);
-      const condition = inspect(key, value);
-      if (condition === 'sound') LEARN[space]?.(pass, key, value);
-      else if (condition === 'newer') throw newerFormat(`the record ${JSON.stringify(key)}`, formatOf(value));
-      else damaged(pass, space, key, condition);
+      learn(pass, key, value);
     }
     await between?.();
   }
-  const { claim, faults } = judge(marks, found);
-  found.faults.push(...faults);
-  if (claim !== null) pass.claims(claim.head, `${claim.file} beside the database`);
-  conclude(pass);
+  conclude(pass, marks);
   const count = (space: string): number => pass.records.get(space) ?? 0;
   const reindex = pass.indexDamaged || count('s') !== count('e');
+  found.sealing = new Sealing(pass.digest.made(), found.floors);
   return { found, records: pass.records, reindex, drop: pass.drop };
 }
 
+export function learn(pass: Pass, key: string, value: string): void {
+  const space = key.charAt(0);
+  pass.records.set(space, (pass.records.get(space) ?? 0) + 1);
+  const condition = inspect(key, value);
+  if (condition === 'sound') LEARN[space]?.(pass, key, value);
+  else if (condition === 'newer') throw newerFormat(`the record ${JSON.stringify(key)}`, formatOf(value));
+  else damaged(pass, space, key, condition);
+}
+
 /** Prefetch: while one chunk is examined, another thread reads the next. */
-async function* ahead<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
+export async function* ahead<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
   try {
     for (let next = items.next(); ; ) {
       const { done, value } = await next;
@@ -241,7 +258,9 @@ function learnEvent(pass: Pass, key: string, value: string): void {
   if (seq > pass.found.head + 1) pass.lose(pass.found.head + 1, seq - 1);
   pass.found.head = seq;
   if (seq <= pass.recentAfter) return;
-  const [, , , , , , idem, events = 1, touched] = headOf(value) as EventHead;
+  const [stream, , , , correlationId, , idem, events = 1, touched] = headOf(value) as EventHead;
+  if (pass.seal !== null && seq > pass.seal.seq)
+    for (const entry of indexKeys(stream, correlationId, seq)) pass.seal.digest.add(entry);
   if (idem === undefined) return;
   pass.found.commits.add(idem, seq - events + 1, seq);
   for (const put of touched ?? []) expectRow(pass, put, seq);
@@ -288,20 +307,26 @@ function damaged(pass: Pass, space: string, key: string, condition: 'content' | 
   } else if (space === 's' || space === 'c') {
     pass.indexDamaged = true;
     pass.drop.push(key);
-  } else if (space === 'd' && condition === 'content') pass.drop.push(key);
+  } else if ((space === 'd' && condition === 'content') || keys.isSealKey(key)) pass.drop.push(key);
   else if (condition === 'content') pass.found.faults.push(`the record ${name} is damaged`);
   else pass.found.faults.push(`the record ${name} is damaged, and its key with it`);
 }
 
-function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): void {
+/** What follows when every record was read that this pass reads. */
+export function conclude(pass: Pass, marks: Marks): void {
+  const { found, lostEvents, expected, kept, keptSum } = pass;
+  const judged = judge(marks, found);
+  found.faults.push(...judged.faults);
+  if (judged.claim !== null) pass.claims(judged.claim.head, `${judged.claim.file} beside the database`);
   for (const [key, { gone }] of expected) if (!gone) found.damagedRows.set(key, keys.rowKeyOf(key));
   const ranges = lostEvents.map(([from, to]) => (from === to ? `event ${from}` : `events ${from} to ${to}`));
   if (ranges.length > 0) found.faults.push(`the log has lost ${ranges.join(', ')}`);
   const { horizon } = found;
-  if (kept !== horizon.kept || keptSum !== horizon.sum) {
+  // Beside a seal, `verify-rest.ts` counts them.
+  if (pass.seal === null && (kept !== horizon.kept || keptSum !== horizon.sum)) {
     found.faults.push(`up to the horizon ${horizon.seq} the log should hold ${horizon.kept} events, and holds ${kept}`);
   }
-  const [claimed, subject, key] = claim;
+  const [claimed, subject, key] = pass.claim;
   const by = key === null ? subject : subject + JSON.stringify(key);
   if (claimed > found.head) {
     found.faults.push(`the log has lost events ${found.head + 1} to ${claimed}: ${by} refers to them`);
@@ -309,7 +334,7 @@ function conclude({ found, claim, lostEvents, expected, kept, keptSum }: Pass): 
 }
 
 /** VERIFY-4. Stale index entries that no damage explains stay: they refer to events that exist. */
-async function mend(db: Database, { drop, reindex }: Examined, point: OnPoint): Promise<void> {
+async function mend(db: Database, { found, drop, reindex }: Examined, point: OnPoint): Promise<void> {
   if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
   if (!reindex) return;
   for await (const chunk of chunks(db, keys.under('e/'))) {
@@ -319,6 +344,10 @@ async function mend(db: Database, { drop, reindex }: Examined, point: OnPoint): 
       stageIndexes(batch, stream, correlationId, keys.seqOf(key));
     });
   }
+  const digest = new DigestMaker();
+  for (const space of ['c/', 's/'])
+    for await (const chunk of chunks(db, keys.under(space))) for (const [key] of chunk) digest.add(key);
+  found.sealing = new Sealing(digest.made(), found.floors);
 }
 
 async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batch, item: T) => void): Promise<void> {
@@ -328,7 +357,7 @@ async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batc
 }
 
 /** Last sequence in the log; 0 when that cannot be read, which makes every commit of the log a recent one. */
-async function lastKnown(db: Database): Promise<Seq> {
+export async function lastKnown(db: Database): Promise<Seq> {
   const events = keys.between(keys.eventKey, 0, Number.MAX_SAFE_INTEGER);
   const [last] = await db
     .keys({ ...events, reverse: true, limit: 1 })

@@ -14,39 +14,58 @@
  */
 import type { Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { encode, headOf } from '../records.ts';
+import { encode, headOf, inspect } from '../records.ts';
 import type { EventHead } from './event-log.ts';
 import { chunks, type Database, SYNCED } from './leveldb.ts';
-import { readFloors } from './outbox.ts';
+import type { Floors } from './seal.ts';
 import type { Found } from './verify.ts';
 
-/** Requires a database without faults. */
-export async function lowerFloors(db: Database, found: Found): Promise<void> {
-  const lowered = await doubtfulFloors(db, found);
-  if (lowered.size === 0) return;
-  const batch = db.batch();
+/**
+ * Requires a database without faults. `sealed`: floors up to which nothing can be lost [SEAL-4]. Resolves with false,
+ * and has changed nothing, when an event between those and the present floors is damaged or missing.
+ */
+export async function lowerFloors(db: Database, found: Found, sealed?: Floors): Promise<boolean> {
+  const lowered = await doubtfulFloors(db, found, sealed);
+  if (lowered === null) return false;
+  if (lowered.size === 0) return true;
+  // The sealed floors hold only as long as no floor goes back.
+  const batch = db.batch().del(keys.SEAL_FLOORS_KEY);
   for (const [dest, seq] of lowered) {
     const key = keys.floorKey(dest);
     batch.put(key, encode(key, JSON.stringify([seq])));
+    found.floors.set(dest, seq);
   }
   await batch.write(SYNCED);
+  return true;
 }
 
-/** Receiver → highest sequence at which its floor can be trusted, for each receiver whose floor is too high. */
-export async function doubtfulFloors(db: Database, { horizon, open }: Found): Promise<ReadonlyMap<string, Seq>> {
-  const floors = new Map((await readFloors(db)).map(({ dest, seq }) => [dest, seq]));
-  const highest = Math.max(0, ...floors.values());
+/**
+ * Receiver → highest sequence at which its floor can be trusted, for each receiver whose floor is too high; null when
+ * an event that must be read for it is damaged or missing.
+ */
+export async function doubtfulFloors(
+  db: Database,
+  { head, horizon, open, floors }: Found,
+  sealed: Floors = new Map(),
+): Promise<ReadonlyMap<string, Seq> | null> {
   const lowered = new Map<string, Seq>();
-  if (highest <= horizon.seq) return lowered;
-  const range = keys.between(keys.eventKey, horizon.seq + 1, highest);
+  const sealedOf = (dest: string): Seq => sealed.get(dest) ?? 0;
+  const doubted = [...floors].filter(([dest, seq]) => seq > Math.max(horizon.seq, sealedOf(dest)));
+  if (doubted.length === 0) return lowered;
+  const highest = Math.min(head, Math.max(...doubted.map(([, seq]) => seq)));
+  let expected = Math.max(horizon.seq, Math.min(...doubted.map(([dest]) => sealedOf(dest)))) + 1;
+  const range = keys.between(keys.eventKey, expected, highest);
   for await (const chunk of chunks(db, range)) {
     // Receiver → sequences in this chunk at or below its floor that are not open.
     const passed = new Map<string, Seq[]>();
     for (const [key, value] of chunk) {
       const seq = keys.seqOf(key);
+      if (seq !== expected || inspect(key, value) !== 'sound') return null;
+      expected += 1;
       const [, , , , , to] = headOf(value) as EventHead;
       for (const dest of to) {
-        if (seq > (floors.get(dest) ?? 0) || lowered.has(dest) || open.has(dest, seq)) continue;
+        if (seq > (floors.get(dest) ?? 0) || seq <= sealedOf(dest) || lowered.has(dest) || open.has(dest, seq))
+          continue;
         const seqs = passed.get(dest);
         if (seqs === undefined) passed.set(dest, [seq]);
         else seqs.push(seq);
@@ -58,7 +77,7 @@ export async function doubtfulFloors(db: Database, { horizon, open }: Found): Pr
       if (lost !== undefined) lowered.set(dest, lost - 1);
     }
   }
-  return lowered;
+  return expected > highest ? lowered : null;
 }
 
 /** Sequences of remembered successes between the first and the last of `seqs`. */

@@ -25,6 +25,7 @@ import { retention } from './retention.ts';
 import { scaling } from './scaling.ts';
 import { slowPartner } from './slow-partner.ts';
 import { slowReceiver } from './slow-receiver.ts';
+import { start } from './start.ts';
 import type { Spread } from './statistics.ts';
 
 /** Rows of a table: what was measured with its unit, and its value; of several rounds the median with both ends. */
@@ -53,6 +54,7 @@ const benches: readonly Bench[] = [
   slowFanOut,
   pages,
   restart,
+  start,
   retention,
   memory,
   growth,

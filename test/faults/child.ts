@@ -11,7 +11,7 @@ import { bodyOf, receiver } from './written.ts';
 const [directory = '', count = '0', characters = '0'] = process.argv.slice(2);
 const say = (line: string): void => void writeSync(1, `${line}\n`);
 
-const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0 });
+const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, recent: 64 });
 const fence = store.held();
 if (fence === null) throw new Error('no fence');
 let next = store.head();

@@ -3,7 +3,7 @@
  * it. Asked by a message with a directory, it answers with a `Reading`.
  */
 import { openLevelStore } from '../../storage/level/store.ts';
-import { collect } from '../storage/support.ts';
+import { collect, until } from '../storage/support.ts';
 
 export interface Reading {
   /** Why it was not opened. */
@@ -21,7 +21,7 @@ const kinds = ['sessions', 'locations', 'tariffs', 'cdrs', 'tokens', 'partners',
 async function readAll(directory: string, names: readonly string[]): Promise<Reading> {
   const found: Record<string, string | null> = {};
   try {
-    const store = await openLevelStore({ directory, node: 'reader', ballastBytes: 0 });
+    const store = await openLevelStore({ directory, node: 'reader', ballastBytes: 0, recent: 64 });
     try {
       const read = async (name: string, get: () => Promise<unknown>) => {
         found[name] = await get().then(
@@ -31,6 +31,7 @@ async function readAll(directory: string, names: readonly string[]): Promise<Rea
       };
       const known = names.length > 0 ? names : await namesOf(store);
       for (const name of known) await read(name, () => get(store, name));
+      await until(() => !store.health().verifying && store.health().state !== 'failed');
       const { state, reason, damagedRows } = store.health();
       return { refused: null, state, reason, damagedRows: damagedRows.length, found };
     } finally {

@@ -17,11 +17,11 @@ const say = (line: string): void => void writeSync(1, `${line}\n`);
 const open = (ballastBytes = 0): Promise<Store> => openLevelStore({ directory, node: 'child', ballastBytes });
 
 /** Ends the process at the n-th time that a point of this kind is passed, which `count` says: `after:3`. */
-function killAt(kind: string): (name: string) => void {
+function killAt(kind?: string): (name: string) => void {
   const [point, times = '1'] = count.split(':');
   let left = Number(times);
   return (name) => {
-    if (name !== `${kind}.${point}`) return;
+    if (name !== (kind === undefined ? point : `${kind}.${point}`)) return;
     left -= 1;
     if (left === 0) process.kill(process.pid, 'SIGKILL');
   };
@@ -74,6 +74,23 @@ const ROLES: Record<string, () => Promise<void>> = {
       }
       await trimAll(store, store.head() - 10);
       say(`trimmed ${store.horizon()}`);
+    }
+  },
+
+  /** Opens a store by its seal, and appends, settles and trims until a point is passed so many times: `seal.after:3`. */
+  async sealed() {
+    const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, recent: 40, onPoint: killAt() });
+    const fence = store.held();
+    if (fence === null) throw new Error('no fence');
+    for (;;) {
+      for (let i = 0; i < 30; i += 1) {
+        const { last: seq } = await append(store, {
+          events: [event({ stream: `stream ${i % 4}`, correlationId: `c ${i}`, to: ['A'] })],
+          puts: [row(`${i}`)],
+        });
+        await store.settle(fence, [{ dest: 'A', seq, state: 'DELIVERED', data: i }], [{ dest: 'A', seq }]);
+      }
+      await trimAll(store, Math.max(store.horizon(), store.head() - 100));
     }
   },
 

@@ -34,6 +34,10 @@ const sweepMs = hourMs;
 const eventsMax = 512;
 const charactersMax = 2 << 20;
 const deliveriesMax = 2_000;
+/** Events per second that are trimmed even while the event loop is late: more than the target load writes. */
+const floorPerS = 2_500;
+/** While the store still verifies its log nothing is trimmed; the sweep looks again after this time, ms. */
+const unverifiedMs = 60_000;
 
 type Dead = Record<PartyId, number>;
 
@@ -66,10 +70,15 @@ export class Retention {
 
   /** Arms the next sweep; does nothing when HUB_EVENTS_KEEP_DAYS is 0, which keeps the log for ever. */
   schedule(): void {
-    const { timers, ports, settings } = this.#context;
+    const { ports, settings } = this.#context;
     if (settings.eventsKeepDays === 0) return;
-    const next = (Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs;
-    timers.arm('retention', next, () => {
+    this.#arm((Math.floor(ports.clock.now() / sweepMs) + 1) * sweepMs);
+  }
+
+  #arm(at: number): void {
+    const { timers, ports, store } = this.#context;
+    timers.arm('retention', at, () => {
+      if (store.health().verifying) return this.#arm(ports.clock.now() + unverifiedMs);
       this.#sweeping = this.#sweep()
         .catch((error: unknown) => ports.log.error({ err: error }, 'could not trim the log; next sweep within 1 h'))
         .finally(() => this.schedule());
@@ -101,15 +110,17 @@ export class Retention {
     const before = ports.clock.now() - this.#keepMs;
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
     const { clock } = ports;
-    const pace = new Pace(clock);
+    const pace = new Pace(clock, floorPerS);
     this.#lag.begin();
     let [begun, head] = [clock.monotonic(), store.head()];
     try {
       while (!this.#ending.signal.aborted && store.health().state === 'open') {
+        const horizon = store.horizon();
         if (!(await this.#piece(before, pace.sized(eventsMax), trimmed))) break;
         const isBusy = store.head() > head;
         head = store.head();
-        await pace.pause(clock.monotonic() - begun, isBusy, this.#ending.signal);
+        const piece = { tookMs: clock.monotonic() - begun, units: store.horizon() - horizon };
+        await pace.pause(piece, isBusy, this.#ending.signal);
         begun = clock.monotonic();
       }
     } finally {

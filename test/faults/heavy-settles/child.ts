@@ -16,7 +16,7 @@ const roundSize = 16;
 const weight = 'x'.repeat(30_000);
 const trimSize = 4;
 
-const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0 });
+const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, recent: 64 });
 const fence = store.held();
 if (fence === null) throw new Error('no fence');
 
