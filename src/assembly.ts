@@ -25,7 +25,7 @@ import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
-import { sealedTokens } from './hub/onboarding/registration.ts';
+import { sealedTokens } from './hub/onboarding/sealed-tokens.ts';
 import type { HubKind } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import { memoized } from './kit/memo.ts';
@@ -33,6 +33,7 @@ import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
+import { credentialsIn } from './ocpi/modules/credentials.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard, type OwnPlaces } from './partners/egress.ts';
@@ -160,7 +161,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       inspector: partnerInspector(client),
       // The doors' schemas, so that a pull accepts exactly what a push accepts. Injected, since neither hub nor
       // partners may import a door.
-      reader: { read: readWhole },
+      reader: { read: readWhole, credentials: credentialsIn },
     };
     const created = createHub(wrap(store), ports, settings, version, around.kind);
     closing.unshift(() => created.close());

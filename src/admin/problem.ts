@@ -72,12 +72,14 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   versionUnsupported: 502,
   endpointsMissing: 502,
   unavailable: 503,
+  rateLimited: 503,
 };
 
 const details: Partial<Record<ErrorCode, string>> = {
   notFound: 'there is no such thing under this id',
   conflict: 'it exists already',
   unavailable: 'the hub cannot record changes now',
+  rateLimited: 'exchanges of this partner are in progress',
 };
 
 const retryAfterS = 5;
@@ -96,7 +98,7 @@ export function problemOf(error: unknown): Problem | null {
 function refused({ code, message, detail }: HubError): Problem | null {
   const status = statuses[code];
   if (status === undefined) return null;
-  const text = message === code ? (details[code] ?? code) : message;
+  const text = detail.inside ?? (message === code ? (details[code] ?? code) : message);
   const headers = status === 503 ? { 'retry-after': String(Math.ceil(detail.retryAfterS ?? retryAfterS)) } : {};
   return new Problem(status, text, { headers });
 }

@@ -107,8 +107,9 @@ export const party = z.object({
 
 const handshakeStep = z.object({
   at: z.string(),
-  step: z.enum(['called', 'received', 'failed', 'connected']).meta({
-    description: 'called = its initial token was used; received = it sent its credentials and its versions are read',
+  step: z.enum(['called', 'received', 'begun', 'failed', 'connected']).meta({
+    description:
+      'called = its initial token was used; received = it sent its credentials and its versions are read; begun = the hub began, with a token of the partner',
   }),
   reason: z.string().nullable().meta({ description: 'why it failed' }),
 });

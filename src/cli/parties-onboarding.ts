@@ -1,6 +1,7 @@
 /**
- * `ocpi-hub parties add` and `initial-token`: add a partner, and let a partner register again.
+ * `ocpi-hub parties add`, `initial-token` and `connect`: add a partner, let it register again, or register with it.
  */
+import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
 import { Failure } from './client.ts';
@@ -56,6 +57,28 @@ export function initialTokenVerb(): Command {
       screen.answer(await hub.send<{ initial_token: string }>('POST', path), ({ initial_token }) =>
         issued(id, initial_token, hub.url),
       );
+    },
+  });
+}
+
+export function connectVerb(): Command {
+  return verb<{ versionsUrl?: string; partnerToken?: string }>({
+    usage: 'connect <id>',
+    summary: 'begin the exchange of credentials, with a token that the partner gave',
+    options: [
+      ['--versions-url <url>', "the partner's versions"],
+      ['--partner-token <token>', 'its token; read from standard input when left out'],
+    ],
+    examples: ['parties connect NL-TNM --versions-url https://cpo.example/ocpi/versions < token.txt'],
+    run: async ({ hub, screen }, [given = ''], { versionsUrl, partnerToken }) => {
+      if (versionsUrl === undefined) throw new Failure('--versions-url is missing', { exitCode: 2 });
+      const token = partnerToken ?? (await text(process.stdin)).trim();
+      const id = await complete(hub, kinds.party, given);
+      const path = `/parties/${encodeURIComponent(id)}/connect`;
+      const body = { versions_url: versionsUrl, token };
+      screen.answer(await hub.send<PartyView>('POST', path, body), ({ status, endpoints }) => [
+        `${id} is ${status}, with ${endpoints.length} endpoints`,
+      ]);
     },
   });
 }

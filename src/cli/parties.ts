@@ -8,7 +8,7 @@ import { Failure, type HubClient } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { watchJob } from './job.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
-import { addVerb, initialTokenVerb } from './parties-onboarding.ts';
+import { addVerb, connectVerb, initialTokenVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
 import { setVerb } from './parties-settings.ts';
@@ -60,6 +60,7 @@ export function command(): Command {
     }),
     addVerb(),
     initialTokenVerb(),
+    connectVerb(),
     verb<{ yes?: boolean }>({
       usage: 'suspend <id>',
       summary: 'suspend a partner as its own DELETE of the credentials does: tokens end, what it is owed becomes DEAD',

@@ -26,6 +26,15 @@ export interface PartyRole {
   readonly business_details?: BusinessDetails | undefined;
 }
 
+/** The credentials of a partner, as it sends them. Its roles may be others than the operator assigned. */
+export interface CredentialsBody {
+  readonly token: string;
+  readonly url: string;
+  readonly roles: readonly (Pick<PartyRole, 'country_code' | 'party_id' | 'business_details'> & {
+    readonly role: string;
+  })[];
+}
+
 /** `REGISTERED`: known to the operator, not yet connected (OCPI says PLANNED). [D30] */
 export type ConnectionStatus = 'REGISTERED' | 'CONNECTED' | 'OFFLINE' | 'SUSPENDED';
 
@@ -163,7 +172,7 @@ const spend = (partner: Partner, ...digests: (string | null | undefined)[]): str
 
 /**
  * An exchange replaces all earlier tokens except the one that requested a rotation: the partner may have to repeat the
- * request with it.
+ * request with it. When the hub began the exchange, the initial token becomes the hub token. [D81]
  */
 function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partner.registered' | 'partner.rotated' }>) {
   const { hubTokenDigest, formerDigest, formerUntil: until } = event.data;
@@ -177,7 +186,7 @@ function exchanged(partner: Partner, event: Extract<PartnerEvent, { type: 'partn
     hostChange: begins ? null : (partner.hostChange ?? null),
     formerToken: formerDigest && until ? { digest: formerDigest, until } : null,
     initialTokenDigest: begins ? null : partner.initialTokenDigest,
-    spentDigests: spend(partner, ...earlier.filter((digest) => digest !== formerDigest)),
+    spentDigests: spend(partner, ...earlier.filter((digest) => digest !== formerDigest && digest !== hubTokenDigest)),
   };
 }
 

@@ -13,6 +13,7 @@ export const quirks = {
   'empty-2xx': 'it answers a success without a body',
   'slash-redirect': 'its server knows only the other form of the path, with or without a slash at the end',
   'plain-token': 'it takes its token only as it is, not in base64',
+  'no-endpoint-role': 'its version details leave out interface roles; the module and its own roles decide',
   'patch-refused': 'it refuses a PATCH; the whole object follows as a PUT',
   'trailing-slash': 'its URLs end with a slash, which they keep',
   'details-url': 'the url of its credentials is that of its version details',
@@ -20,6 +21,9 @@ export const quirks = {
   nulls: 'it sends null for whatever is optional, which counts as absent',
   'patch-without-date': 'its PATCH has no last_updated: the time of its arrival stands in for the date',
   'authorize-to-hub': 'it sends authorize without OCPI-to, or to the hub: the hub finds the eMSP',
+  'no-next-link': 'its list has more rows and no link to them; the hub goes on by offset',
+  'unreadable-next-link': 'the next link of its list cannot be read; the hub goes on by offset',
+  'foreign-next-link': 'the next link of its list leads to another origin; the hub goes on by offset',
   'enveloped-callback': 'it puts the result of a command into an envelope',
 } as const satisfies Readonly<Record<string, string>>;
 

@@ -263,6 +263,10 @@ export function operations(parts: OperationsParts): Verbs {
     parties: () => [...directory.partners()].map(view),
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),
+    async connect(id, invitation, trace) {
+      await registration.connect(known(id), invitation, trace);
+      return view(known(id));
+    },
     handshake: (id) => registration.handshake(known(id).id),
     setCircuit(id, circuit, wanted) {
       const partner = known(id);

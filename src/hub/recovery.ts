@@ -21,6 +21,7 @@ import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import { rebuildRows, rebuildWhenFound } from './maintain/row-rebuild.ts';
 import type { Registration } from './onboarding/registration.ts';
+import { reseal } from './onboarding/sealed-tokens.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
 import type { PartnerActors } from './partners/partner-actors.ts';
 import type { Pulls } from './pull/pulls.ts';
@@ -126,9 +127,9 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   for (const event of early) follow(event);
   // A store that cannot write must not stop the start: the previous keys still open the tokens that they sealed.
   if (store.health().state === 'open') {
-    await registration
-      .reseal(partners)
-      .catch((error: unknown) => ports.log.error({ err: error }, 'could not re-seal all partner tokens'));
+    await reseal(context, registration, partners).catch((error: unknown) =>
+      ports.log.error({ err: error }, 'could not re-seal all partner tokens'),
+    );
   }
   for (const { id } of partners) probes.watch(id);
   contacts

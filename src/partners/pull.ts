@@ -1,12 +1,16 @@
 /**
- * Reads a partner's list page by page, following `Link` headers with `rel="next"`. [interface, Pagination and Admin
- * pulls]
+ * Reads a partner's list page by page, following `Link` headers with `rel="next"`, and by `offset` where there is no
+ * link to follow. [interface, Pagination and Admin pulls; D61, D85]
  *
  * PULL-1  Nothing is thrown: a list that cannot be read completely ends with a `failed` page that states the reason.
- * PULL-2  Reading terminates: the number of pages is bounded, and no page is requested twice.
- * PULL-3  The client's egress guard checks every link, and no link is followed from https to http.
+ * PULL-2  Reading terminates: no page is requested twice, a page that repeats the one before ends it, and the number of
+ *     pages is bounded: by the total over the rows of the first page, plus two, where the partner tells a total.
+ * PULL-3  The client's egress guard checks every link, and no link is followed from https to http, or to another
+ *     origin: the partner's token stays at the origin of the list.
+ * PULL-4  Where the partner tells a total, fewer rows fail the list.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { envelopeItems } from '../transport/envelope.ts';
@@ -17,6 +21,26 @@ export interface PartnerListsSettings {
   readonly timeoutMs?: number;
   /** Pages per list at most. */
   readonly pagesMax?: number;
+}
+
+/** How far a list was read. */
+interface Reading {
+  readonly list: ListCall;
+  /** URLs of the pages that were requested. */
+  readonly seen: Set<string>;
+  rows: number;
+  firstRows: number;
+  /** The last `X-Total-Count`; null without one. */
+  total: number | null;
+  /** Digest of the last page. */
+  last: string;
+}
+
+interface Next {
+  /** Null when the list is at its end. */
+  readonly url: string | null;
+  readonly quirk?: Quirk;
+  readonly failure?: string;
 }
 
 const failed = (reason: string): PartnerPage => ({ kind: 'failed', reason });
@@ -31,27 +55,68 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
     });
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const seen = new Set<string>();
+    const reading: Reading = { list, seen: new Set(), rows: 0, firstRows: 0, total: null, last: '' };
     for (let url: string | null = list.url; url !== null; ) {
-      if (seen.has(url))
-        return yield failed(`the link of page ${seen.size} leads back to a page that was read already`);
-      if (seen.size === pagesMax) return yield failed(`the list has more than ${pagesMax} pages`);
-      seen.add(url);
+      const refusal = refusalOf(reading, url, pagesMax);
+      if (refusal !== null) return yield failed(refusal);
+      reading.seen.add(url);
+      const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
-      if (outcome.class !== 'delivered') {
-        return yield failed(`page ${seen.size}: ${outcome.class}: ${outcome.message}`);
-      }
-      if (!Array.isArray(outcome.data)) return yield failed(`page ${seen.size}: its data is not a list`);
-      const { quirks = [] } = outcome;
-      yield { kind: 'page', texts: envelopeItems(text), total: totalOf(one(headers['x-total-count'])), quirks };
-      const link = nextLink(one(headers.link));
-      const next: string | null = link === null ? null : resolved(link, url);
-      if (link !== null && next === null) return yield failed(`the link of page ${seen.size} is not usable`);
-      url = next;
+      if (outcome.class !== 'delivered') return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
+      if (!Array.isArray(outcome.data)) return yield failed(`page ${number}: its data is not a list`);
+      const texts = envelopeItems(text);
+      const content = digestOf(texts);
+      if (texts.length > 0 && content === reading.last) return yield failed(`page ${number} repeats the one before`);
+      reading.last = content;
+      reading.rows += texts.length;
+      if (number === 1) reading.firstRows = texts.length;
+      reading.total = totalOf(one(headers['x-total-count'])) ?? reading.total;
+      const next = afterPage(reading, one(headers.link), url, texts.length);
+      const quirks = [...(outcome.quirks ?? []), ...(next.quirk ? [next.quirk] : [])];
+      yield { kind: 'page', texts, total: reading.total, quirks };
+      if (next.failure) return yield failed(next.failure);
+      url = next.url;
     }
   }
 
   return { pages };
+}
+
+/** Why the page is not requested; null when it is. [PULL-2] */
+function refusalOf({ seen, total, firstRows, rows }: Reading, url: string, pagesMax: number): string | null {
+  if (seen.has(url)) return `the link of page ${seen.size} leads back to a page that was read already`;
+  const most = total === null ? pagesMax : Math.min(pagesMax, Math.ceil(total / Math.max(firstRows, 1)) + 2);
+  if (seen.size === 0 || seen.size < most) return null;
+  return total === null ? `the list has more than ${most} pages` : `${rows} of ${total} came in ${seen.size} pages`;
+}
+
+/** What follows a page of so many rows. */
+function afterPage(reading: Reading, header: string, url: string, pageRows: number): Next {
+  const { list, rows, total } = reading;
+  const link = nextLink(header);
+  const next = link === null ? null : resolved(link, url);
+  const isOwn = next !== null && new URL(next).origin === new URL(list.url).origin;
+  if (isOwn) return { url: next };
+  const quirk = link === null ? 'no-next-link' : next === null ? 'unreadable-next-link' : 'foreign-next-link';
+  if (total !== null && rows >= total) return { url: null, ...(link !== null && { quirk }) };
+  if (total !== null && pageRows > 0) return { url: atOffset(list.url, rows), quirk };
+  if (total !== null) return { url: null, failure: `${rows} of ${total}: the list ends before` };
+  if (link === null) return { url: null };
+  const leads = next === null ? 'is not usable' : 'leads to another origin';
+  return { url: null, quirk, failure: `the link of page ${reading.seen.size} ${leads}` };
+}
+
+function digestOf(texts: readonly string[]): string {
+  const hash = createHash('sha256');
+  for (const text of texts) hash.update(text);
+  return hash.digest('base64');
+}
+
+/** The list's own URL from a row on. */
+function atOffset(url: string, offset: number): string {
+  const own = new URL(url);
+  own.searchParams.set('offset', String(offset));
+  return own.href;
 }
 
 /** A header value as one text; repeated headers are joined by commas. */

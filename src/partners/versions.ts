@@ -16,6 +16,7 @@ import type { Discovered, Discovering, PartnerClient, PartnerVersions } from '..
 import { parsedUrl } from '../kit/url.ts';
 import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
+import { type ListedEndpoint, openRoles } from './open-roles.ts';
 
 export interface PartnerVersionsSettings {
   /** Timeout of each of the two requests, ms. */
@@ -77,7 +78,8 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
     const { encoding, quirks } = state;
     if (details !== told) quirks.add('array-of-one');
     if (encoding === 'plain' && mayTurn) quirks.add('plain-token');
-    return { endpoints: readDetails(details, endpointsMax), encoding, quirks: [...quirks] };
+    const endpoints = readDetails(details, endpointsMax, state);
+    return { endpoints, encoding, quirks: [...quirks] };
   }
 
   return { discover };
@@ -104,7 +106,7 @@ function detailsUrl(list: readonly unknown[]): string {
   return entry.url;
 }
 
-function readDetails(details: unknown, endpointsMax: number): Endpoint[] {
+function readDetails(details: unknown, endpointsMax: number, { partner, quirks }: State): Endpoint[] {
   if (!isFields(details) || !Array.isArray(details.endpoints)) {
     throw unusable('neither a versions list nor version details came back');
   }
@@ -114,10 +116,13 @@ function readDetails(details: unknown, endpointsMax: number): Endpoint[] {
     });
   }
   const endpoints = new Map<string, Endpoint>();
-  for (const entry of details.endpoints) {
-    const endpoint = readEndpoint(entry);
-    const key = endpoint && `${endpoint.identifier}/${endpoint.role}`;
-    if (endpoint && key && !endpoints.has(key) && endpoints.size < endpointsMax) endpoints.set(key, endpoint);
+  const listed = details.endpoints.map(readEndpoint).filter((endpoint) => endpoint !== null);
+  const opened = openRoles(listed, partner.roles);
+  if (opened.length > 0) quirks.add('no-endpoint-role');
+  for (const { identifier, url, role } of [...listed, ...opened]) {
+    const key = `${identifier}/${role}`;
+    if (role === null || endpoints.has(key) || endpoints.size >= endpointsMax) continue;
+    endpoints.set(key, { identifier, role, url, source: 'discovered' });
   }
   const found = [...endpoints.values()];
   if (!found.some((endpoint) => endpoint.identifier === 'credentials')) {
@@ -129,21 +134,23 @@ function readDetails(details: unknown, endpointsMax: number): Endpoint[] {
 }
 
 /** One endpoint; null when malformed, so that one bad entry does not invalidate the others. */
-function readEndpoint(entry: unknown): Endpoint | null {
+function readEndpoint(entry: unknown): ListedEndpoint | null {
   if (!isFields(entry) || typeof entry.identifier !== 'string' || !isWebUrl(entry.url)) return null;
   const identifier = entry.identifier.trim().toLowerCase();
   if (!/^[a-z0-9_.-]{1,64}$/.test(identifier)) return null;
   const role = readRole(entry.role, identifier);
-  return role && { identifier, role, url: entry.url, source: 'discovered' };
+  return role === undefined ? null : { identifier, role, url: entry.url };
 }
 
 /**
- * The interface role; for credentials it has no meaning, and many partners omit it. [OCPI version_information_endpoint]
+ * The interface role; null when there is none, undefined when it is malformed. For credentials it has no meaning, and
+ * many partners omit it. [OCPI version_information_endpoint]
  */
-function readRole(value: unknown, identifier: string): InterfaceRole | null {
-  const role = typeof value === 'string' ? value.trim().toUpperCase() : '';
+function readRole(value: unknown, identifier: string): InterfaceRole | null | undefined {
+  const role = typeof value === 'string' ? value.trim().toUpperCase() : (value ?? '');
   if (role === 'SENDER' || role === 'RECEIVER') return role;
-  return identifier === 'credentials' ? 'SENDER' : null;
+  if (identifier === 'credentials') return 'SENDER';
+  return role === '' ? null : undefined;
 }
 
 const unusable = (why: string) => new HubError('partnerUnusable', { message: `Cannot use the versions: ${why}` });

@@ -89,6 +89,18 @@ const rows: readonly Row[] = [
     emsp: ['versions array-of-one 1'],
   },
   {
+    habit: 'version details have no interface roles',
+    around: (usual) => (received) => {
+      const reply = usual(received);
+      if (received.path !== '/ocpi/2.2.1') return reply;
+      const { endpoints } = reply.body as { endpoints: { identifier: string; role: string; url: string }[] };
+      const once = endpoints.filter(({ role }) => role === 'SENDER');
+      return { body: { version: '2.2.1', endpoints: once.map(({ identifier, url }) => ({ identifier, url })) } };
+    },
+    cpo: ['versions no-endpoint-role 1'],
+    emsp: ['versions no-endpoint-role 1'],
+  },
+  {
     habit: 'answers that a driver waits for have no envelope',
     around: where(isAwaited, (reply) => ({ text: JSON.stringify(reply.body) })),
     cpo: ['commands raw-answer 1'],

@@ -401,7 +401,7 @@ t.test('the url may be the versions list or the version details [interface, Cred
   t.match(await party(id), { url: direct.url, endpoints: [{ identifier: 'credentials' }] });
 });
 
-t.test('a credentials endpoint without a role is enough, malformed entries are passed over [D13]', async (t) => {
+t.test('a credentials endpoint without a role is enough, malformed entries are passed over [D13] [D74]', async (t) => {
   const { id } = await registered(t, {
     discovery: ({ path }) =>
       path === '/ocpi/2.2.1'
@@ -417,7 +417,7 @@ t.test('a credentials endpoint without a role is enough, malformed entries are p
   const { endpoints } = (await party(id)) as { endpoints: { identifier: string }[] };
   t.same(
     endpoints.map(({ identifier }) => identifier),
-    ['credentials', 'tariffs'],
+    ['credentials', 'tariffs', 'sessions'],
   );
 });
 

@@ -138,6 +138,10 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     body: () => ({ empty_2xx_ok: true, identity_mode: 'COMPATIBILITY', compatibility_until: '2030-01-01T00:00:00Z' }),
   },
   'POST /parties/{id}/initial-token': { as: 'admin', path: `${admin}/parties/NL-LVR/initial-token` },
+  'POST /parties/{id}/connect': {
+    ...{ as: 'admin', path: `${admin}/parties/NL-LVR/connect` },
+    body: () => ({ versions_url: 'http://leaver.invalid/versions', token: 'its-token' }),
+  },
   'POST /parties/{id}/confirm-host': {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR/confirm-host` },
     body: () => ({ host: 'leaver.invalid:443' }),

@@ -33,6 +33,7 @@ const ask = (url: string) => ({
   encoding: 'base64' as const,
   correlationId: 'correlation-1',
   mayTurn: false,
+  roles: [{ role: 'CPO' as const, country_code: 'NL', party_id: 'CPO' }],
 });
 
 const list = (url: string) => [

@@ -6,7 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { sealedTokens } from '../../src/hub/onboarding/registration.ts';
+import { sealedTokens } from '../../src/hub/onboarding/sealed-tokens.ts';
 import type { Replaced } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';

@@ -1,6 +1,7 @@
 /** Makes what simulated partners push, as their doors would hand it over, and reads what they list. */
 import type { ObjectModule } from '../../src/domain/modules.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../../src/domain/object.ts';
+import type { CredentialsBody } from '../../src/domain/party.ts';
 import type { ObjectReader } from '../../src/hub/ports/ports.ts';
 import { partsOf } from './cast.ts';
 import type { Json } from './reference.ts';
@@ -50,6 +51,7 @@ export function changeOf({ module, method, owner, id, within = [], body }: Pushe
 }
 
 export const objectReader: ObjectReader = {
+  credentials: (text) => JSON.parse(text) as CredentialsBody,
   read(module, text) {
     const body = JSON.parse(text) as Json;
     const { country_code, party_id, id, last_updated } = body as Record<string, string>;

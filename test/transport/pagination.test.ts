@@ -30,6 +30,8 @@ t.test('dates are read with and without Z, with fractions and with a zone [D31]'
     ['2024-05-01T10:00:00+02:00', '2024-05-01T08:00:00.000000000'],
     ['2024-05-01T10:00:00 02:00', '2024-05-01T08:00:00.000000000'],
     ['2024-02-29T23:59:59Z', '2024-02-29T23:59:59.000000000'],
+    ['2024-05-01 10:00:00Z', '2024-05-01T10:00:00.000000000'],
+    ['2024-05-01 10:00:00', '2024-05-01T10:00:00.000000000'],
   ];
   for (const [text, sortable] of rows) {
     t.same(read({ date_from: text, date_to: text }), { offset: 0, limit: 100, from: sortable, to: sortable }, text);

@@ -104,6 +104,19 @@ export function parties(operations: Operations): AdminRoute[] {
     }),
     route({
       method: 'POST',
+      path: '/parties/{id}/connect',
+      summary: 'Begin the exchange of credentials, with a token that the partner gave',
+      params,
+      body: z.strictObject({
+        versions_url: z.url({ protocol: /^https?$/, error: 'expected an http or https URL' }).max(2048),
+        token: z.string().regex(/^[\x21-\x7e]{1,64}$/, 'expected 1 to 64 printable characters without spaces'),
+      }),
+      answer: party,
+      run: ({ params: { id }, body: { versions_url: versionsUrl, token }, trace }) =>
+        operations.connect(id, { versionsUrl, token }, trace),
+    }),
+    route({
+      method: 'POST',
       path: '/parties/{id}/confirm-host',
       role: 'admin',
       summary: 'Confirm a change of host: the next PUT of credentials may make it, or one that was made is settled',

@@ -68,6 +68,7 @@ async function checkDetails(check: CheckRun): Promise<void> {
       encoding,
       correlationId: check.correlationId,
       mayTurn: false,
+      roles: partner.roles,
     };
     const { endpoints, quirks } = await context.ports.versions.discover({
       ...{ ...asked, about: { partner: partner.id, module: 'versions', object: null } },

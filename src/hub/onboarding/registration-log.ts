@@ -35,8 +35,8 @@ export class RegistrationLog {
   }
 
   /** Runs a registration and notes its start and its result. */
-  async watched<T>(partnerId: PartyId, work: () => Promise<T>): Promise<T> {
-    this.note(partnerId, 'received');
+  async watched<T>(partnerId: PartyId, first: 'received' | 'begun', work: () => Promise<T>): Promise<T> {
+    this.note(partnerId, first);
     try {
       const done = await work();
       this.note(partnerId, 'connected');

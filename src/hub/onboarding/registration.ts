@@ -19,12 +19,12 @@
  *     [D74, D88]
  * REGISTRATION-7  A request from outside the partner's `allow_from` changes nothing: its token does not count as used.
  */
-import type { Store } from '../../../storage/contract.ts';
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import { instantText } from '../../domain/instant.ts';
 import {
   applyToPartner,
+  type CredentialsBody,
   isRegistered,
   keyOf,
   type Partner,
@@ -39,9 +39,11 @@ import type { Recording } from '../kernel/recorder.ts';
 import { partnerPut } from '../kernel/row-codecs.ts';
 import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
-import type { Credential, CredentialsBody, IssuedCredentials } from '../ports/hub.ts';
+import type { Credential, IssuedCredentials } from '../ports/hub.ts';
+import type { Discovered, Secrets } from '../ports/ports.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
 import { HostChanges } from './host-changes.ts';
+import { type Invitation, ownExchange } from './own-exchange.ts';
 import { RegistrationLog } from './registration-log.ts';
 import { TokenUses } from './token-uses.ts';
 
@@ -110,10 +112,39 @@ export class Registration {
   register(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
     return this.#exchanges.run(credential.partner.id, async () => {
       const { id } = this.#inForce(credential, refuseRegistered);
-      return this.#handshakes.watched(id, async () =>
+      return this.#handshakes.watched(id, 'received', async () =>
         this.#exchange(credential, 'partner.registered', refuseRegistered, read(), trace),
       );
     });
+  }
+
+  /** The hub begins the exchange, with a token that the partner gave to the operator. [D81] */
+  connect(partner: Partner, invitation: Invitation, trace: Trace): Promise<void> {
+    const { recorder, directory, ports } = this.#context;
+    const { secrets } = ports;
+    const stream = partnerStream(partner.id);
+    const present = () => directory.partner(partner.id) ?? partner;
+    const hubToken = secrets.newToken();
+    const hubTokenDigest = secrets.digest(hubToken);
+    const issue = () =>
+      recorder.inTurn(stream, async () => {
+        const event = { type: 'partner.initialTokenIssued', data: { initialTokenDigest: hubTokenDigest } } as const;
+        await this.recordPartner(present(), event, trace);
+        return this.#issued(hubToken);
+      });
+    return this.#exchanges.run(partner.id, () =>
+      this.#handshakes.watched(partner.id, 'begun', async () => {
+        const { credentials, ...found } = await ownExchange(this.#context, present(), invitation, issue, trace);
+        await recorder.inTurn(stream, () => {
+          const known = present();
+          if (known.initialTokenDigest !== hubTokenDigest)
+            throw new HubError('conflict', { message: 'the partner was suspended, or got another token, meanwhile' });
+          const roles = acceptedRoles(known, credentials);
+          const data = { ...exchangeData(credentials, found, secrets), hubTokenDigest, roles };
+          return this.#settle(known, { type: 'partner.registered', data }, trace);
+        });
+      }),
+    );
   }
 
   rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
@@ -163,27 +194,6 @@ export class Registration {
       const reason = isReachable ? 'a probe succeeded' : 'probes keep failing';
       await this.recordPartner(partner, { type, data: { reason } }, null);
     });
-  }
-
-  /**
-   * Re-seals the partner tokens that are sealed under a previous key, in one commit per partner. A kill at any moment
-   * leaves tokens that the keys of this start can open, and the next start continues.
-   */
-  async reseal(partners: Iterable<Partner>): Promise<void> {
-    const { recorder, directory, ports } = this.#context;
-    const { isStale, open, seal } = ports.secrets;
-    let count = 0;
-    for (const { id } of partners) {
-      await recorder.inTurn(partnerStream(id), async () => {
-        const partner = directory.partner(id);
-        if (!partner?.partnerToken || !isStale(partner.partnerToken)) return;
-        const data = { partnerToken: seal(open(partner.partnerToken)) };
-        await this.recordPartner(partner, { type: 'partner.resealed', data }, null);
-        count++;
-      });
-    }
-    if (count > 0)
-      ports.log.info({ count }, 'partner tokens were sealed anew; HUB_SECRET_KEY_PREVIOUS is not needed any more');
   }
 
   /** Records an event of a partner and sends it to the partner's actor. */
@@ -287,36 +297,41 @@ export class Registration {
     const { ports, recorder } = this.#context;
     const { secrets } = ports;
     const before = this.#inForce(credential, refuse);
-    acceptedRoles(before, body);
+    const roles = acceptedRoles(before, body);
     const { url, token } = body;
     const { correlationId } = trace;
     if (type === 'partner.rotated')
       await recorder.inTurn(partnerStream(before.id), () =>
         this.hosts.mayMove(this.#inForce(credential, refuse), url, trace),
       );
-    const { endpoints: discovered, encoding: tokenEncoding } = await ports.versions.discover({
-      ...{ url, token, correlationId },
+    const found = await ports.versions.discover({
+      ...{ url, token, correlationId, roles },
       encoding: before.settings.token_encoding,
       mayTurn: before.settings.token_encoding_auto === true,
       about: { partner: before.id, module: 'versions', object: null },
     });
     const hubToken = secrets.newToken();
     const hubTokenDigest = secrets.digest(hubToken);
-    const issued = { url, discovered, tokenEncoding, hubTokenDigest, partnerToken: secrets.seal(token) };
+    const issued = { ...exchangeData(body, found, secrets), hubTokenDigest };
     await recorder.inTurn(partnerStream(before.id), async () => {
       const known = this.#inForce(credential, refuse);
       const partner = type === 'partner.rotated' ? await this.hosts.made(known, url, trace) : known;
       const former = type === 'partner.rotated' && this.#formerOf(partner, secrets.digest(credential.token));
       const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
-      const due = this.#resends.dueAfter(partner);
-      await this.recordPartner(partner, { type, data }, trace, { due });
-      // A routing rule may have been set during this write. A kill at this point leaves that release to the next
-      // `PUT /routes`.
-      const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
-      if (isReleased) this.#resends.registered(partner.id, trace);
-      this.#actors.connected(partner.id);
+      await this.#settle(partner, { type, data }, trace);
     });
     return this.#issued(hubToken);
+  }
+
+  /** Records the end of an exchange, in the turn of the partner, and sends what was kept for it. */
+  async #settle(partner: Partner, event: PartnerEvent, trace: Trace): Promise<void> {
+    const due = this.#resends.dueAfter(partner);
+    await this.recordPartner(partner, event, trace, { due });
+    // A routing rule may have been set during this write. A kill at this point leaves that release to the next
+    // `PUT /routes`.
+    const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
+    if (isReleased) this.#resends.registered(partner.id, trace);
+    this.#actors.connected(partner.id);
   }
 
   #issued(token: string): IssuedCredentials {
@@ -326,14 +341,9 @@ export class Registration {
   }
 }
 
-/** The sealed partner tokens of a store, which the keys of this start must be able to open. */
-export async function sealedTokens(store: Store): Promise<{ partner: PartyId; text: string }[]> {
-  const found: { partner: PartyId; text: string }[] = [];
-  for await (const { data } of store.scan('partners')) {
-    const { id, partnerToken } = data as Partner;
-    if (partnerToken !== null) found.push({ partner: id, text: partnerToken });
-  }
-  return found;
+/** What an event of an exchange holds of the partner's credentials and versions. */
+function exchangeData({ url, token }: CredentialsBody, { endpoints, encoding }: Discovered, secrets: Secrets) {
+  return { url, discovered: endpoints, tokenEncoding: encoding, partnerToken: secrets.seal(token) };
 }
 
 const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;

@@ -5,7 +5,7 @@
 import type { CommandName } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { HubObject, ObjectChange } from '../../domain/object.ts';
-import type { Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
+import type { CredentialsBody, Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { RefusedPush } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
@@ -35,15 +35,6 @@ export interface Caller {
    * caller.
    */
   readonly isStale?: () => boolean | Promise<boolean>;
-}
-
-export interface CredentialsBody {
-  readonly token: string;
-  readonly url: string;
-  readonly roles: readonly (HeaderParty & {
-    readonly role: string;
-    readonly business_details?: { name: string; website?: string | undefined } | undefined;
-  })[];
 }
 
 export interface HubRole extends HeaderParty {

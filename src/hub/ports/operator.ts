@@ -243,6 +243,11 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Chec
     businessDetails: { name: string } | undefined,
     trace: Trace,
   ): Promise<PartyView>;
+  /**
+   * The hub begins the exchange, with a token that the partner gave. Throws `invalid` for a URL that it may not call,
+   * `partnerUnusable`, `versionUnsupported` or `endpointsMissing` for what the partner answers. [D81]
+   */
+  connect(id: string, invitation: { versionsUrl: string; token: string }, trace: Trace): Promise<PartyView>;
   issueInitialToken(id: string, trace: Trace): Promise<string>;
   /** Confirms a change of host, which `host` may name (`name:port`). Throws `conflict` when there is none. [D87] */
   confirmHost(id: string, host: string | undefined, trace: Trace): Promise<PartyView>;

@@ -6,7 +6,7 @@ import type { ErrorCode, Outcome, OutcomeClass } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
-import type { Endpoint, PartyId } from '../../domain/party.ts';
+import type { CredentialsBody, Endpoint, PartyId, PartyRole } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
 
@@ -64,7 +64,7 @@ export interface OutboundCall {
    * `data` of a success is one object, and this is the member by which it is known: an array with one item counts as
    * that item, an object without an envelope as `data`, and the outcome keeps the text. [D56, D72]
    */
-  readonly oneObject?: 'allowed' | 'result' | undefined;
+  readonly oneObject?: 'allowed' | 'result' | 'token' | undefined;
   /** To whom the call goes, and for what: for the counts of what the partner makes the hub do. [D70] */
   readonly about?: CallSubject | undefined;
 }
@@ -91,6 +91,8 @@ export interface PartnerVersions {
 export interface Discovering extends Pick<OutboundCall, 'url' | 'token' | 'encoding' | 'correlationId' | 'about'> {
   /** The other form of the token is tried once when the partner refuses the first. [D58] */
   readonly mayTurn: boolean;
+  /** Its parties: endpoints without an interface role take what these leave open. [D74] */
+  readonly roles: readonly PartyRole[];
 }
 
 export interface Discovered {
@@ -155,6 +157,8 @@ export interface WholeObject extends HeaderParty {
  */
 export interface ObjectReader {
   read(module: ObjectModule, text: string): WholeObject;
+  /** The same for credentials, with the schema of `POST /credentials`. */
+  credentials(text: string): CredentialsBody;
 }
 
 export interface Secrets {

@@ -3,11 +3,22 @@
  * tokens reach these routes; the hub fetches the partner's versions and records the outcome. [interface, Credentials;
  * D9–D13]
  */
-import type { CredentialsBody } from '../../hub/ports/hub.ts';
+import type { CredentialsBody } from '../../domain/party.ts';
 import { businessDetails } from '../../transport/shapes.ts';
-import { type Checked, httpUrl, identifier, list, may, must, object, oneOf, tokenText } from '../../transport/types.ts';
+import {
+  type Checked,
+  check,
+  httpUrl,
+  identifier,
+  list,
+  may,
+  must,
+  object,
+  oneOf,
+  tokenText,
+} from '../../transport/types.ts';
 import { anyParty } from '../caller.ts';
-import { checkedBody } from '../objects.ts';
+import { checkedBody, refuseAmbiguous } from '../objects.ts';
 import { data, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
 const role = object({
@@ -58,8 +69,19 @@ export const credentials: OcpiModule = {
   ],
 };
 
-function readCredentials(exchange: Exchange): CredentialsBody {
-  const { token, url, roles } = checkedBody(exchange, credentialsBody).body;
+/** Credentials as a partner answers them; refuses with `invalid`. */
+export function credentialsIn(text: string): CredentialsBody {
+  const value: unknown = JSON.parse(text);
+  refuseAmbiguous(text);
+  return credentialsOf(check(credentialsBody, value).body);
+}
+
+const readCredentials = (exchange: Exchange): CredentialsBody =>
+  credentialsOf(checkedBody(exchange, credentialsBody).body);
+
+type Body = typeof credentialsBody extends Checked<infer T> ? T : never;
+
+function credentialsOf({ token, url, roles }: Body): CredentialsBody {
   return {
     token,
     url,

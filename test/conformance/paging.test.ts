@@ -1,0 +1,114 @@
+/**
+ * Lists whose pages cannot be followed by links: the pull goes on by offset, or says how much is missing, and it ends.
+ * [D61, D85]
+ */
+import type { ReportView } from '../../src/api/report.ts';
+import { locationBody } from '../support/bodies.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { ended } from '../support/observed.ts';
+import { admin, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { t } from '../support/tap.ts';
+
+interface Page {
+  readonly offset: number;
+  /** Of the page without a link. */
+  readonly reply: Reply;
+  /** Origin of a server that is not the partner. */
+  readonly elsewhere: string;
+}
+
+interface Row {
+  readonly habit: string;
+  /** Objects of the list. */
+  readonly count: number;
+  readonly page: (page: Page) => Reply;
+  readonly pull: Record<string, unknown>;
+  readonly offsets: readonly number[];
+  readonly quirks?: readonly string[];
+}
+
+const linked = ({ reply }: Page, link: string): Reply => ({ ...reply, headers: { ...reply.headers, Link: link } });
+const without = ({ reply }: Page, total: string | null): Reply => ({
+  ...reply,
+  headers: total === null ? {} : { 'X-Total-Count': total },
+});
+const foreign = (page: Page) => `<${page.elsewhere}/ocpi/2.2.1/locations?offset=${page.offset + 2}>; rel="next"`;
+
+const rows: readonly Row[] = [
+  {
+    ...{ habit: 'no link but a total', count: 5, page: ({ reply }) => reply, offsets: [0, 2, 4] },
+    ...{ pull: { state: 'DONE', stored: 5, pages: 3 }, quirks: ['locations no-next-link 2'] },
+  },
+  {
+    ...{ habit: 'a link that cannot be read', count: 5, offsets: [0, 2, 4] },
+    page: (page) => linked(page, '<http://[not-a-host>; rel="next"'),
+    ...{ pull: { state: 'DONE', stored: 5 }, quirks: ['locations unreadable-next-link 3'] },
+  },
+  {
+    ...{ habit: 'a link to another origin', count: 5, offsets: [0, 2, 4] },
+    page: (page) => linked(page, foreign(page)),
+    ...{ pull: { state: 'DONE', stored: 5 }, quirks: ['locations foreign-next-link 3'] },
+  },
+  {
+    ...{ habit: 'a link to another origin, and no total', count: 5, offsets: [0] },
+    page: (page) => linked({ ...page, reply: without(page, null) }, foreign(page)),
+    pull: { state: 'FAILED', error: 'the link of page 1 leads to another origin', stored: 2 },
+    quirks: ['locations foreign-next-link 1'],
+  },
+  {
+    ...{ habit: 'no link and no total', count: 5, page: (page) => without(page, null), offsets: [0] },
+    pull: { state: 'DONE', stored: 2 },
+  },
+  {
+    ...{ habit: 'a total that is too high', count: 3, page: (page) => without(page, '7'), offsets: [0, 2, 3] },
+    pull: { state: 'FAILED', error: '3 of 7: the list ends before', stored: 3 },
+    quirks: ['locations no-next-link 2'],
+  },
+  {
+    ...{ habit: 'an offset that is not read', count: 2, page: (page) => without(page, '9'), offsets: [0, 2] },
+    pull: { state: 'FAILED', error: 'page 2 repeats the one before', stored: 2 },
+    quirks: ['locations no-next-link 1'],
+  },
+  {
+    ...{ habit: 'pages that become smaller', count: 9, offsets: [0, 2, 3, 4, 5, 6, 7] },
+    page: ({ reply, offset }) => (offset === 0 ? reply : { ...reply, body: (reply.body as object[]).slice(0, 1) }),
+    pull: { state: 'FAILED', error: '8 of 9 came in 7 pages', stored: 8 },
+    quirks: ['locations no-next-link 7'],
+  },
+];
+
+for (const { habit, count, page, pull, offsets, quirks = [] } of rows) {
+  t.test(`a list with ${habit} [D61] [D85]`, async (t) => {
+    const hub = await hubFor(t);
+    const other = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+    t.teardown(() => other.close());
+    const all = Array.from({ length: count }, (_, n) => locationBody(`L${n}`));
+    const cpo = await partnerFor(t, hub, {
+      ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
+      answer: ({ path }) => {
+        const offset = Number(new URL(path, 'http://partner').searchParams.get('offset') ?? 0);
+        const from = habit.startsWith('an offset') ? 0 : offset;
+        const reply = { body: all.slice(from, from + 2), headers: { 'X-Total-Count': String(count) } };
+        return page({ offset, reply, elsewhere: other.url });
+      },
+    });
+    const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
+    t.match(await ended(hub, `/pulls/${String(id)}`), pull);
+    const urls = cpo.received.map(({ path }) => new URL(path, 'http://partner'));
+    t.same(
+      urls.map(({ searchParams }) => Number(searchParams.get('offset') ?? 0)),
+      offsets,
+      'pages that were asked for',
+    );
+    t.ok(
+      urls.every(({ searchParams }) => searchParams.get('limit') === '100'),
+      'each with the limit',
+    );
+    t.equal(other.received.length, 0, 'the token goes to no other origin');
+    const report = (await admin(hub, 'GET', '/parties/NL-CPO/report')) as unknown as ReportView;
+    t.same(
+      report.quirks.map(({ module, quirk, count: times }) => `${module} ${quirk} ${times}`),
+      quirks,
+    );
+  });
+}
