@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { Page } from '../../src/api/common.ts';
 import type { EventView } from '../../src/api/events.ts';
-import type { HubStatus } from '../../src/api/hub.ts';
 import type { PartyView } from '../../src/api/parties.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { callOnce } from '../support/caller.ts';
+import { changesOf } from '../support/ocpi-call.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const tokens = {
@@ -100,9 +100,13 @@ t.test('every route asks for a token first, and a viewer only reads (A2, A3)', a
     t.equal(await statusFor(tokens.none), 401, `${method} ${path} without a token`);
     t.equal(await statusFor(tokens.wrong), 401, `${method} ${path} with a wrong token`);
     const viewer = await statusFor(tokens.viewer);
-    if (role === 'admin') t.equal(viewer, 403, `${method} ${path} is refused to a viewer`);
+    if (role !== 'viewer') t.equal(viewer, 403, `${method} ${path} is refused to a viewer`);
     else t.notOk([401, 403].includes(viewer), `${method} ${path} is open to a viewer (${viewer})`);
-    t.equal(role === 'viewer', method === 'GET', `${method} ${path} changes something, or reads`);
+    t.equal(
+      role === 'viewer',
+      method === 'GET' && !path.startsWith('/audit'),
+      `${method} ${path} changes something, or reads`,
+    );
     t.notOk([401, 403].includes(await statusFor(tokens.admin)), `${method} ${path} is open to an admin`);
   }
 });
@@ -272,7 +276,7 @@ t.test('an initial token can be issued anew, and a suspended partner is shown as
   t.not(again.json.initial_token, added.json.initial_token);
   const suspended = await admin('POST', '/parties/NL-EEA/suspend', { body: {} });
   t.match(suspended, { status: 200, json: { id: 'NL-EEA', status: 'SUSPENDED' } });
-  refused(t, await admin('POST', '/parties/NL-EEA/suspend', { body: { reason: 'x' } }), 422, 'body.reason');
+  refused(t, await admin('POST', '/parties/NL-EEA/suspend', { body: { why: 'x' } }), 422, 'body.why');
 });
 
 t.test('routing rules are set, changed and removed, and setting one twice changes nothing', async (t) => {
@@ -283,7 +287,7 @@ t.test('routing rules are set, changed and removed, and setting one twice change
     (await admin<Page<Route>>('GET', '/routes')).json.items.find(
       (one) => one.emsp === rule.emsp && one.cpo === rule.cpo,
     );
-  const sequence = async () => (await admin<HubStatus>('GET', '/status')).json.sequence;
+  const sequence = () => changesOf(hub);
   t.match(await admin('PUT', '/routes/de-ffe/nl-ffc', { body: { active: true } }), { status: 200, json: rule });
   const seq = await sequence();
   t.match(await admin('PUT', '/routes/DE-FFE/NL-FFC', { body: { active: true } }), { status: 200, json: rule });

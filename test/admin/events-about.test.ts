@@ -82,7 +82,7 @@ t.test(
     for (const event of all) {
       t.ok(event.type in subjects, event.type);
       t.match(event.about, /^[a-z-]+:./, event.type);
-      t.not(event.parties.length, 0, `${event.type} concerns somebody`);
+      if (event.type !== 'audit.noted') t.not(event.parties.length, 0, `${event.type} concerns somebody`);
     }
     const pair = ['NL-CPO', 'NL-EMS'];
     const expected: Readonly<

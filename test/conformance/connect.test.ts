@@ -39,32 +39,35 @@ const own = ({ url, token }: PlainPartner): CredentialsBody =>
   ({ url: `${url}/ocpi/versions`, token, roles }) as CredentialsBody;
 const party = async (hub: TestHub) => (await admin(hub, 'GET', '/parties/NL-EMS')) as unknown as PartyView;
 
-t.test('the partner reads the versions of the hub before it answers, and both may call from then on', async (t) => {
-  const hub = await hubFor(t);
-  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  await admin(hub, 'POST', '/parties', { roles: [{ role: 'EMSP', country_code: 'DE', party_id: 'XXX' }] });
-  const { partner, connect } = await invited(t, hub, async (partner, body) => {
-    t.match(body, { url: `${hub.url}/ocpi/versions`, roles: [{ role: 'HUB', country_code: 'XX', party_id: 'HUB' }] });
-    partner.hubToken = body.token;
-    for (const path of ['/versions', '/2.2.1']) t.equal((await partner.call('GET', path)).status, 200, path);
-    t.equal((await partner.call('GET', '/2.2.1/locations')).status, 401, 'and nothing else yet [D9]');
-    return { body: own(partner) };
-  });
-  t.match(await connect(), { status: 'CONNECTED', roles, initial_token_expires_at: null });
-  t.equal((await partner.call('GET', '/2.2.1/credentials')).json.status_code, 1000, 'the same token is its token');
-  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-  await hub.settled();
-  t.equal(partner.received.at(-1)?.path, '/ocpi/2.2.1/sessions/NL/CPO/S1');
-  const { steps } = (await admin(hub, 'GET', '/parties/NL-EMS/handshake')) as unknown as HandshakeView;
-  t.same(
-    steps.map(({ step }) => step),
-    ['begun', 'called', 'connected'],
-  );
-  const rotated = await partner.push('PUT', '/2.2.1/credentials', own(partner));
-  const { token } = rotated.json.data as { token: string };
-  t.equal((await ocpi(hub, 'GET', '/2.2.1/credentials', { token })).json.status_code, 1000, 'and it may rotate it');
-});
+t.test(
+  'the partner reads the versions of the hub before it answers, and both may call from then on [D81]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    await admin(hub, 'POST', '/parties', { roles: [{ role: 'EMSP', country_code: 'DE', party_id: 'XXX' }] });
+    const { partner, connect } = await invited(t, hub, async (partner, body) => {
+      t.match(body, { url: `${hub.url}/ocpi/versions`, roles: [{ role: 'HUB', country_code: 'XX', party_id: 'HUB' }] });
+      partner.hubToken = body.token;
+      for (const path of ['/versions', '/2.2.1']) t.equal((await partner.call('GET', path)).status, 200, path);
+      t.equal((await partner.call('GET', '/2.2.1/locations')).status, 401, 'and nothing else yet [D9]');
+      return { body: own(partner) };
+    });
+    t.match(await connect(), { status: 'CONNECTED', roles, initial_token_expires_at: null });
+    t.equal((await partner.call('GET', '/2.2.1/credentials')).json.status_code, 1000, 'the same token is its token');
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+    await hub.settled();
+    t.equal(partner.received.at(-1)?.path, '/ocpi/2.2.1/sessions/NL/CPO/S1');
+    const { steps } = (await admin(hub, 'GET', '/parties/NL-EMS/handshake')) as unknown as HandshakeView;
+    t.same(
+      steps.map(({ step }) => step),
+      ['begun', 'called', 'connected'],
+    );
+    const rotated = await partner.push('PUT', '/2.2.1/credentials', own(partner));
+    const { token } = rotated.json.data as { token: string };
+    t.equal((await ocpi(hub, 'GET', '/2.2.1/credentials', { token })).json.status_code, 1000, 'and it may rotate it');
+  },
+);
 
 t.test('credentials in an array of one, and a plain token, are understood and counted [D56] [D58]', async (t) => {
   const hub = await hubFor(t);

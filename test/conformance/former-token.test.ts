@@ -232,7 +232,7 @@ t.test('what operators are shown of a rotation holds no digest [D73]', async (t)
   const { items } = (await admin(hub, 'GET', '/events?type=partner.rotated')) as { items: { data: object }[] };
   t.strictSame(
     items.map(({ data }) => Object.keys(data).sort()),
-    [['discovered', 'formerUntil', 'roles', 'url']],
+    [['discovered', 'formerUntil', 'roles', 'tokenEncoding', 'url']],
   );
   t.notMatch(JSON.stringify(await admin(hub, 'GET', '/parties/NL-CPO')), /digest/i);
 });

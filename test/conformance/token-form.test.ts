@@ -35,7 +35,7 @@ async function quirksOf(hub: TestHub): Promise<string[]> {
   return quirks.map(({ module, quirk, count }) => `${module} ${quirk} ${count}`);
 }
 
-t.test('a partner that takes its token only in plain is found out by the exchange', async (t) => {
+t.test('a partner that takes its token only in plain is found out by the exchange [D58]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const partner = await picky(t, { form: 'plain', refusal: 403 });

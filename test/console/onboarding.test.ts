@@ -178,7 +178,7 @@ browserTest(
     t.notMatch(await page.evaluate('JSON.stringify([location.href, { ...localStorage }, history.state])'), token);
 
     const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: '/onboarding' });
-    await viewer.getByText('Adding a partner needs the admin token').waitFor();
+    await viewer.getByText('Adding a partner needs the role admin').waitFor();
     await hurried(viewer, () => viewer.getByRole('link', { name: 'NL-CPO' }).click());
     await viewer.getByText('cannot be shown again').waitFor();
     t.equal(await viewer.getByRole('button', { name: 'Issue a new one' }).count(), 0);

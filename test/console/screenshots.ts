@@ -44,7 +44,7 @@ async function main(directory: string): Promise<void> {
         const page = await context.newPage();
         await page.goto(`${hub.url}/console/`);
         await page.screenshot({ path: join(directory, `sign-in-${size}-${theme}.png`) });
-        await page.getByLabel('Admin or viewer token').fill(hub.adminToken);
+        await page.getByLabel('Token').fill(hub.adminToken);
         await page.getByRole('button', { name: 'Sign in' }).click();
         await page.getByRole('navigation', { name: 'Pages' }).waitFor();
         for (const [name, path, ready] of shots) {

@@ -35,10 +35,10 @@ browserTest(
     t.teardown(() => context.close());
     const page = await context.newPage();
     await page.goto(`${hub.url}/console/`);
-    await page.getByLabel('Admin or viewer token').fill('not-a-token');
+    await page.getByLabel('Token').fill('not-a-token');
     await page.getByRole('button', { name: 'Sign in' }).click();
     t.match(await page.getByRole('alert').textContent(), /does not know this token/);
-    await page.getByLabel('Admin or viewer token').fill(hub.adminToken);
+    await page.getByLabel('Token').fill(hub.adminToken);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('navigation', { name: 'Pages' }).waitFor();
     await page.reload();
@@ -50,7 +50,7 @@ browserTest(
     );
     t.notMatch(page.url(), hub.adminToken);
     await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByLabel('Admin or viewer token').waitFor();
+    await page.getByLabel('Token').waitFor();
     t.equal(await page.evaluate('sessionStorage.length'), 0);
   },
 );
@@ -76,7 +76,7 @@ browserTest('an address that was shared opens where it was copied, after signing
   t.teardown(() => context.close());
   const page = await context.newPage();
   await page.goto(`${hub.url}/console/orphans?state=OPEN`);
-  await page.getByLabel('Admin or viewer token').fill(viewerToken);
+  await page.getByLabel('Token').fill(viewerToken);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByText('viewer', { exact: true }).waitFor();
   t.match(page.url(), '/console/orphans?state=OPEN');
@@ -111,7 +111,7 @@ browserTest('the sign-in has no barrier, in light and in dark', async (t, browse
   t.teardown(() => context.close());
   const page = await context.newPage();
   await page.goto(`${hub.url}/console/`);
-  await page.getByLabel('Admin or viewer token').waitFor();
+  await page.getByLabel('Token').waitFor();
   await isOpenToAll(t, page, 'the sign-in');
 });
 

@@ -2,6 +2,7 @@
  * The one table of pages: path, title in the menu, shortcut, and component.
  */
 import type { ComponentType } from 'preact';
+import { Audit } from './pages/audit.tsx';
 import { Commands } from './pages/commands.tsx';
 import { Deliveries } from './pages/deliveries.tsx';
 import { Delivery } from './pages/delivery.tsx';
@@ -20,6 +21,8 @@ export interface PageEntry {
   readonly title: string | null;
   /** Shortcut, pressed after `g`. */
   readonly key?: string;
+  /** Not in the menu of other roles. */
+  readonly isForAdmins?: true;
   readonly page: ComponentType;
 }
 
@@ -32,6 +35,7 @@ export const pages: readonly PageEntry[] = [
   { path: '/orphans', title: 'Orphan cases', key: 'p', page: Orphans },
   { path: '/routing', title: 'Routing', key: 'r', page: Routing },
   { path: '/onboarding', title: 'Onboarding', key: 'n', page: Onboarding },
+  { path: '/audit', title: 'Audit', key: 'a', isForAdmins: true, page: Audit },
   { path: '/partners/:id', title: null, page: Partner },
   { path: '/deliveries/:id', title: null, page: Delivery },
 ];

@@ -5,7 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { useQuery } from './data/query.ts';
-import { type CallerRole, role, signOut, token } from './data/session.ts';
+import { type Caller, caller, mayAdminister, signOut, token } from './data/session.ts';
 import { type Theme, theme, themes } from './data/theme.ts';
 import { SignIn } from './pages/sign-in.tsx';
 import { pages } from './pages.ts';
@@ -23,7 +23,7 @@ export function Shell() {
 }
 
 function SignedIn() {
-  useRole();
+  useCaller();
   return (
     <Router base="/console">
       <Frame />
@@ -31,13 +31,16 @@ function SignedIn() {
   );
 }
 
+/** The tokens of the settings are named as their roles. */
+const shownAs = ({ name, role }: Caller) => (name === role ? name : `${name} (${role})`);
+
 const retryMs = 2_000;
 
-/** Asks the hub for the role of a token that a reload has kept, until it answers: without a role no action is shown. */
-function useRole() {
-  const { data } = useQuery<{ role: CallerRole }>(role.value === null ? '/caller' : null, retryMs);
+/** Asks the hub whose token a reload has kept, until it answers: before, no action is shown. */
+function useCaller() {
+  const { data } = useQuery<Caller>(caller.value === null ? '/caller' : null, retryMs);
   useEffect(() => {
-    if (data) role.value = data.role;
+    if (data) caller.value = data;
   }, [data]);
 }
 
@@ -57,7 +60,7 @@ function Frame() {
         <Navigation />
         <div class="top-end">
           <ThemeChoice />
-          <span class="quiet wide-only">{role.value ?? '…'}</span>
+          <span class="quiet wide-only">{caller.value === null ? '…' : shownAs(caller.value)}</span>
           <button type="button" class="plain" onClick={() => signOut()}>
             Sign out
           </button>
@@ -103,7 +106,7 @@ function Navigation() {
     <nav aria-label="Pages">
       <ul>
         {pages
-          .filter(({ title }) => title !== null)
+          .filter(({ title, isForAdmins }) => title !== null && (!isForAdmins || mayAdminister.value))
           .map(({ path, title }) => (
             <li key={path}>
               <Link href={path} aria-current={isHere(path) ? 'page' : undefined}>

@@ -14,6 +14,7 @@ import { type Clock, sleep, withTimeout } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
 import { directoryKey } from './directory.ts';
+import { withoutWho } from './who.ts';
 
 /** Back-off after a read of the log that failed or found nothing, ms. */
 const readAgainMs = 200;
@@ -150,7 +151,8 @@ export class CommitFeed {
   }
 
   async #page(): Promise<Page> {
-    const events = await this.#store.read({ after: this.#upTo, limit: readBatch, size: readSize });
+    const read = await this.#store.read({ after: this.#upTo, limit: readBatch, size: readSize });
+    const events = read.map(withoutWho);
     return { events, upTo: events.at(-1)?.seq ?? 0 };
   }
 
@@ -160,7 +162,7 @@ export class CommitFeed {
     const last = (await this.#store.get(directoryKey))?.seq ?? 0;
     if (last <= after) return { events: [], upTo: head };
     const upTo = Math.min(last, after + readBatch);
-    return { events: await this.#store.ranges([{ after, upTo }]), upTo };
+    return { events: (await this.#store.ranges([{ after, upTo }])).map(withoutWho), upTo };
   }
 
   #next(event: StoredEvent): void {

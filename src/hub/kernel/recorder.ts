@@ -26,6 +26,7 @@ import { type Clock, sleep } from '../../kit/clock.ts';
 import { type Log, type Meter, noMeter } from '../ports/ports.ts';
 import { CommitFeed } from './commit-feed.ts';
 import { directoryKey, directoryPut } from './directory.ts';
+import { signed } from './who.ts';
 
 export interface Fact {
   readonly stream: string;
@@ -50,9 +51,6 @@ export interface Recording {
   /** Time of the facts, RFC 3339, from `instant()`. */
   readonly at: string;
 }
-
-/** The name of the operator who caused an event, in its data. [D80] */
-export const whoField = 'who';
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 /** Back-off between retries of a commit of unknown outcome, ms; a store that opens again ends it early. */
@@ -100,7 +98,6 @@ export class Recorder {
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
     if ((!fence && !recording.unfenced) || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
-    const operator = recording.trace?.operator;
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,
@@ -108,10 +105,13 @@ export class Recorder {
       party: fact.party,
       correlationId: fact.correlationId ?? recording.trace?.correlationId ?? null,
       to: fact.to ?? [],
-      data: operator === undefined ? fact.event.data : { ...fact.event.data, [whoField]: operator },
+      data: fact.event.data,
       body: fact.body ?? null,
     }));
-    const commit = { fence, idem: this.#newId(), events, ...rest(recording) };
+    const operator = recording.trace?.operator;
+    const isSigned = operator !== undefined;
+    const written = isSigned ? events.map((event) => ({ ...event, data: signed(event.data, operator) })) : events;
+    const commit = { fence, idem: this.#newId(), events: written, ...rest(recording) };
     const writing = this.#measured(commit);
     this.#writing.add(writing);
     try {

@@ -167,8 +167,8 @@ export class Audit implements AuditVerbs {
     const upd = last !== null && last.upd > at ? last.upd : at;
     const event: AuditEvent = { type: 'audit.noted', data: entry };
     const noted: Fact = { stream: streamOf(n), event, party: null };
-    const trace = act.correlation_id === null ? null : { correlationId: act.correlation_id };
-    await recorder.record({ facts: [...facts, noted], puts: [...puts, auditRow(entry, upd)], trace, at });
+    // The entry names the correlation id. Its event does not: a search by it finds what the act changed.
+    await recorder.record({ facts: [...facts, noted], puts: [...puts, auditRow(entry, upd)], trace: null, at });
     const { operator, role, verb, about, reason, address, status, digest } = entry;
     ports.log.info({ n, operator, role, verb, about, reason, address, status, digest }, 'an operator acted');
     return entry;

@@ -19,8 +19,8 @@ import { orphanRow } from '../exchange/orphan-cases.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
-import { whoField } from '../kernel/recorder.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
+import { withoutWho } from '../kernel/who.ts';
 import { refusedRow, refusedStream, reportRow, reportStream } from '../partners/reports.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
@@ -161,12 +161,6 @@ const rebuilds: Record<string, Rebuild> = {
 const endWithEvents: Readonly<Record<string, string>> = {
   ...{ commands: 'command:', jobs: 'job:', backups: 'backup:', pulls: 'pull:', orphans: 'orphan:' },
 };
-
-/** No row has the name of the operator who caused the event. */
-function withoutWho(event: StoredEvent): StoredEvent {
-  const { [whoField]: who, ...data } = event.data as Record<string, unknown>;
-  return who === undefined ? event : { ...event, data };
-}
 
 /**
  * The row that the log gives for a key; null when it cannot tell. A trim spares a row that was rebuilt since its events:

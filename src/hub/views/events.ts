@@ -6,7 +6,7 @@ import type { EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
-import { whoField } from '../kernel/recorder.ts';
+import { whoField } from '../kernel/who.ts';
 import type { EventFilter, EventVerbs } from '../ports/operator.ts';
 import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';

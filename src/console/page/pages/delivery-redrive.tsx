@@ -8,6 +8,7 @@ import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';
 import { Dialog } from '../parts/dialog.tsx';
+import { useReason } from '../parts/reason.tsx';
 
 /** Which confirmation is open; null for none. */
 type Question = 'again' | 'stale' | null;
@@ -15,9 +16,10 @@ type Question = 'again' | 'stale' | null;
 export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDone: () => void }) {
   const { id, state, receiver } = delivery;
   const [question, setQuestion] = useState<Question>(null);
+  const reason = useReason();
   const { isRunning, run } = useAction(async (force: boolean) => {
     try {
-      await call('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force });
+      await call('POST', reason.given(`/deliveries/${encodeURIComponent(id)}/redrive`), { force });
     } catch (error) {
       if (!isStale(error)) throw error;
       setQuestion('stale');
@@ -61,6 +63,7 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
               A later change of this object has arrived there. If this one is sent all the same, {receiver} holds the
               older version until the object changes again.
             </p>
+            {reason.field}
             <Answers
               label="Send the older version"
               isRunning={isRunning}

@@ -7,7 +7,7 @@ import type { Operations } from '../../../hub/ports/operator.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
-import { mayAct } from '../data/session.ts';
+import { mayAdminister } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
 
 type HandshakeView = ReturnType<Operations['handshake']>;
@@ -63,7 +63,7 @@ function Issue({ party, isExpected, onIssued }: IssueProps) {
           ? 'Its initial token was shown when it was added and cannot be shown again.'
           : 'It is connected: its initial token is spent.'}
       </p>
-      {mayAct.value && (
+      {mayAdminister.value && (
         <div class="row">
           <button type="button" disabled={isRunning} onClick={() => run()}>
             Issue a new one

@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
 import type { Operations } from '../../../hub/ports/operator.ts';
 import { useQuery } from '../data/query.ts';
-import { mayAct } from '../data/session.ts';
+import { mayAdminister } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { useFilters } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -58,13 +58,10 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
         const waiting = rows.filter(({ status }) => status === 'REGISTERED');
         return (
           <div class="sides">
-            {mayAct.value ? (
+            {mayAdminister.value ? (
               <PartnerForm taken={new Set(rows.flatMap(({ parties }) => parties))} onAdded={onAdded} />
             ) : (
-              <Empty
-                title="Adding a partner needs the admin token"
-                hint="Here you can watch those that are expected."
-              />
+              <Empty title="Adding a partner needs the role admin" hint="Here you can watch those that are expected." />
             )}
             <section class="card" aria-label="Expected">
               <header>

@@ -154,7 +154,8 @@ function CaseActions({ one: { id, session, cpo }, onDone }: { one: OrphanView; o
     return note ?? `${cpo} was asked for ${session}.`;
   });
   const resolve = useAction(async (note: string) => {
-    await call<OrphanView>('POST', `${path}/resolve`, note === '' ? {} : { note });
+    // The note is the reason of the act, too.
+    await call<OrphanView>('POST', pathWith(`${path}/resolve`, { reason: note }), note === '' ? {} : { note });
     setResolving(false);
     onDone();
     return `The case of ${session} is resolved.`;

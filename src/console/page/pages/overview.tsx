@@ -10,7 +10,7 @@ import { Link } from 'wouter-preact';
 import type { Watch } from '../data/actors.ts';
 import { type Board, watchBoard } from '../data/board.ts';
 import { count } from '../data/format.ts';
-import { mayAct } from '../data/session.ts';
+import { mayAdminister } from '../data/session.ts';
 import { Choice, TextFilter, useFilters } from '../parts/fields.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
 import { Empty } from '../parts/states.tsx';
@@ -96,12 +96,12 @@ function Whole({ board, watch }: { board: Board; watch: Watch }) {
 }
 
 function Nobody() {
-  const hint = mayAct.value
+  const hint = mayAdminister.value
     ? 'Add the first one, send it its initial token, and watch it connect.'
     : 'An administrator can add the first one under Onboarding.';
   return (
     <Empty title="No partner yet" hint={hint}>
-      {mayAct.value && <Link href="/onboarding">Add a partner</Link>}
+      {mayAdminister.value && <Link href="/onboarding">Add a partner</Link>}
     </Empty>
   );
 }

@@ -6,8 +6,10 @@ import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { count, spanMs } from '../data/format.ts';
+import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { useReason } from '../parts/reason.tsx';
 
 interface ActionsProps {
   readonly party: PartyView;
@@ -44,13 +46,17 @@ export function PartnerActions({ party, reload }: ActionsProps) {
           {probe.isRunning ? 'Asking …' : 'Probe'}
         </button>
       )}
-      <button type="button" disabled={pause.isRunning} onClick={() => pause.run(!settings.paused)}>
-        {settings.paused ? 'Resume deliveries' : 'Pause deliveries'}
-      </button>
-      <button type="button" onClick={() => setAsking('token')}>
-        New initial token
-      </button>
-      {status !== 'SUSPENDED' && (
+      {mayOperate.value && (
+        <button type="button" disabled={pause.isRunning} onClick={() => pause.run(!settings.paused)}>
+          {settings.paused ? 'Resume deliveries' : 'Pause deliveries'}
+        </button>
+      )}
+      {mayAdminister.value && (
+        <button type="button" onClick={() => setAsking('token')}>
+          New initial token
+        </button>
+      )}
+      {mayOperate.value && status !== 'SUSPENDED' && (
         <button type="button" class="danger" onClick={() => setAsking('suspend')}>
           Suspend
         </button>
@@ -62,8 +68,9 @@ export function PartnerActions({ party, reload }: ActionsProps) {
 }
 
 function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onClose: () => void }) {
+  const reason = useReason();
   const { isRunning, run } = useAction(async () => {
-    await call('POST', `/parties/${id}/suspend`);
+    await call('POST', reason.given(`/parties/${id}/suspend`));
     reload();
     onClose();
     return `${id} is suspended.`;
@@ -76,6 +83,7 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
           {queue.depth > 0 ? ` (${count(queue.depth)} deliveries)` : ''} is not sent any more and ends as dead letters.
         </p>
         <p>To bring it back, issue a new initial token; it then exchanges credentials again.</p>
+        {reason.field}
         <div class="row">
           <button type="button" class="danger" disabled={isRunning} onClick={() => run()}>
             Suspend {id}
@@ -97,8 +105,10 @@ interface NewTokenProps {
 
 function NewToken({ party: { id }, isRegistered, onClose }: NewTokenProps) {
   const [token, setToken] = useState<string | null>(null);
+  const reason = useReason();
   const { isRunning, run } = useAction(async () => {
-    const { initial_token } = await call<{ initial_token: string }>('POST', `/parties/${id}/initial-token`);
+    const path = reason.given(`/parties/${id}/initial-token`);
+    const { initial_token } = await call<{ initial_token: string }>('POST', path);
     setToken(initial_token);
     return null;
   });
@@ -111,6 +121,7 @@ function NewToken({ party: { id }, isRegistered, onClose }: NewTokenProps) {
               A new initial token takes the place of the one before, which stops working at once. It is shown once.
               {isRegistered ? ` ${id} goes on as it is until it has registered with it; its hub token then ends.` : ''}
             </p>
+            {reason.field}
             <div class="row">
               <button type="button" class="main" disabled={isRunning} onClick={() => run()}>
                 Issue a new token

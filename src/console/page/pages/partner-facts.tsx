@@ -10,7 +10,7 @@ import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { count, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { mayAct } from '../data/session.ts';
+import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
 import { LastError } from '../parts/last-error.tsx';
@@ -150,7 +150,7 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
                 </>
               )}
             </span>
-            {mayAct.value && (
+            {mayOperate.value && (
               <span class="row end">
                 {state !== 'closed' && (
                   <button type="button" disabled={isRunning} onClick={() => run(circuit, 'closed')}>
@@ -178,7 +178,7 @@ export function Endpoints({ party, reload }: Changing) {
     <section class="card" aria-label="Endpoints">
       <header>
         <h2>Endpoints</h2>
-        {mayAct.value && (
+        {mayOperate.value && (
           <button type="button" onClick={() => setEdited(true)}>
             Set endpoints
           </button>

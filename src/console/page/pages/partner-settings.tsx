@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
-import { mayAct } from '../data/session.ts';
+import { mayOperate } from '../data/session.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { Instant } from '../parts/time.tsx';
 
@@ -21,7 +21,7 @@ export function Settings({ party, reload }: SettingsProps) {
     <section class="card" aria-label="Settings">
       <header>
         <h2>Settings</h2>
-        {mayAct.value && (
+        {mayOperate.value && (
           <button type="button" onClick={() => setEdited(true)}>
             Change settings
           </button>

@@ -11,7 +11,7 @@ import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { at, count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { mayAct } from '../data/session.ts';
+import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -112,7 +112,7 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
         <h2>Pulls</h2>
         <Link href="/events?type=pull">Events</Link>
       </header>
-      {mayAct.value && <PullForm isRunning={start.isRunning} onPull={start.run} />}
+      {mayOperate.value && <PullForm isRunning={start.isRunning} onPull={start.run} />}
       <Asked query={query} what="the pulls">
         {({ items, next_cursor }) =>
           items.length === 0 ? (

@@ -6,7 +6,7 @@ import type { PartyView } from '../../../api/parties.ts';
 import type { Watch } from '../data/actors.ts';
 import { circuitActor, circuitNames } from '../data/circuits.ts';
 import { type Queried, useQuery } from '../data/query.ts';
-import { mayAct } from '../data/session.ts';
+import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { StateChart } from '../parts/chart.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
@@ -49,7 +49,7 @@ function OnePartner({ id }: { id: string }) {
                 <Queue party={party} />
                 <Circuits party={party} reload={query.reload} />
                 <Settings party={party} reload={query.reload} />
-                {mayAct.value && <Resync id={id} />}
+                {mayOperate.value && <Resync id={id} />}
                 <Pulls party={party} />
               </div>
               <div class="stack">

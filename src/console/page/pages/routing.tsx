@@ -10,7 +10,7 @@ import { call, type Page, pathWith } from '../data/api.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
 import { useQuery } from '../data/query.ts';
-import { mayAct } from '../data/session.ts';
+import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
@@ -65,7 +65,7 @@ export function Routing() {
       </div>
       <div class="routing">
         <div class="stack">
-          {mayAct.value && <NewRule named={named} onDone={rules.reload} />}
+          {mayOperate.value && <NewRule named={named} onDone={rules.reload} />}
           <Asked query={rules} what="the routing rules">
             {(page) => (
               <>
@@ -170,7 +170,7 @@ function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 
           <button type="button" onClick={() => onExplain(rule)}>
             Explain
           </button>
-          {mayAct.value && (
+          {mayOperate.value && (
             <>
               <button type="button" disabled={toggle.isRunning} onClick={() => toggle.run()}>
                 {active ? 'Switch off' : 'Switch on'}

@@ -3,7 +3,7 @@
  */
 import { useState } from 'preact/hooks';
 import { ApiError, callAs } from '../data/api.ts';
-import { type CallerRole, signedOutBecause, signIn } from '../data/session.ts';
+import { type Caller, signedOutBecause, signIn } from '../data/session.ts';
 
 export function SignIn() {
   const [error, setError] = useState<string | null>(null);
@@ -13,8 +13,7 @@ export function SignIn() {
     setTrying(true);
     setError(null);
     try {
-      const { role } = await callAs<{ role: CallerRole }>(given, 'GET', '/caller');
-      signIn(given, role);
+      signIn(given, await callAs<Caller>(given, 'GET', '/caller'));
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure.status === 401 ? 'The hub does not know this token.' : failure.message);
@@ -37,7 +36,7 @@ export function SignIn() {
           <img src="/console/icon.svg" alt="" width="28" height="28" /> ocpi-hub console
         </h1>
         <label>
-          Admin or viewer token
+          Token
           <input name="token" type="password" autocomplete="off" required spellcheck={false} />
         </label>
         {told && (
@@ -49,8 +48,8 @@ export function SignIn() {
           Sign in
         </button>
         <p class="quiet">
-          The admin token is in the file <code>admin-token</code> of the hub's data directory, unless it was set with{' '}
-          <code>HUB_ADMIN_TOKEN</code>. It is kept for this browser session alone.
+          The token of an operator, or the admin token: that is in the file <code>admin-token</code> of the hub's data
+          directory, unless it was set with <code>HUB_ADMIN_TOKEN</code>. It is kept for this browser session alone.
         </p>
       </form>
     </main>
