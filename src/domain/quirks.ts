@@ -25,6 +25,10 @@ export const quirks = {
   'unreadable-next-link': 'the next link of its list cannot be read; the hub goes on by offset',
   'foreign-next-link': 'the next link of its list leads to another origin; the hub goes on by offset',
   'enveloped-callback': 'it puts the result of a command into an envelope',
+  'early-cdr': 'it posts CDRs before a routing rule lets them pass: the hub keeps them until one does',
+  'cdr-again': 'it posts a CDR again with another last_updated, which counts as a duplicate',
+  'to-hub': 'it names the hub in OCPI-to where one party is meant: the hub finds that party',
+  'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
 } as const satisfies Readonly<Record<string, string>>;
 
 export type Quirk = keyof typeof quirks;

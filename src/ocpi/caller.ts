@@ -75,6 +75,12 @@ export function receiverNamed(hub: Hub, caller: Caller, headers: IncomingHeaders
   return named === keyOf(hub.party) || named === caller.id ? null : to;
 }
 
+/** Whether `OCPI-to-*` names the hub. */
+export function namesHub(hub: Hub, headers: IncomingHeaders): boolean {
+  const to = readRouting(headers, 'to');
+  return to !== null && keyOf(to) === keyOf(hub.party);
+}
+
 // Rules that the route tables name
 
 /** Any party of the partner. */

@@ -3,7 +3,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/json-text.ts';
-import type { ObjectModule } from '../domain/modules.ts';
+import { isOwned, type ObjectModule } from '../domain/modules.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
 import type { Accepted, Hub } from '../hub/ports/hub.ts';
@@ -152,6 +152,7 @@ export function accept(
   { body, text, notes }: CheckedBody<{ last_updated: string }>,
 ): Promise<Accepted> {
   const { to, notes: half } = addressed(exchange);
+  if (isOwned(push.module) && half.length === 0) noteToHub(hub, exchange, push.module, push.id);
   const change: ObjectChange = {
     module: push.module,
     method: push.method,
@@ -165,6 +166,13 @@ export function accept(
     ...(to !== undefined && { to }),
   };
   return hub.accept(exchange.caller, change, exchange.reserve);
+}
+
+/** Notes that `OCPI-to-*` names the hub where one party is meant; a push of a location, tariff or token is for all. */
+export function noteToHub(hub: Hub, exchange: Exchange, module: string, id: string | null): void {
+  if (!exchange.isToHub()) return;
+  const { partner, id: caller } = exchange.caller;
+  hub.used({ partner: partner.id, module, object: id === null ? null : `${caller}/${id}` }, ['to-hub']);
 }
 
 /** Reads a whole object from a partner's list by the same schema as a push. */

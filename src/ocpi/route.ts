@@ -68,6 +68,8 @@ export interface Exchange {
   readonly body: JsonBody | null;
   /** `OCPI-to-*`; null when absent, or when it names the hub or the caller itself. [D5] Refuses with `invalid`. */
   readonly to: () => RoutingParty | null;
+  /** Whether `OCPI-to-*` names the hub. Refuses with `invalid`. */
+  readonly isToHub: () => boolean;
   readonly pages: PageLimits;
   /** The time of day now, RFC 3339. */
   readonly arrivedAt: () => string;

@@ -30,7 +30,7 @@ import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
-import { admit, authenticate, callerOf, receiverNamed } from './caller.ts';
+import { admit, authenticate, callerOf, namesHub, receiverNamed } from './caller.ts';
 import { type Rates, rateLimiter, type Touch } from './limits.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
@@ -307,6 +307,7 @@ function exchangeOf(
     query: request.query as Record<string, unknown>,
     body: bytes ? readJson(bytes) : null,
     to: () => receiverNamed(hub, caller, request.headers),
+    isToHub: () => namesHub(hub, request.headers),
     pages: { ...pages, hasPrev: caller.partner.settings.link_prev },
     arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {

@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import type { ReportView } from '../../src/api/report.ts';
 import { type Quirk, quirks } from '../../src/domain/quirks.ts';
 import { callsOfAllKinds, type Habit } from '../support/all-calls.ts';
-import { sessionBody } from '../support/bodies.ts';
+import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
@@ -153,4 +153,17 @@ t.test('a result in an envelope is passed on without it, and counted [D29] [D70]
   await cpo.push('POST', callback, { result: 'ACCEPTED' });
   t.same(await quirksOf(hub, 'NL-CPO'), ['commands enveloped-callback 1']);
   t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
+});
+
+t.test('the hub in OCPI-to is counted where one party is meant, not in a push for all [D68] [D70]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const to = {
+    'OCPI-to-country-code': hub.created.hub.party.country_code,
+    'OCPI-to-party-id': hub.created.hub.party.party_id,
+  };
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'), to);
+  t.same(await quirksOf(hub, 'NL-CPO'), []);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }), to);
+  t.same(await quirksOf(hub, 'NL-CPO'), ['sessions to-hub 1']);
 });

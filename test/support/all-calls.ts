@@ -49,7 +49,8 @@ export async function callsOfAllKinds(t: Test, around: Habit, settings: object =
   const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
   const authorized = await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', {}, to);
   t.match([statusOf(authorized), authorized.json.data], ['200/1000', { allowed: 'ALLOWED' }], 'authorize');
-  const start = { response_url: `${emsp.url}/results/1`, token: { uid: 'CARD1' }, location_id: 'LOC1' };
+  const token = { uid: 'CARD1', country_code: 'NL', party_id: 'EMS' };
+  const start = { response_url: `${emsp.url}/results/1`, token, location_id: 'LOC1' };
   const commanded = await emsp.call('POST', '/2.2.1/commands/START_SESSION', start);
   t.match([statusOf(commanded), commanded.json.data], ['200/1000', { result: 'ACCEPTED' }], 'a command');
   const sent = cpo.received.find(({ path }) => path.includes('/commands/'))?.body ?? '{}';

@@ -46,6 +46,7 @@ import {
 } from '../kernel/row-codecs.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { Accepted, Caller, Reserve } from '../ports/hub.ts';
+import type { CallSubject } from '../ports/ports.ts';
 import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
 import type { ObjectQuota } from './object-quota.ts';
@@ -90,7 +91,7 @@ const dayMs = 86_400_000;
 export function ingest(
   context: Context,
   orphans: Pick<OrphanCases, 'sessionStored' | 'cdrStored'>,
-  reports: Pick<PartnerReports, 'warned' | 'unsubscribed'>,
+  reports: Pick<PartnerReports, 'warned' | 'unsubscribed' | 'used'>,
   quota: Pick<Quota, 'check' | 'spend'>,
   objects: ObjectQuota,
 ) {
@@ -113,7 +114,10 @@ export function ingest(
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
-      if (before && isDecidedCdr(before, change, decided)) return { result: 'duplicate', object: before };
+      if (before && isDecidedCdr(before, change, decided)) {
+        if (change.lastUpdated !== before.lastUpdated) reports.used(subjectOf(caller, change), ['cdr-again']);
+        return { result: 'duplicate', object: before };
+      }
       return settle(caller, change, before, decided, stream, seen);
     });
   }
@@ -172,6 +176,8 @@ export function ingest(
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));
     reports.unsubscribed(data.unsubscribed ?? [], data.module, objectName(data));
+    const isEarly = data.module === 'cdrs' && data.reason === 'not routed' && data.by === undefined;
+    if (isEarly) reports.used(subjectOf(caller, change), ['early-cdr']);
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
     if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
     return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
@@ -210,6 +216,10 @@ export function ingest(
 
   return { accept: counted('push', accept), acceptPulled: counted('pull', acceptPulled) };
 }
+
+const subjectOf = ({ partner }: Caller, change: ObjectChange): CallSubject => {
+  return { partner: partner.id, module: change.module, object: objectName(change) };
+};
 
 const withheld = ({ data }: Decision): Decision => ({
   to: [],

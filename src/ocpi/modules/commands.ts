@@ -23,7 +23,7 @@ import {
   object,
 } from '../../transport/types.ts';
 import { cpoElseInvalidToken, emsp } from '../caller.ts';
-import { bodyOf, checkedBody } from '../objects.ts';
+import { bodyOf, checkedBody, noteToHub } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 export const commands: OcpiModule = {
@@ -98,9 +98,14 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const command = commandNames.find((name) => name === exchange.params.command);
   if (command === undefined) throw new HubError('unknownCommand');
   const { body, text } = checkedBody(exchange, bodies[command]);
+  const to = exchange.to();
+  noteToHub(hub, exchange, 'commands', null);
+  if (body.token && !(body.token.country_code && body.token.party_id)) {
+    hub.used({ partner: exchange.caller.partner.id, module: 'commands', object: null }, ['token-without-party']);
+  }
   const { text: answer } = await hub.command(exchange.caller, {
     command,
-    to: exchange.to(),
+    to,
     responseUrl: body.response_url,
     locationId: body.location_id ?? null,
     within: body.evse_uid ? [body.evse_uid, ...(body.connector_id ? [body.connector_id] : [])] : [],
