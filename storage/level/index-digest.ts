@@ -5,7 +5,8 @@
  * INDEX-DIGEST-1  A part is a range of keys; each index key belongs to exactly one. Its digest is the number of its
  *     entries and the sum of their keys' CRC-32, so entries are added and removed one by one, in any order.
  * INDEX-DIGEST-2  A boundary is ASCII: comparing it as UTF-16 gives the order of the database, whatever the other key is.
- * INDEX-DIGEST-3  Parts are bounded in number, and split while they grow: checking one stays cheap.
+ * INDEX-DIGEST-3  Parts are split while they grow, so checking one stays cheap. Small neighbours are joined when there are
+ *     many, because trims empty parts: parts are bounded in number.
  */
 import { crc32 } from 'node:zlib';
 import { type Range, under } from '../keys.ts';
@@ -15,6 +16,8 @@ const MODULUS = 2 ** 48;
 /** Entries of a part after a cut; a part is split at twice as many. */
 const PART_ENTRIES = 2048;
 const PARTS_MAX = 1024;
+/** Parts above which small neighbours are joined; a join leaves about half as many. */
+const JOINED_ABOVE = 4 * PARTS_MAX + 16;
 /** Where a part is cut, best first: a key beyond ASCII may have no boundary. */
 const CUTS = [1 / 2, 1 / 4, 3 / 4, 1 / 8, 7 / 8];
 const SPACES = ['c/', 's/'] as const;
@@ -37,6 +40,10 @@ export class Tally {
   add(key: string): void {
     this.count += 1;
     this.sum = plus(this.sum, crc32(key));
+  }
+
+  equals({ count, sum }: Tally): boolean {
+    return count === this.count && sum === this.sum;
   }
 }
 
@@ -91,6 +98,14 @@ export class IndexDigest {
     if (this.#splitting?.part === part) this.#splitting.isStale = true;
   }
 
+  /** All parts together. */
+  get whole(): Tally {
+    const whole = new Tally();
+    whole.count = this.counts.reduce((total, count) => total + count, 0);
+    whole.sum = this.sums.reduce(plus, 0);
+    return whole;
+  }
+
   /** Entries of the index by stream: one for each event. */
   get events(): number {
     const first = this.starts.indexOf(SPACES[1]);
@@ -125,8 +140,7 @@ export class IndexDigest {
   /** Begins to split a part that has grown too large; null when there is none, or while another split goes on. */
   beginSplit(): number | null {
     if (this.#splitting !== null) return null;
-    const total = this.counts.reduce((sum, count) => sum + count, 0);
-    const most = Math.max(2 * PART_ENTRIES, (2 * total) / PARTS_MAX);
+    const most = this.#most();
     const part = this.counts.findIndex((count, i) => count > most && !this.#solid.has(this.starts[i] ?? ''));
     if (part === -1) return null;
     this.#splitting = { part, added: [], isStale: false };
@@ -148,6 +162,35 @@ export class IndexDigest {
     this.counts.splice(part, 1, (this.counts[part] ?? 0) - right.count, right.count);
     this.sums.splice(part, 1, minus(this.sums[part] ?? 0, right.sum), right.sum);
     this.version += 1;
+    if (this.starts.length > JOINED_ABOVE) this.#join();
+  }
+
+  /** Entries of a part above which it is split. */
+  #most(): number {
+    const total = this.counts.reduce((sum, count) => sum + count, 0);
+    return Math.max(2 * PART_ENTRIES, (2 * total) / PARTS_MAX);
+  }
+
+  /** Joins each part to the one before it when they are small together. [INDEX-DIGEST-3] */
+  #join(): void {
+    const most = this.#most() / 2;
+    const [starts, counts, sums] = [this.starts, this.counts, this.sums].map((each) => each.splice(0)) as [
+      string[],
+      number[],
+      number[],
+    ];
+    for (const [part, start] of starts.entries()) {
+      const [count, sum, last] = [counts[part] ?? 0, sums[part] ?? 0, this.counts.length - 1];
+      const joined = (this.counts[last] ?? 0) + count;
+      if (last >= 0 && start !== SPACES[1] && joined <= most) {
+        this.counts[last] = joined;
+        this.sums[last] = plus(this.sums[last] ?? 0, sum);
+      } else {
+        this.starts.push(start);
+        this.counts.push(count);
+        this.sums.push(sum);
+      }
+    }
   }
 
   #change(part: number, by: 1 | -1, sum: number): void {

@@ -153,7 +153,9 @@ class LevelStore extends Reads implements contract.Store {
         stage: (batch) => {
           const mounted = this.lifecycle.writable();
           db = mounted.db;
-          rows = stageTrim(batch, db, mounted.found, prepared);
+          // A database that was reopened meanwhile may not be verified whole yet. [VERIFY-REST-2]
+          if (mounted.verified.isWhole) rows = stageTrim(batch, db, mounted.found, prepared);
+          else rows = null;
           this.lifecycle.point('trim.before');
         },
         done: (found) => {

@@ -82,11 +82,7 @@ export function stageTrim(batch: Batch, db: Database, found: Found, trim: Prepar
     if (keep === undefined) stageGone(batch, digest, event);
     else {
       batch.put(keys.eventKey(event.seq), keep.value);
-      if (event.correlationId !== null && keep.kept.correlationId !== event.correlationId) {
-        const key = keys.correlationKey(event.correlationId, event.seq);
-        batch.del(key);
-        digest.remove(key);
-      }
+      if (keep.kept.correlationId !== event.correlationId) stageCorrelated(batch, digest, event, keep.kept);
       kept += 1;
       sum += event.seq;
     }
@@ -131,6 +127,20 @@ function rememberKept(index: KeptIndex, { events, drops, keeps }: PreparedTrim):
     if (keeps.has(seq)) list.push(seq);
   }
   for (const [stream, list] of kept) index.set(stream, list);
+}
+
+/** The index by correlation id follows an event that is kept under another one. */
+function stageCorrelated(batch: Batch, digest: IndexDigest, { seq, correlationId }: StoredEvent, kept: Kept): void {
+  if (correlationId !== null) {
+    const key = keys.correlationKey(correlationId, seq);
+    batch.del(key);
+    digest.remove(key);
+  }
+  if (kept.correlationId !== null) {
+    const key = keys.correlationKey(kept.correlationId, seq);
+    batch.put(key, encode(key, '[]'));
+    digest.add(key);
+  }
 }
 
 function stageGone(batch: Batch, digest: IndexDigest, { seq, stream, correlationId }: StoredEvent): void {

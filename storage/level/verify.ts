@@ -8,8 +8,8 @@
  * VERIFY-3  Rows follow from the log. A row with damaged content is listed for the hub to repair, as is a row that a
  *     recent commit wrote and that is missing or older. The engine writes a commit atomically, so such a row reveals
  *     lost tables and partial restores.
- * VERIFY-4  Indexes follow from the log and are rebuilt at once. A damaged remembered success is dropped, because the
- *     floor implies the same answer.
+ * VERIFY-4  Indexes follow from the log and are rebuilt at once when an entry is missing or surplus. A damaged remembered
+ *     success is dropped, because the floor implies the same answer.
  * VERIFY-5  At or below the horizon there are only kept events, each at its own sequence; the horizon record has their
  *     number and sum.
  * VERIFY-6  A block that cannot be read, or a record under a wrong key, quarantines the store: the engine can neither
@@ -19,11 +19,12 @@ import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { ListCache, RowCache } from './caches.ts';
-import { type EventHead, indexKeys, type RowHead, stageIndexes, type Touched } from './event-log.ts';
-import { DigestMaker, IndexDigest } from './index-digest.ts';
+import { type EventHead, indexKeys, type RowHead, type Touched } from './event-log.ts';
+import { DigestMaker, IndexDigest, Tally } from './index-digest.ts';
 import { KeptIndex } from './kept-index.ts';
-import { type Batch, chunks, type Database, type OnPoint } from './leveldb.ts';
+import { chunks, type Database, type OnPoint } from './leveldb.ts';
 import { judge, type Marks } from './marks.ts';
+import { mend } from './mend.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
@@ -111,6 +112,8 @@ export class Pass {
   /** The seal that stands for the records that this pass does not read. */
   readonly seal: Seal | null;
   readonly digest = new DigestMaker();
+  /** The index entries that the events of the log imply. */
+  readonly implied = new Tally();
   /** Highest sequence that any record refers to, and which record: the subject of a sentence, and a key to name. */
   claim: readonly [seq: Seq, by: string, key: string | null] = [0, '', null];
   recentAfter: Seq = 0;
@@ -165,6 +168,8 @@ export interface Examined {
   readonly records: ReadonlyMap<string, number>;
   /** Whether the indexes must be rebuilt from the log. */
   readonly reindex: boolean;
+  /** What the indexes must hold. */
+  readonly implied: Tally;
   /** Keys of damaged records to drop, because other records imply the same. */
   readonly drop: readonly string[];
 }
@@ -221,10 +226,11 @@ export async function examine(
     await between?.();
   }
   conclude(pass, marks);
-  const count = (space: string): number => pass.records.get(space) ?? 0;
-  const reindex = pass.indexDamaged || count('s') !== count('e');
-  found.sealing = new Sealing(pass.digest.made(), found.floors);
-  return { found, records: pass.records, reindex, drop: pass.drop };
+  const digest = pass.digest.made();
+  const { implied } = pass;
+  const reindex = pass.indexDamaged || !implied.equals(digest.whole);
+  found.sealing = new Sealing(digest, found.floors);
+  return { found, records: pass.records, reindex, implied, drop: pass.drop };
 }
 
 export function learn(pass: Pass, key: string, value: string): void {
@@ -254,6 +260,10 @@ export async function* ahead<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
 
 function learnEvent(pass: Pass, key: string, value: string): void {
   const seq = keys.seqOf(key);
+  if (pass.seal === null) {
+    const [stream, , , , correlationId] = headOf(value) as EventHead;
+    for (const entry of indexKeys(stream, correlationId, seq)) pass.implied.add(entry);
+  }
   if (seq <= pass.found.horizon.seq) return learnKept(pass, seq, value);
   if (seq > pass.found.head + 1) pass.lose(pass.found.head + 1, seq - 1);
   pass.found.head = seq;
@@ -331,29 +341,6 @@ export function conclude(pass: Pass, marks: Marks): void {
   if (claimed > found.head) {
     found.faults.push(`the log has lost events ${found.head + 1} to ${claimed}: ${by} refers to them`);
   }
-}
-
-/** VERIFY-4. Stale index entries that no damage explains stay: they refer to events that exist. */
-async function mend(db: Database, { found, drop, reindex }: Examined, point: OnPoint): Promise<void> {
-  if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
-  if (!reindex) return;
-  for await (const chunk of chunks(db, keys.under('e/'))) {
-    point('rebuild');
-    await inBatches(db, chunk, (batch, [key, value]) => {
-      const [stream, , , , correlationId] = headOf(value) as EventHead;
-      stageIndexes(batch, stream, correlationId, keys.seqOf(key));
-    });
-  }
-  const digest = new DigestMaker();
-  for (const space of ['c/', 's/'])
-    for await (const chunk of chunks(db, keys.under(space))) for (const [key] of chunk) digest.add(key);
-  found.sealing = new Sealing(digest.made(), found.floors);
-}
-
-async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batch, item: T) => void): Promise<void> {
-  const batch = db.batch();
-  for (const item of items) add(batch, item);
-  await batch.write();
 }
 
 /** Last sequence in the log; 0 when that cannot be read, which makes every commit of the log a recent one. */

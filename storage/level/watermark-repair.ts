@@ -36,6 +36,7 @@ export async function lowerFloors(db: Database, found: Found, sealed?: Floors): 
     found.floors.set(dest, seq);
   }
   await batch.write(SYNCED);
+  found.sealing.synced(found.floors);
   return true;
 }
 

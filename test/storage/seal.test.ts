@@ -15,7 +15,7 @@ import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
 import { flip, noise } from './spoil.ts';
-import { append, collect, event, row, seen, trimAll, until } from './support.ts';
+import { append, collect, event, row, seen, trim, trimAll, until } from './support.ts';
 
 const recent = 40;
 const points: string[] = [];
@@ -296,6 +296,81 @@ t.test('[SEAL-4] a lost batch of settles behind the seal: their deliveries are o
   t.teardown(() => reopened.close());
   t.ok(reopened.health().verifying, 'it was opened by its seal');
   t.strictSame(await reopened.floors(), [{ dest: 'A', seq: 304 }]);
+});
+
+t.test('[SEAL-4] a floor that was lowered is sealed as lowered', async (t) => {
+  const directory = directoryFor(t);
+  await filled(directory);
+  const killed = `${directory}-killed`;
+  const store = await open(directory);
+  cpSync(directory, killed, { recursive: true });
+  await store.close();
+  await bare(killed, (db) => db.batch().del(keys.deliveredKey('A', 250)).del(keys.SEAL_KEY).write());
+  const lowered = await open(killed);
+  t.equal(lowered.health().verifying, undefined, 'it was verified whole');
+  t.strictSame(await lowered.floors(), [{ dest: 'A', seq: 249 }]);
+  await lowered.close();
+  const sealed = await bare(killed, (db) => db.get(keys.SEAL_FLOORS_KEY));
+  t.match(sealed, '[["A",249]]');
+});
+
+t.test(
+  '[VERIFY-4] an entry that an index lacks is there again once its loss was met, and a surplus one is not',
+  async (t) => {
+    const directory = directoryFor(t);
+    await filled(directory);
+    const surplus = keys.correlationKey('c 1', 100);
+    await bare(directory, (db) =>
+      db.batch().del(keys.correlationKey('c 0', 100)).put(surplus, encode(surplus, '[]')).write(),
+    );
+    const store = await open(directory);
+    t.teardown(() => store.close());
+    t.ok(store.health().verifying);
+    const seqs = async (id: string) => (await store.correlated(id)).map(({ seq }) => seq);
+    t.strictSame(await seqs('c 0'), [50, 100, 150, 200, 250, 300]);
+    t.strictSame(await seqs('c 1'), [51, 101, 151, 201, 251]);
+  },
+);
+
+t.test('[SEAL-1] the index by correlation id follows an event that is kept under another one', async (t) => {
+  const directory = directoryFor(t);
+  await filled(directory);
+  const store = await open(directory);
+  const events = await store.read({ after: 60, limit: 10 });
+  const keeps = events.map((each) => ({ ...each, correlationId: 'another', rows: [] }));
+  await trim(store, 70, { keeps });
+  t.equal((await store.correlated('another')).length, 10);
+  const drops = (await store.kept(events.map(({ stream }) => stream))).filter(({ seq }) => seq > 60);
+  await trim(store, 71, { drops });
+  t.strictSame(await store.correlated('another'), []);
+  await store.close();
+  points.length = 0;
+  const again = await open(directory);
+  t.teardown(() => again.close());
+  await verified(again);
+  t.ok(points.includes('rest.verified'), 'what the seal says is so');
+});
+
+t.test('[INDEX-DIGEST-3] parts that trims have emptied are joined', async (t) => {
+  const digest = new IndexDigest();
+  const held: string[] = [];
+  for (let i = 0; i < 12_000_000; i += 1) {
+    const key = `s/${String(i).padStart(9, '0')}`;
+    held.push(key);
+    digest.add(key);
+    if (i % 2100 !== 0) continue;
+    for (const old of held.splice(0, Math.max(0, held.length - 8000))) digest.remove(old);
+    const part = digest.beginSplit();
+    if (part === null) continue;
+    const { gte, lt } = digest.rangeOf(part);
+    digest.endSplit(held.filter((each) => each >= gte && each < lt));
+  }
+  t.ok(digest.starts.length < 4200, `${digest.starts.length} parts`);
+  const { count, sum } = digest.whole;
+  const grown = new IndexDigest();
+  for (const key of held) grown.add(key);
+  t.strictSame({ count, sum }, { count: grown.whole.count, sum: grown.whole.sum });
+  t.equal(IndexDigest.of(digest.starts, digest.counts, digest.sums, 1)?.events, held.length);
 });
 
 t.test('[LIFECYCLE-7] a failed write: the store is reopened by its seal', async (t) => {
