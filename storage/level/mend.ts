@@ -2,15 +2,22 @@
 import * as keys from '../keys.ts';
 import { headOf } from '../records.ts';
 import { type EventHead, indexKeys, stageIndexes } from './event-log.ts';
-import { DigestMaker, type IndexDigest } from './index-digest.ts';
+import { DigestMaker, type IndexDigest, type Tally } from './index-digest.ts';
 import { type Batch, chunks, type Database, fetch, type OnPoint } from './leveldb.ts';
-import { Sealing } from './seal.ts';
-import type { Examined } from './verify.ts';
+import { type Floors, Sealing } from './seal.ts';
+
+/** Of an examination. */
+interface Repairs {
+  readonly found: { readonly floors: Floors; sealing: Sealing };
+  readonly drop: readonly string[];
+  readonly reindex: boolean;
+  readonly implied: Tally;
+}
 
 const INDEXES = ['c/', 's/'].map(keys.under);
 
 /** [VERIFY-4] */
-export async function mend(db: Database, { found, drop, reindex, implied }: Examined, point: OnPoint): Promise<void> {
+export async function mend(db: Database, { found, drop, reindex, implied }: Repairs, point: OnPoint): Promise<void> {
   if (drop.length > 0) await inBatches(db, drop, (batch, key) => batch.del(key));
   if (!reindex) return;
   for await (const chunk of chunks(db, keys.under('e/'))) {
