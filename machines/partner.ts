@@ -3,7 +3,8 @@
  *
  * `registered`: an operator has added the partner; it has not exchanged credentials yet. `connected`: it has, and probes
  * reach it. `offline`: probes have failed for longer than `offlineAfterMs`; calls are still tried. `suspended`: it
- * unregistered or was suspended; nothing is sent until it registers again.
+ * unregistered or was suspended; nothing is sent until it registers again. Of a partner that is pull only, each look at
+ * its last call counts as a probe.
  *
  * PARTNER-1  Only recorded facts change the connection (a probe only requests such a record).
  */
@@ -21,7 +22,7 @@ interface PartnerContext {
 }
 
 export type PartnerMachineEvent =
-  | { type: 'partner.registered' | 'partner.rotated' | 'partner.suspended'; at: number }
+  | { type: 'partner.registered' | 'partner.rotated' | 'partner.hubTokenIssued' | 'partner.suspended'; at: number }
   | { type: 'partner.online' | 'partner.offline'; at: number }
   | { type: 'probe.succeeded' | 'probe.failed'; at: number };
 
@@ -53,6 +54,7 @@ export const partnerMachine = setup({
       on: {
         'partner.registered': { target: '.connected', actions: 'stopFailing' },
         'partner.rotated': { target: '.connected', actions: 'stopFailing' },
+        'partner.hubTokenIssued': { target: '.connected', actions: 'stopFailing' },
         'partner.suspended': { target: '.suspended' },
       },
       states: {

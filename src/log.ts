@@ -21,6 +21,7 @@ const secretFields = [
   'partnerToken',
   'initialToken',
   'initial_token',
+  'hub_token',
   'adminToken',
   'viewerToken',
   'secretKey',

@@ -11,6 +11,8 @@ import { verb } from './verb.ts';
 
 type Row = (typeof settingRows)[number][1];
 
+type Shown = PartyView & { hub_token?: string };
+
 interface Line {
   readonly name: SettingName;
   readonly value: string;
@@ -37,11 +39,12 @@ export function setVerb(): Command {
     run: async ({ hub, screen }, [given = '', ...changes]) => {
       const body = Object.fromEntries(changes.map(changeOf));
       const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
-      const party =
-        changes.length === 0 ? await hub.get<PartyView>(path) : await hub.send<PartyView>('PATCH', path, body);
-      screen.answer(party, ({ settings }, page) => {
+      const party = changes.length === 0 ? await hub.get<Shown>(path) : await hub.send<Shown>('PATCH', path, body);
+      screen.answer(party, ({ id, settings, hub_token }, page) => {
         const lines = settingRows.map(([name, row]) => ({ name, row, value: shown(settings[name]) }));
-        return table(columns, lines, page);
+        const issued =
+          hub_token === undefined ? [] : [`hub token of ${id}, shown only once:`, '', `  ${hub_token}`, ''];
+        return [...issued, ...table(columns, lines, page)];
       });
     },
   });

@@ -62,6 +62,7 @@ export function ownedAudience(
 ): Audience {
   if (ownership.viewer === null) return nobody(ownership.reason);
   if (!directory.isRegistered(ownership.viewer)) return nobody('receiver not registered');
+  if (!directory.isOwed(ownership.viewer)) return nobody('pull only');
   const { viewer } = ownership;
   const isMissed = before?.sent?.includes(viewer) === false;
   const isNew =

@@ -87,6 +87,14 @@ export const partnerSettings = {
     means: 'resolve: without OCPI-to the only routed eMSP that pushed the token is asked, else the only routed eMSP',
     heals: 'it sends authorize without OCPI-to, or to the hub',
   },
+  pull_only: {
+    form: 'flag',
+    preset: false,
+    label: 'Pull only',
+    means:
+      'it calls with a hub token that the operator got once, without an exchange; the hub never calls it and owes it nothing. To change it, suspend the partner first',
+    heals: 'it has no server, and takes part in no exchange of credentials',
+  },
 } as const satisfies Readonly<Record<string, Setting>>;
 
 export type SettingName = keyof typeof partnerSettings;

@@ -151,6 +151,8 @@ export type PartnerEvent =
   | { type: 'partner.hostConfirmed'; data: { from: string; to: string } }
   /** The partner used its new token, which ends the former one. [D73] */
   | { type: 'partner.tokenConfirmed'; data: Record<string, never> }
+  /** The hub token of a partner that is pull only, which an operator hands over. [D89] */
+  | { type: 'partner.hubTokenIssued'; data: { hubTokenDigest: string } }
   /** The same token, sealed under another key. */
   | { type: 'partner.resealed'; data: { partnerToken: string } }
   | { type: 'partner.suspended' | 'partner.online' | 'partner.offline'; data: { reason: string } }
@@ -256,6 +258,15 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
       return { ...partner, hostChange: hostChangeAfter(partner, event, at) };
     case 'partner.tokenConfirmed':
       return { ...partner, formerToken: null, spentDigests: spend(partner, partner.formerToken?.digest) };
+    case 'partner.hubTokenIssued':
+      return {
+        ...partner,
+        hubTokenDigest: event.data.hubTokenDigest,
+        initialTokenDigest: null,
+        spentDigests: spend(partner, partner.hubTokenDigest, partner.initialTokenDigest),
+        status: 'CONNECTED',
+        lastUpdated: at,
+      };
     case 'partner.resealed':
       return { ...partner, partnerToken: event.data.partnerToken };
     case 'partner.suspended':
@@ -288,6 +299,11 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
 
 export function isRegistered(partner: Partner): boolean {
   return partner.hubTokenDigest !== null;
+}
+
+/** Whether deliveries are owed to the partner: it is registered, and not pull only. [D89] */
+export function isOwed(partner: Partner): boolean {
+  return isRegistered(partner) && !partner.settings.pull_only;
 }
 
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {

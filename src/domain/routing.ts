@@ -20,11 +20,10 @@ export interface Directory {
   emspsOf(cpo: PartyId): readonly PartyId[];
   cposOf(emsp: PartyId): readonly PartyId[];
   isEmsp(party: PartyId): boolean;
-  /**
-   * Whether the party's partner has exchanged credentials and has not unregistered since; only then it is owed
-   * deliveries.
-   */
+  /** Whether the party's partner has a hub token: it has not unregistered since it got one. */
   isRegistered(party: PartyId): boolean;
+  /** Whether the party's partner is owed deliveries: it is registered, and not pull only. [D89] */
+  isOwed(party: PartyId): boolean;
   /** Whether the party's partner has a receiver for the module. */
   receives(party: PartyId, module: ObjectModule): boolean;
   /** The hub's own party. */
@@ -75,9 +74,11 @@ export function catalogueAudience(
     modules[after.module].owner === 'CPO' ? directory.emspsOf(after.owner) : directory.cposOf(after.owner);
   const isNarrowed = named !== undefined && isPublic && change !== 'end';
   const counterparts = isNarrowed ? everyone.filter((id) => id === named) : everyone;
-  const routed = isPublic ? counterparts : counterparts.filter(sentTo(before));
-  const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isRegistered(id)) : [];
+  const owed = counterparts.filter((id) => directory.isOwed(id));
+  const routed = isPublic ? owed : owed.filter(sentTo(before));
+  const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isOwed(id)) : [];
   const all = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
+  if (all.length === 0 && owed.length === 0 && counterparts.length > 0) return nobody('pull only');
   if (isNarrowed && all.length === 0) return nobody('OCPI-to not routed');
   if (all.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
   const { to, ...rest } = subscribers(directory, after.module, all);

@@ -154,6 +154,7 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'partner.hostChanged': ofPartner('partner'),
   'partner.hostConfirmed': ofPartner('operator'),
   'partner.tokenConfirmed': ofPartner('partner'),
+  'partner.hubTokenIssued': ofPartner('operator'),
   'partner.resealed': ofPartner('hub'),
   'partner.suspended': ofSuspension,
   'partner.online': ofPartner('hub'),

@@ -13,7 +13,7 @@ import {
   quirksOf,
   storedSettings,
 } from '../domain/partner-settings.ts';
-import { type Endpoint, keyOf, type Partner, type PartyId, type PartyRole } from '../domain/party.ts';
+import { type Endpoint, isRegistered, keyOf, type Partner, type PartyId, type PartyRole } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
@@ -108,7 +108,9 @@ export function operations(parts: OperationsParts): Verbs {
       const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
       dispatcher.added(partner);
       probes.watch(partner.id);
-      return { party: view(partner), initialToken };
+      if (!choices.pull_only) return { party: view(partner), initialToken };
+      const issued = await registration.issueHubToken(partner, trace);
+      return { party: view(issued.partner), hubToken: issued.hubToken };
     });
   }
 
@@ -148,18 +150,30 @@ export function operations(parts: OperationsParts): Verbs {
     trace: Trace,
   ) {
     return inTurn(id, async (partner) => {
+      const { pull_only: isPullOnly = partner.settings.pull_only } = choices;
+      if (isPullOnly !== partner.settings.pull_only && isRegistered(partner))
+        throw new HubError('conflict', { message: `${partner.id} is registered: suspend it before pull_only changes` });
       const roles = businessDetails && partner.roles.map((role) => ({ ...role, business_details: businessDetails }));
       const data = { settings: storedSettings(choices), ...(roles && { roles }) };
       const changed = await registration.recordPartner(partner, { type: 'partner.changed', data }, trace);
       if (choices.paused !== undefined) {
         supervisor.send(courierActor(partner.id), { type: choices.paused ? 'pause' : 'resume' });
       }
-      return view(changed);
+      if (!choices.pull_only || isRegistered(changed)) return { party: view(changed) };
+      const { partner: issued, hubToken } = await registration.issueHubToken(changed, trace);
+      return { party: view(issued), hubToken };
     });
+  }
+
+  /** A partner that is pull only takes part in no exchange. [D89] */
+  function refusePullOnly({ id, settings }: Partner): void {
+    if (settings.pull_only)
+      throw new HubError('conflict', { message: `${id} is pull only: it exchanges no credentials` });
   }
 
   function issueInitialToken(id: string, trace: Trace): Promise<string> {
     return inTurn(id, async (partner) => {
+      refusePullOnly(partner);
       const initialToken = ports.secrets.newToken();
       const data = { initialTokenDigest: ports.secrets.digest(initialToken) };
       await registration.recordPartner(partner, { type: 'partner.initialTokenIssued', data }, trace);
@@ -264,6 +278,7 @@ export function operations(parts: OperationsParts): Verbs {
     party: (id) => view(known(id)),
     probe: async (id) => probes.probe(known(id)),
     async connect(id, invitation, trace) {
+      refusePullOnly(known(id));
       await registration.connect(known(id), invitation, trace);
       return view(known(id));
     },

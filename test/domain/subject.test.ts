@@ -83,6 +83,7 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'partner.registered': [[ofPartner, 'partner:NL-CPO', platform, null, 'partner']],
   'partner.rotated': [[ofPartner, 'partner:NL-CPO', platform, null, 'partner']],
   'partner.tokenConfirmed': [[ofPartner, 'partner:NL-CPO', platform, null, 'partner']],
+  'partner.hubTokenIssued': [[ofPartner, 'partner:NL-CPO', platform, null, 'operator']],
   'partner.resealed': [[ofPartner, 'partner:NL-CPO', platform, null, 'hub']],
   'partner.suspended': [
     [{ ...ofPartner, data: { reason: 'suspended by an operator' } }, 'partner:NL-CPO', platform, null, 'operator'],

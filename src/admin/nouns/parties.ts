@@ -11,6 +11,7 @@ import { report } from '../../api/report.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
+import { requireRole } from '../tokens.ts';
 
 const newParty = z.strictObject({
   roles: z
@@ -46,6 +47,7 @@ const newEndpoints = z.strictObject({
     .refine((all) => isUnique(all, (one) => `${one.role} ${one.identifier}`), 'names an endpoint twice'),
 });
 
+const hubToken = z.string().exactOptional().meta({ description: 'of a partner that is pull only, shown only once' });
 const initialToken = z.string().meta({ description: 'shown only once' });
 
 const params = z.strictObject({ id: partnerId });
@@ -56,13 +58,14 @@ export function parties(operations: Operations): AdminRoute[] {
       method: 'POST',
       path: '/parties',
       role: 'admin',
-      summary: 'Add a partner with its parties; answers its initial token',
+      summary: 'Add a partner with its parties; answers its initial token, or with pull_only its hub token',
       status: 201,
       body: newParty,
-      answer: party.extend({ initial_token: initialToken }),
+      answer: party.extend({ initial_token: initialToken.exactOptional(), hub_token: hubToken }),
       async run({ body: { roles, ...chosen }, trace }) {
         const added = await operations.addParty(roles, chosen, trace);
-        return { ...added.party, initial_token: added.initialToken };
+        const token = 'hubToken' in added ? { hub_token: added.hubToken } : { initial_token: added.initialToken };
+        return { ...added.party, ...token };
       },
     }),
     route({
@@ -84,12 +87,16 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'PATCH',
       path: '/parties/{id}',
-      summary: 'Change settings of a partner',
+      summary: 'Change settings of a partner; pull_only needs the role admin, and answers its hub token',
       params,
       body: changes,
-      answer: party,
-      run: ({ params: { id }, body: { business_details, ...chosen }, trace }) =>
-        operations.changeParty(id, chosen, business_details, trace),
+      answer: party.extend({ hub_token: hubToken }),
+      async run({ params: { id }, body: { business_details, ...chosen }, trace, caller }) {
+        // It may issue a token.
+        if (chosen.pull_only !== undefined) requireRole(caller, 'admin');
+        const changed = await operations.changeParty(id, chosen, business_details, trace);
+        return { ...changed.party, ...(changed.hubToken !== undefined && { hub_token: changed.hubToken }) };
+      },
     }),
     route({
       method: 'POST',

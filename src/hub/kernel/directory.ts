@@ -6,7 +6,7 @@ import type { Put, RowKey, Seen, Seq, StoredEvent } from '../../../storage/contr
 import type { ObjectModule } from '../../domain/modules.ts';
 import { withDefaults } from '../../domain/partner-settings.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/party.ts';
-import { applyToPartner, endpointOf, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
+import { applyToPartner, endpointOf, isOwed, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
 import type { Directory, Route } from '../../domain/routing.ts';
 import type { Credential } from '../ports/hub.ts';
 
@@ -188,6 +188,11 @@ export class PartnerDirectory implements Directory {
   isRegistered(party: PartyId): boolean {
     const partner = this.partnerOf(party);
     return partner !== undefined && isRegistered(partner);
+  }
+
+  isOwed(party: PartyId): boolean {
+    const partner = this.partnerOf(party);
+    return partner !== undefined && isOwed(partner);
   }
 
   receives(party: PartyId, module: ObjectModule): boolean {

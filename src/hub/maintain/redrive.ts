@@ -136,7 +136,7 @@ export class Redrive {
     // A job may have waited while the log was trimmed.
     if (event.seq <= store.horizon()) return 'stale';
     if (state === 'PENDING') return 'pending';
-    if (!this.#context.directory.isRegistered(receiver)) return 'unregistered';
+    if (!this.#context.directory.isOwed(receiver)) return 'unregistered';
     if (!force && (await this.#isStale({ event, receiver }))) return 'stale';
     const delivery = deliveryId(receiver, event);
     const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };

@@ -64,6 +64,8 @@ export class Resends {
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
     const partner = this.#context.directory.partner(partnerId.toUpperCase());
     if (!partner) throw new HubError('notFound');
+    if (partner.settings.pull_only)
+      throw new HubError('conflict', { message: `${partner.id} is pull only: nothing is sent to it` });
     const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
     const objects = this.#entitled.bind(this);
     async function* steps() {
@@ -79,7 +81,7 @@ export class Resends {
   #resend({ module, owner, key }: HubObject, receiver: PartyId, trace: Trace): Promise<StepResult> {
     const { recorder, directory } = this.#context;
     return recorder.inTurn(streamOf(module, owner, key), async (seen) => {
-      if (!directory.isRegistered(receiver)) return 'unregistered';
+      if (!directory.isOwed(receiver)) return 'unregistered';
       seen.push(directory.seen);
       const sending = await this.#sending({ module, owner, key }, receiver, seen);
       if (!sending) return 'stale';
@@ -103,7 +105,7 @@ export class Resends {
       // The receiver's own shelf has the objects that were stored while it was not registered.
       for await (const page of this.#pages(module, [unownedShelf, receiver], releaseBatch)) {
         if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
-        if (!this.#context.directory.isRegistered(receiver)) return released;
+        if (!this.#context.directory.isOwed(receiver)) return released;
         released += await this.#sendKept(page.filter(isWanted), options);
       }
     }
@@ -195,7 +197,7 @@ export class Resends {
     const object = await readObject(store, module, owner, key, seen);
     const party = directory.party(owner);
     if (!object || !party || !this.#isEntitled(receiver, object)) return null;
-    if (!directory.isRegistered(receiver) || (onlyKept && object.reason === null)) return null;
+    if (!directory.isOwed(receiver) || (onlyKept && object.reason === null)) return null;
     const { id, lastUpdated, facts, body } = object;
     const owed = owedWhole(party, object);
     const viewer = isOwned(module) ? receiver : null;

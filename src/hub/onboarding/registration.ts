@@ -147,9 +147,18 @@ export class Registration {
     );
   }
 
+  /** Issues the hub token of a partner that is pull only; call it in the partner's turn. [D89] */
+  async issueHubToken(partner: Partner, trace: Trace): Promise<{ partner: Partner; hubToken: string }> {
+    const { secrets } = this.#context.ports;
+    const hubToken = secrets.newToken();
+    const data = { hubTokenDigest: secrets.digest(hubToken) };
+    return { partner: await this.recordPartner(partner, { type: 'partner.hubTokenIssued', data }, trace), hubToken };
+  }
+
   rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
     return this.#exchanges.run(credential.partner.id, async () => {
-      this.#inForce(credential, refuseUnregistered);
+      const { settings } = this.#inForce(credential, refuseUnregistered);
+      if (settings.pull_only) throw new HubError('notRegistered');
       return this.#exchange(credential, 'partner.rotated', refuseUnregistered, read(), trace);
     });
   }
@@ -191,7 +200,7 @@ export class Registration {
       const partner = directory.partner(partnerId);
       if (partner?.status !== (isReachable ? 'OFFLINE' : 'CONNECTED')) return;
       const type = isReachable ? ('partner.online' as const) : ('partner.offline' as const);
-      const reason = isReachable ? 'a probe succeeded' : 'probes keep failing';
+      const reason = reachable(partner, isReachable);
       await this.recordPartner(partner, { type, data: { reason } }, null);
     });
   }
@@ -344,6 +353,12 @@ export class Registration {
 /** What an event of an exchange holds of the partner's credentials and versions. */
 function exchangeData({ url, token }: CredentialsBody, { endpoints, encoding }: Discovered, secrets: Secrets) {
   return { url, discovered: endpoints, tokenEncoding: encoding, partnerToken: secrets.seal(token) };
+}
+
+/** Why a partner is online or offline, as its event says. */
+function reachable({ settings }: Partner, isReachable: boolean): string {
+  if (settings.pull_only) return isReachable ? 'it called the hub' : 'it has stopped calling the hub';
+  return isReachable ? 'a probe succeeded' : 'probes keep failing';
 }
 
 const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;

@@ -4,6 +4,8 @@
  *
  * HEALTH-PROBES-1  A partner that called the hub within the probe interval is alive and is not probed. An offline
  *     partner is always probed: its calls do not prove that the hub can reach it.
+ * HEALTH-PROBES-3  A partner that is pull only is never called: that it called within the interval counts as a probe that
+ *     succeeded, and that it did not as one that failed. [D89]
  * HEALTH-PROBES-2  The result of a probe goes only to the partner's actor, which alone decides whether the partner is
  *     offline or back.
  */
@@ -79,9 +81,12 @@ export class HealthProbes {
   async #lookAfter(partnerId: PartyId, intervalMs: number): Promise<void> {
     const { directory, ports } = this.#context;
     const partner = directory.partner(partnerId);
-    if (!partner || partner.partnerToken === null) return;
+    if (!partner) return;
     const contact = directory.lastContact(partnerId);
     const isSilent = contact === null || ports.clock.now() - contact >= intervalMs;
-    if (isSilent || partner.status === 'OFFLINE') await this.probe(partner);
+    if (partner.settings.pull_only) {
+      const type = isSilent ? 'probe.failed' : 'probe.succeeded';
+      this.#context.supervisor.send(partnerStream(partnerId), { type, at: ports.clock.now() });
+    } else if (partner.partnerToken !== null && (isSilent || partner.status === 'OFFLINE')) await this.probe(partner);
   }
 }

@@ -227,22 +227,22 @@ export interface AuditVerbs {
   checkAudit(): Promise<AuditCheck>;
 }
 
+/** A new partner with the token that it begins with: the hub token when it is pull only. [D89] */
+export type AddedParty = { party: PartyView } & ({ initialToken: string } | { hubToken: string });
+
 /** The verbs of operators. An `id` of a party is the id of its partner. */
 export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, CheckVerbs, PersonVerbs, AuditVerbs {
-  addParty(
-    roles: readonly PartyRole[],
-    settings: Partial<PartnerChoices>,
-    trace: Trace,
-  ): Promise<{ party: PartyView; initialToken: string }>;
+  addParty(roles: readonly PartyRole[], settings: Partial<PartnerChoices>, trace: Trace): Promise<AddedParty>;
   parties(): PartyView[];
   /** Throws `notFound`. */
   party(id: string): PartyView;
+  /** The token is there when the change made the partner pull only. Throws `conflict` for a registered one. [D89] */
   changeParty(
     id: string,
     settings: Partial<PartnerChoices>,
     businessDetails: { name: string } | undefined,
     trace: Trace,
-  ): Promise<PartyView>;
+  ): Promise<{ party: PartyView; hubToken?: string }>;
   /**
    * The hub begins the exchange, with a token that the partner gave. Throws `invalid` for a URL that it may not call,
    * `partnerUnusable`, `versionUnsupported` or `endpointsMissing` for what the partner answers. [D81]

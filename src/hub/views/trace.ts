@@ -183,6 +183,9 @@ export function explain({ directory }: Context, from: PartyId, to: PartyId, modu
       `${receiver} has exchanged credentials`,
       `${receiver} has not exchanged credentials, or has unregistered: nothing is owed to it`,
     ),
+    ...(partner?.settings.pull_only
+      ? [condition(false, '', `${receiver} is pull only: it reads lists, and nothing is owed to it`)]
+      : []),
     condition(
       endpoint !== undefined,
       `${receiver} receives ${module} at ${endpoint?.url} (${endpoint?.source})`,
