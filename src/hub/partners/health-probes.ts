@@ -4,10 +4,10 @@
  *
  * HEALTH-PROBES-1  A partner that called the hub within the probe interval is alive and is not probed. An offline
  *     partner is always probed: its calls do not prove that the hub can reach it.
- * HEALTH-PROBES-3  A partner that is pull only is never called: that it called within the interval counts as a probe that
- *     succeeded, and that it did not as one that failed. [D89]
  * HEALTH-PROBES-2  The result of a probe goes only to the partner's actor, which alone decides whether the partner is
  *     offline or back.
+ * HEALTH-PROBES-3  A partner that is pull only is never called: that it called within the interval counts as a probe that
+ *     succeeded, and that it did not as one that failed. [D89]
  */
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
