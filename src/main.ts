@@ -109,6 +109,7 @@ export function startServing(config: Config, replaced: Replaced = {}): Promise<S
 export async function startHub(config: Config, replaced: Replaced = {}, isAgain = false): Promise<RunningHub> {
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, recent, ...rest } = replaced;
   const { logTo, machine: _, ...others } = rest;
+  const verified = recent ?? (config.verifyAtStart === 'all' ? Number.POSITIVE_INFINITY : undefined);
   const log = logFor(config, logTo);
   const named = operatorsIn(config.operatorsFile);
   const metrics = createMetrics(version);
@@ -132,7 +133,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
       ...{ progress: starting.progress, verified: starting.verified },
       ...(onPoint && { onPoint }),
       ...(ballastBytes !== undefined && { ballastBytes }),
-      ...(recent !== undefined && { recent }),
+      ...(verified !== undefined && { recent: verified }),
     });
     starting.opened();
     closing.push(watchedClock(config, replaced, { log, metrics }));

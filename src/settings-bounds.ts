@@ -1,5 +1,5 @@
 /** Settings of what partners may use, and of how long things are kept: part of the table of all settings. */
-import { flag, number, perMinute, setting, whole } from './setting-kinds.ts';
+import { flag, number, oneOf, perMinute, setting, whole } from './setting-kinds.ts';
 
 export const bounds = {
   HUB_SILENT_AFTER_H: setting(number('h', 0, 8_760), '12', {
@@ -62,6 +62,12 @@ export const bounds = {
     meaning: 'how long the event log is kept, and with it how each delivery went; 0 = for ever',
     source: 'choice',
     consequence: 'what is older can be neither traced nor replayed; with 0 the store grows without bound',
+  }),
+  HUB_VERIFY_AT_START: setting(oneOf('all', 'recent'), 'all', {
+    meaning:
+      'what a start of the embedded store verifies before it serves: all, or the end of the log and the rest later',
+    source: 'choice',
+    consequence: 'with recent a large store is ready sooner; the check of the rest then takes time beside requests',
   }),
   HUB_AUDIT_KEEP_DAYS: setting(number('days', 0, 36_500), '365', {
     meaning: 'how long entries of the audit log are kept; 0 = for ever',

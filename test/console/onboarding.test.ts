@@ -41,7 +41,7 @@ async function add(page: Page): Promise<string> {
   await page.getByLabel('Party id').fill('cpo');
   await page.getByLabel('Name').fill('Charge Co');
   await page.getByRole('button', { name: 'Add the partner' }).click();
-  await page.getByText('shown this once').waitFor();
+  await page.getByText('shown only once').waitFor();
   const text = await page.locator('.copied').filter({ hasText: 'initial token' }).locator('code').textContent();
   return text ?? '';
 }

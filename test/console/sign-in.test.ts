@@ -125,5 +125,5 @@ browserTest('a token that the hub no longer takes ends the session, and says so'
   await first.close();
   const changed = { HUB_VIEWER_TOKEN: `${viewerToken}-changed`, HUB_PORT: new URL(first.url).port };
   await hubFor(t, changed, {}, dataDir);
-  await hurried(page, () => page.getByText('does not take this token any more').waitFor());
+  await hurried(page, () => page.getByText('no longer accepts this token').waitFor());
 });

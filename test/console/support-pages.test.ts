@@ -118,7 +118,7 @@ browserTest('routing rules are added, switched, explained and removed', async (t
     mayComplain: /404/,
   });
   await page.getByText('No routing rule').waitFor();
-  await page.getByLabel('eMSP', { exact: true }).fill('nl-ems');
+  await page.getByLabel('Let eMSP').fill('nl-ems');
   await page.getByLabel('receive from CPO').fill('no-fjo');
   await page.getByRole('button', { name: 'Add rule' }).click();
   const row = page.getByRole('row').filter({ hasText: 'NO-FJO' });
@@ -139,7 +139,7 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   await page.getByText('No routing rule').waitFor();
   t.strictSame(await routes(), []);
 
-  await page.getByLabel('eMSP', { exact: true }).fill('XX-XXX');
+  await page.getByLabel('Let eMSP').fill('XX-XXX');
   await page.getByLabel('receive from CPO').fill('NO-FJO');
   await page.getByRole('button', { name: 'Add rule' }).click();
   await page.getByText('no EMSP party XX-XXX').waitFor();

@@ -127,7 +127,7 @@ export function strayEvents(trials: readonly Trial[], events: readonly RecordedE
   const strays = new Map<string, string>();
   for (const { correlation_id: id, type, seq } of events) {
     // A refused push is noted in the report of its partner, and changes nothing.
-    if (id === null || known.has(id) || type === 'push.refused') continue;
+    if (id === null || known.has(id) || type === 'push.refused' || type === 'audit.noted') continue;
     const author = authors.get(id)?.input;
     strays.set(id, `${type} at ${seq} from ${author ? `refused #${author.n} ${author.title}` : `nobody (${id})`}`);
   }

@@ -78,6 +78,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_CONFIRM_HOST_CHANGE: false,
   HUB_INITIAL_TOKEN_DAYS: 14,
   HUB_EVENTS_KEEP_DAYS: 90,
+  HUB_VERIFY_AT_START: 'all',
   HUB_AUDIT_KEEP_DAYS: 365,
   HUB_SESSIONS_KEEP_DAYS: 0,
   HUB_CDRS_KEEP_DAYS: 0,
@@ -105,7 +106,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
-  t.equal(decimals.length, 18);
+  t.equal(decimals.length, 19);
   t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;

@@ -85,7 +85,7 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
   served.texts.sessions = [session('S0', 'COMPLETED'), session('S2', 'ACTIVE'), session('s1', 'ACTIVE')];
   const found = await opened(scenery, minute);
   t.match(found, { state: 'OPEN', opened_at: '2026-05-01T10:05:00.000Z', cpo: 'NL-CPO', emsp: 'NL-EMS' });
-  t.equal(found.note, 'pulled: the CPO reports ACTIVE');
+  t.equal(found.note, 'queried: the CPO reports ACTIVE');
   const [first, second, ...more] = pagesAsked(cpo.received, 'sessions');
   t.equal(first?.get('date_from'), '2026-05-01T08:59:00.000Z', 'from around its last change');
   t.equal(first?.get('date_to'), '2026-05-01T11:05:00.000Z');
@@ -125,7 +125,7 @@ t.test('what the CPO still says unchanged is neither stored nor forwarded again'
   await stopped(scenery);
   served.texts.sessions = [session('S1', 'ACTIVE')];
   const found = await opened(scenery);
-  t.match(found, { state: 'OPEN', note: 'pulled: the CPO reports ACTIVE, which was known' });
+  t.match(found, { state: 'OPEN', note: 'queried: the CPO reports ACTIVE, which was known' });
   await quiet(hub);
   t.same(emsp.received, []);
 });

@@ -41,6 +41,8 @@ export class OrphanRules {
   readonly #stops: Stop[] = [];
   /** Stops of whose answer the log does not tell yet, by the stream of their command. */
   readonly #unanswered = new Map<string, Pick<Stop, 'stream' | 'requestedAt'>>();
+  /** Commands whose forward failed. */
+  readonly #failed = new Set<string>();
   readonly #watches = new Map<string, Watch>();
 
   constructor(facts: Facts, times: OrphanTimes) {
@@ -50,7 +52,11 @@ export class OrphanRules {
 
   committed(fact: Fact, session: string | null, requestedAt: number): void {
     const { type, data, at } = fact;
-    if (session !== null && mayBeAccepted(fact))
+    if (type === 'command.failed') this.#failed.add(fact.stream);
+    // A result may tell that the CPO took a command whose answer was lost.
+    const isTakenLate =
+      type === 'command.resultReceived' && data.result === 'ACCEPTED' && this.#failed.has(fact.stream);
+    if (session !== null && (mayBeAccepted(fact) || isTakenLate))
       this.#stops.push({ stream: session, at, requestedAt, hasEnded: this.#hasEnded(session) });
     if (type === 'command.requested' && session !== null)
       this.#unanswered.set(fact.stream, { stream: session, requestedAt });
