@@ -26,7 +26,7 @@ const columns: readonly Column<EventView>[] = [
   { title: 'seq', of: ({ seq }) => seq, align: 'right' },
   { title: 'at', of: ({ at }, now) => when(at, now) },
   { title: 'type', of: ({ type }) => type },
-  { title: 'by', of: ({ by, party }) => (by === 'partner' ? (party ?? by) : by) },
+  { title: 'by', of: ({ by, party, who }) => who ?? (by === 'partner' ? (party ?? by) : by) },
   { title: 'about', of: told, shrinksTo: 20 },
   { title: 'correlation id', of: ({ correlation_id }) => correlation_id, shrinksTo: 8 },
 ];
