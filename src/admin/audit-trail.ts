@@ -1,6 +1,6 @@
 /**
- * Writes the audit log for the admin API: each request that may change something, whoever sent it and whatever became
- * of it, and each reading of bodies. [AUDIT-1]
+ * Writes the audit log for the admin API: each request that may change something, with its sender and its outcome, and
+ * each reading of bodies. [AUDIT-1]
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Trace } from '../domain/trace.ts';

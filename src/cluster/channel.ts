@@ -2,7 +2,7 @@
  * The channel between two nodes: a connection on which one signed HTTP request is followed by TLS with a pre-shared key
  * derived from the cluster secret. HTTP requests between nodes run inside it.
  *
- * CHANNEL-1  The secret never crosses the wire. Whoever taps the connection sees the request that opens the channel and
+ * CHANNEL-1  The secret never crosses the wire. A tap on the connection sees the request that opens the channel and
  *     ciphertext; both ends know that the other one has the secret, and a recording opens nothing later, even with the
  *     secret (ECDHE).
  * CHANNEL-2  The opening request has no body; it is signed over method, path, time and nonce (HMAC-SHA256). A wrong

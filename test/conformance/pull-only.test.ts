@@ -17,57 +17,60 @@ async function idsIn(hub: TestHub, token: string, module: string): Promise<strin
   return (json.data as { id: string }[]).map(({ id }) => id);
 }
 
-t.test('it reads what it may see with its token, is owed nothing, and the token outlives a restart', async (t) => {
-  const dir = directoryFor(t);
-  const first = await hubFor(t, quiet, {}, dir);
-  const cpo = await partnerFor(t, first, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const { hub_token, initial_token, ...added } = await admin(first, 'POST', '/parties', {
-    ...emspRoles,
-    pull_only: true,
-  });
-  const token = String(hub_token);
-  t.equal(initial_token, undefined);
-  t.match(added, { status: 'CONNECTED', settings: { pull_only: true }, initial_token_expires_at: null });
-  t.match(added.quirks, [{ setting: 'pull_only', value: 'true' }]);
-  t.equal((await show(first)).hub_token, undefined, 'shown once');
-  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('EARLY'));
-  t.match(await admin(first, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true }), { released: 0 });
-  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
-  t.equal(statusOf(await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'))), '201/1000');
-  const isRead = async (hub: TestHub) => {
-    t.same(await idsIn(hub, token, 'locations'), ['LOC1']);
-    t.same(await idsIn(hub, token, 'sessions'), ['S1']);
-    t.same(await idsIn(hub, token, 'cdrs'), ['C1']);
-    t.same(await itemsOf(hub, '/deliveries'), []);
-    t.match(await show(hub), { status: 'CONNECTED', queue: { depth: 0, dead: 0 }, last_answer: null });
-  };
-  await isRead(first);
-  const explained = await admin(first, 'GET', '/routes/explain?from=NL-CPO&to=NL-EMS&module=sessions');
-  t.match(explained, { delivers: false });
-  t.match(JSON.stringify(explained), /NL-EMS is pull only/);
-  await t.rejects(admin(first, 'POST', '/parties/NL-EMS/resync', { module: 'locations' }), /409 .*pull only/);
-  await t.rejects(admin(first, 'POST', '/parties/NL-EMS/initial-token'), /409 .*pull only/);
-  const connect = { versions_url: 'https://ems.example/versions', token: 'a-token-of-the-partner' };
-  await t.rejects(admin(first, 'POST', '/parties/NL-EMS/connect', connect), /409 .*pull only/);
-  await t.rejects(admin(first, 'PATCH', '/parties/NL-EMS', { pull_only: false }), /409 .*suspend it/);
-  t.equal((await admin(first, 'PATCH', '/parties/NL-EMS', { pull_only: true })).hub_token, undefined);
-  const body = { token: 'own', url: 'https://ems.example/versions', roles: emspRoles.roles };
-  for (const method of ['POST', 'PUT']) {
-    refused(t, await ocpi(first, method, '/2.2.1/credentials', { token, body }), [405, 2000, /./], method);
-  }
-  await closed(first, undefined);
+t.test(
+  'it reads what it may see with its token, is owed nothing, and the token outlives a restart [D89]',
+  async (t) => {
+    const dir = directoryFor(t);
+    const first = await hubFor(t, quiet, {}, dir);
+    const cpo = await partnerFor(t, first, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const { hub_token, initial_token, ...added } = await admin(first, 'POST', '/parties', {
+      ...emspRoles,
+      pull_only: true,
+    });
+    const token = String(hub_token);
+    t.equal(initial_token, undefined);
+    t.match(added, { status: 'CONNECTED', settings: { pull_only: true }, initial_token_expires_at: null });
+    t.match(added.quirks, [{ setting: 'pull_only', value: 'true' }]);
+    t.equal((await show(first)).hub_token, undefined, 'shown once');
+    await cpo.call('POST', '/2.2.1/cdrs', cdrBody('EARLY'));
+    t.match(await admin(first, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true }), { released: 0 });
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
+    t.equal(statusOf(await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'))), '201/1000');
+    const isRead = async (hub: TestHub) => {
+      t.same(await idsIn(hub, token, 'locations'), ['LOC1']);
+      t.same(await idsIn(hub, token, 'sessions'), ['S1']);
+      t.same(await idsIn(hub, token, 'cdrs'), ['C1']);
+      t.same(await itemsOf(hub, '/deliveries'), []);
+      t.match(await show(hub), { status: 'CONNECTED', queue: { depth: 0, dead: 0 }, last_answer: null });
+    };
+    await isRead(first);
+    const explained = await admin(first, 'GET', '/routes/explain?from=NL-CPO&to=NL-EMS&module=sessions');
+    t.match(explained, { delivers: false });
+    t.match(JSON.stringify(explained), /NL-EMS is pull only/);
+    await t.rejects(admin(first, 'POST', '/parties/NL-EMS/resync', { module: 'locations' }), /409 .*pull only/);
+    await t.rejects(admin(first, 'POST', '/parties/NL-EMS/initial-token'), /409 .*pull only/);
+    const connect = { versions_url: 'https://ems.example/versions', token: 'a-token-of-the-partner' };
+    await t.rejects(admin(first, 'POST', '/parties/NL-EMS/connect', connect), /409 .*pull only/);
+    await t.rejects(admin(first, 'PATCH', '/parties/NL-EMS', { pull_only: false }), /409 .*suspend it/);
+    t.equal((await admin(first, 'PATCH', '/parties/NL-EMS', { pull_only: true })).hub_token, undefined);
+    const body = { token: 'own', url: 'https://ems.example/versions', roles: emspRoles.roles };
+    for (const method of ['POST', 'PUT']) {
+      refused(t, await ocpi(first, method, '/2.2.1/credentials', { token, body }), [405, 2000, /./], method);
+    }
+    await closed(first, undefined);
 
-  const second = await hubFor(t, quiet, {}, dir);
-  await isRead(second);
-  t.match((await show(second)).tokens, [{ kind: 'hub' }]);
-  await admin(second, 'POST', '/parties/NL-EMS/suspend');
-  refused(t, await ocpi(second, 'GET', '/2.2.1/locations', { token }), [401, 2000, 'Invalid token'], 'suspended');
-  const again = String((await admin(second, 'PATCH', '/parties/NL-EMS', { pull_only: true })).hub_token);
-  t.not(again, token);
-  t.same(await idsIn(second, again, 'locations'), ['LOC1']);
-  refused(t, await ocpi(second, 'GET', '/2.2.1/locations', { token }), [401, 2000, 'Invalid token'], 'the old one');
-});
+    const second = await hubFor(t, quiet, {}, dir);
+    await isRead(second);
+    t.match((await show(second)).tokens, [{ kind: 'hub' }]);
+    await admin(second, 'POST', '/parties/NL-EMS/suspend');
+    refused(t, await ocpi(second, 'GET', '/2.2.1/locations', { token }), [401, 2000, 'Invalid token'], 'suspended');
+    const again = String((await admin(second, 'PATCH', '/parties/NL-EMS', { pull_only: true })).hub_token);
+    t.not(again, token);
+    t.same(await idsIn(second, again, 'locations'), ['LOC1']);
+    refused(t, await ocpi(second, 'GET', '/2.2.1/locations', { token }), [401, 2000, 'Invalid token'], 'the old one');
+  },
+);
 
 t.test('it is OFFLINE when it has not called for a while, and back once it has', async (t) => {
   const clock = new SimulatedClock('2026-05-01T12:00:00Z');
