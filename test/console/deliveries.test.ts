@@ -212,7 +212,7 @@ browserTest(
     await dialog.getByRole('button', { name: 'Re-drive 29 deliveries' }).click();
     await dialog.waitFor({ state: 'detached' });
     const panel = page.getByRole('region', { name: 'Re-drive' });
-    await panel.getByText(/of 30 deliveries looked at/).waitFor();
+    await panel.getByText(/of 30 deliveries examined/).waitFor();
     await panel.getByRole('progressbar').waitFor();
     const job = new URL(page.url()).searchParams.get('job') ?? '';
     t.ok(job);
