@@ -19,7 +19,7 @@ export interface Trial {
 /** Doors whose error table has 502 and 504: they call a partner while the caller waits. */
 const forwards = /^(POST|PUT) .*(\/authorize|\/commands\/:command|\/commands\/callback\/:command_id)$/;
 /** Operators' doors that call a partner, and say so when it fails. */
-const calls = /^POST \/parties\/\{id\}\/(probe|pull\/\w+)$/;
+const calls = /^POST \/parties\/\{id\}\/(probe|connect|check|pull\/\w+)$/;
 
 /** What is wrong with the answers to one input; empty when nothing is. [TEST-HOSTILE-ORACLE-1, TEST-HOSTILE-ORACLE-2, TEST-HOSTILE-ORACLE-4] */
 export function offences({ input, met }: Trial): string[] {
