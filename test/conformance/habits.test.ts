@@ -16,6 +16,7 @@ import { openPath, type PathContext, traffic } from '../../src/sandbox/session-p
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { ended, itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Role = 'CPO' | 'EMSP';
@@ -124,9 +125,12 @@ t.test('a full session path with each habit, and a check that finds it', async (
   const hub = await hubFor(t);
   const rows = Object.entries(behaviours)
     .filter(([name]) => !later.has(name))
-    .flatMap(([name, { only }]) =>
-      (['CPO', 'EMSP'] as const).filter((role) => (only ?? role) === role).map((role) => ({ name, role })),
-    );
+    .flatMap(([name, { only }], index) => {
+      const able = (['CPO', 'EMSP'] as const).filter((role) => (only ?? role) === role);
+      // At length a habit is walked in both roles, else in one of them by turns.
+      const roles = isAtLength ? able : [able[index % able.length] as Role];
+      return roles.map((role) => ({ name, role }));
+    });
   t.ok(new Set(rows.map(({ name }) => name)).size > 0, `${rows.length} rows`);
   const all: PromiseSettledResult<Walked>[] = [];
   for (let from = 0; from < rows.length; from += atOnce) {
