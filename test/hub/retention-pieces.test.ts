@@ -12,7 +12,7 @@ import { damageRows, dayMs, days, inTime, type Scene, scene, storeOfEach } from 
 
 const kinds = ['sessions', 'locations', 'tariffs', 'cdrs', 'tokens', 'partners', 'routes'];
 /** Of a sweep that begins. */
-const pieceMax = 256;
+const pieceMax = 128;
 
 /** Every row that outlives its events, by its name, as it is read. */
 async function rowsIn(store: Store): Promise<Map<string, string>> {
@@ -101,7 +101,7 @@ async function afterKill(t: Test, stage: Scene, name: string, rows: ReadonlyMap<
 
 t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and the next sweep goes on', async (t) => {
   const stage = await scene(t, refusing);
-  const command = await fillPieces(stage, 180);
+  const command = await fillPieces(stage, 60);
   const { store } = stage.hub.created.context;
   const before = await rowsIn(store);
   const told = (await store.history(`command:${command}`)).map(({ type }) => type);

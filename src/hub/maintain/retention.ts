@@ -34,8 +34,6 @@ const sweepMs = hourMs;
 const eventsMax = 512;
 const charactersMax = 2 << 20;
 const deliveriesMax = 2_000;
-/** Events per second that are trimmed even while the event loop is late: more than the target load writes. */
-const floorPerS = 2_500;
 /** While the store still verifies its log nothing is trimmed; the sweep looks again after this time, ms. */
 const unverifiedMs = 60_000;
 
@@ -110,17 +108,15 @@ export class Retention {
     const before = ports.clock.now() - this.#keepMs;
     const trimmed: Trimmed = { upTo: 0, events: 0, kept: 0 };
     const { clock } = ports;
-    const pace = new Pace(clock, floorPerS);
+    const pace = new Pace(clock);
     this.#lag.begin();
     let [begun, head] = [clock.monotonic(), store.head()];
     try {
       while (!this.#ending.signal.aborted && store.health().state === 'open') {
-        const horizon = store.horizon();
         if (!(await this.#piece(before, pace.sized(eventsMax), trimmed))) break;
         const isBusy = store.head() > head;
         head = store.head();
-        const piece = { tookMs: clock.monotonic() - begun, units: store.horizon() - horizon };
-        await pace.pause(piece, isBusy, this.#ending.signal);
+        await pace.pause(clock.monotonic() - begun, isBusy, this.#ending.signal);
         begun = clock.monotonic();
       }
     } finally {

@@ -3,15 +3,13 @@
  * pause after it lasts. The rule looks at the clock and at whether others worked; it has no fixed waits.
  *
  * SWEEP-PACE-1  After a piece that took w ms there is a pause of w × (1 / share − 1) ms: whatever a piece costs, the work has at
- *     most its share of the time.
+ *     most its share of the time. The size of a piece is in proportion to the share.
  * SWEEP-PACE-2  The share begins at `shareMin` and grows by a quarter after each piece, up to 1, or up to `busyMax` when others
  *     worked meanwhile.
  * SWEEP-PACE-3  A pause that ends `lateMs` or more after its time shows that others wait for the event loop: the share halves,
  *     down to `shareMin`.
  * SWEEP-PACE-4  A pause lasts `pauseMaxMs` at most: a piece during which the process or its disk stood still delays the work no
  *     longer.
- * SWEEP-PACE-5  However late the loop is, the work goes on at `floorPerS` units per second while that takes at most half
- *     of the time: on a starved machine most of a piece is waiting, so a share of its time alone would stop the work.
  */
 import { type Clock, sleep } from '../../kit/clock.ts';
 
@@ -19,26 +17,16 @@ const shareMin = 1 / 8;
 /** Half of the time: the work may catch up beside requests, and they have the loop for at least as long. */
 const busyMax = 1 / 2;
 const growth = 5 / 4;
-/** Smallest piece, as a share of the largest: a smaller one costs as much, because it waits for a read and a sync, too. */
-const sizeMin = 1 / 2;
 const pauseMaxMs = 10_000;
 /** Delay of the event loop, ms, that callers notice. */
 const lateMs = 25;
 
-interface Piece {
-  readonly tookMs: number;
-  readonly units: number;
-}
-
 export class Pace {
   readonly #clock: Clock;
-  readonly #floorPerS: number;
   #share = shareMin;
 
-  /** `floorPerS`: units of work per second that are done even while others wait for the event loop. [SWEEP-PACE-5] */
-  constructor(clock: Clock, floorPerS: number) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#floorPerS = floorPerS;
   }
 
   /** Share of the time that the work may take, 0 to 1. */
@@ -48,17 +36,12 @@ export class Pace {
 
   /** Size of the next piece; `most` is the size of a piece of work that has all the time. */
   sized(most: number): number {
-    return Math.round(most * Math.max(sizeMin, this.#share));
+    return Math.round(most * this.#share);
   }
 
-  /**
-   * Pauses after a piece of `units` that took `tookMs`, or until `end` is aborted. `isBusy`: others worked since the
-   * last pause.
-   */
-  async pause({ tookMs, units }: Piece, isBusy: boolean, end: AbortSignal): Promise<void> {
-    const byShare = tookMs * (1 / this.#share - 1);
-    const byRate = Math.max(tookMs * (1 / busyMax - 1), (1000 * units) / this.#floorPerS - tookMs);
-    const pauseMs = Math.min(pauseMaxMs, byShare, byRate);
+  /** Pauses after a piece that took `tookMs`, or until `end` is aborted. `isBusy`: others worked since the last pause. */
+  async pause(tookMs: number, isBusy: boolean, end: AbortSignal): Promise<void> {
+    const pauseMs = Math.min(pauseMaxMs, tookMs * (1 / this.#share - 1));
     const begun = this.#clock.monotonic();
     await sleep(this.#clock, pauseMs, end);
     const isLate = this.#clock.monotonic() - begun - pauseMs >= lateMs;
