@@ -5,6 +5,7 @@ import http, { type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ChannelClient, ChannelDoor, channelPath, channelProtocol, refuseOutside } from '../../src/cluster/channel.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { sentTo, tapOn } from '../support/tap-on.ts';
 
@@ -96,7 +97,7 @@ t.test('a request that is signed, but long ago, is refused', async (t) => {
   t.match(await opening, { status: 401 });
 });
 
-t.test('10,000 connections with random bytes, on and before a channel, end no process', async (t) => {
+t.test('connections with random bytes, on and before a channel, 10,000 at length, end no process', async (t) => {
   const node = await nodeWith(t, [secret]);
   const head = `GET ${channelPath} HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: ${channelProtocol}\r\n`;
   const forms = [
@@ -108,7 +109,8 @@ t.test('10,000 connections with random bytes, on and before a channel, end no pr
     () => `CONNECT %:% HTTP/1.1\r\nHost: x\r\n\r\n`,
   ];
   const open = (n: number) => sentTo(node.port, forms[n % forms.length]?.() ?? '');
-  for (let from = 0; from < 9900; from += 50) {
+  const many = isAtLength ? 9_900 : 900;
+  for (let from = 0; from < many; from += 50) {
     await Promise.all(Array.from({ length: 50 }, (_, n) => open(from + n)));
   }
   // What a node with the secret may send: garbage for TLS, and garbage inside it.

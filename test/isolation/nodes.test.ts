@@ -11,6 +11,7 @@ import { callOnce } from '../support/caller.ts';
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { sentTo, tapOn, type WireTap } from '../support/tap-on.ts';
 
@@ -85,7 +86,7 @@ t.test('a tap between two nodes sees no token, and opens nothing with what it sa
   t.match(asked, /^HTTP\/1\.1 (503|404) /, 'nor is there a channel where partners are');
 });
 
-t.test('10,000 malformed requests at the listeners of a node end no node (I13)', { skip }, async (t) => {
+t.test('malformed requests at the listeners of a node, 10,000 at length, end no node (I13)', { skip }, async (t) => {
   const { standby, owner, port } = await tappedNodes(t);
   const text = () =>
     randomBytes(12)
@@ -101,7 +102,8 @@ t.test('10,000 malformed requests at the listeners of a node end no node (I13)',
     () => randomBytes(100),
   ];
   const send = (n: number) => sentTo(n % 2 === 0 ? port : owner.port, forms[n % forms.length]?.() ?? '');
-  for (let from = 0; from < 10_000; from += 50) {
+  const many = isAtLength ? 10_000 : 1_000;
+  for (let from = 0; from < many; from += 50) {
     await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
   }
   for (const { url } of [owner, standby]) {
