@@ -82,7 +82,7 @@ t.test('a tap reads nothing, and what it recorded opens nothing', async (t) => {
     t.match(await sentTo(node.port, request), /^HTTP\/1\.1 401 /, value);
   }
   t.match(await sentTo(node.port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'), /^HTTP\/1\.1 401 /, 'as is everything else');
-  t.equal(node.refused.length, 7, 'and each is told');
+  t.equal(node.refused.length, 7, 'and each is counted');
 });
 
 t.test('a request that is signed, but long ago, is refused', async (t) => {

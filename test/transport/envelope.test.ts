@@ -89,7 +89,7 @@ t.test("a partner's answer is read, or the reason why it cannot be", async (t) =
   for (const [text, reason] of rows) t.same(readEnvelope(text), { ok: false, reason }, text.slice(0, 30));
 });
 
-t.test('an answer without an envelope is told by the member that it must have', async (t) => {
+t.test('an answer without an envelope is recognized by the member that it must have', async (t) => {
   t.same(readRaw('{"result":"ACCEPTED"}', 'result'), { result: 'ACCEPTED' });
   const others = [
     ...['', '<html>', '[{"result":"ACCEPTED"}]', '{"result":"no such path"}', '{"result":7}', '{"allowed":"ALLOWED"}'],

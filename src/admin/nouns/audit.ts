@@ -3,9 +3,9 @@
  */
 import { z } from 'zod';
 import { auditCheck, auditEntry } from '../../api/audit.ts';
-import { instant, listOf } from '../../api/common.ts';
+import { listOf } from '../../api/common.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery } from '../fields.ts';
+import { boundsQuery, pageQuery } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const part = z.string().min(1).max(200).exactOptional();
@@ -21,8 +21,7 @@ export function audit(operations: Operations): AdminRoute[] {
         operator: part.meta({ description: 'name' }),
         verb: part.meta({ description: 'part of method and route, for example suspend' }),
         about: part.meta({ description: 'part of the path, for example NL-CPO' }),
-        from: instant.exactOptional(),
-        to: instant.exactOptional(),
+        ...boundsQuery,
         ...pageQuery,
       }),
       answer: listOf(auditEntry),

@@ -1,8 +1,8 @@
 /**
  * The name of the operator who caused an event, which the log keeps in the event's data. [D80]
  *
- * WHO-1  Only lists of events show it: what is folded or dispatched has no such field, so that rows and memory are the
- *     same whoever acted.
+ * WHO-1  Only lists of events show it: what is folded or dispatched has no such field, so that rows and memory do not
+ *     depend on who acted.
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 
