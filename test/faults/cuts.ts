@@ -27,6 +27,9 @@ interface Run {
   readonly cutsMax: number;
 }
 
+/** Commits for one cut, and at most those of the run: a short run tells as much of a few cuts. */
+const commitsPerCut = 20;
+
 /** By turns: large commits fill the engine's buffer, so that it changes its log in between; their trace is long to read. */
 const runs: readonly [Run, Run] = [
   { commits: 400, characters: 600, cutsMax: 140 },
@@ -62,10 +65,11 @@ async function oneRun(random: Random, { commits, characters }: Run, wanted: numb
   try {
     // A store of an age: its first life is not traced.
     mkdirSync(store);
-    await work([child, store, '150', `${characters}`], null);
+    await work([child, store, '100', `${characters}`], null);
     const before = join(directory, 'before');
     cpSync(store, before, { recursive: true });
-    const steps = await work([child, store, `${commits}`, `${characters}`], trace);
+    const asked = Math.min(commits, commitsPerCut * wanted);
+    const steps = await work([child, store, `${asked}`, `${characters}`], trace);
     const moments = momentsOf(random, steps, new Disk(store, before), wanted);
     const disk = new Disk(store, before);
     const told: Told = { commits: new Map() };

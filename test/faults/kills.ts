@@ -26,7 +26,7 @@ const underLoad: Moment = (world) => killedUnderLoad(world, world.spawn());
 
 export async function killedUnderLoad(world: World, starting: Starting): Promise<void> {
   await upTo(world, starting);
-  await requests(world, 10 + world.random.below(150));
+  await requests(world, 10 + world.random.below(world.requestsMax));
   await sleep(world.random.below(10));
   await starting.kill();
 }
@@ -38,7 +38,7 @@ async function requests({ ledger }: World, count: number): Promise<void> {
 }
 
 /** Also before it listens: while modules load, the store is verified, what is owed is found again. */
-const whileStarting: Moment = async (world) => {
+export const whileStarting: Moment = async (world) => {
   const starting = world.spawn();
   upTo(world, starting).catch(() => {});
   await sleep(150 + world.random.below(500));
@@ -48,7 +48,7 @@ const whileStarting: Moment = async (world) => {
 /** When a receiver has a call and has not answered it: sent, and its end not recorded. */
 const afterSend: Moment = async (world) => {
   const { pid, gone, ...starting } = world.spawn();
-  let left = 1 + world.random.below(120);
+  let left = 1 + world.random.below(world.requestsMax);
   world.onTaken = () => {
     left -= 1;
     if (left === 0) process.kill(pid, 'SIGKILL');
@@ -63,14 +63,13 @@ export async function upTo(world: World, { listening }: Pick<Starting, 'listenin
   world.isUp = true;
 }
 
-export const randomMoments: Moments = [underLoad, underLoad, whileStarting];
-export const kills = killsAt('kills at random', randomMoments);
+export const kills = killsAt('kills at random', [underLoad, underLoad, whileStarting]);
 
 export const sendMoments: Moments = [afterSend];
 export const sendKills = killsAt('kills after a send', sendMoments);
 
-/** `worldKills`: kills in one world. */
-export function killsAt(name: string, moments: Moments, worldKills = 30): Part {
+/** `worldKills`: kills in one world; `requestsMax`: about so many requests of a life before its kill, at most. */
+export function killsAt(name: string, moments: Moments, { worldKills = 30, requestsMax = 150 } = {}): Part {
   return {
     ...{ name, kinds: moments.length },
     async run({ seed, count }, progress) {
@@ -78,22 +77,34 @@ export function killsAt(name: string, moments: Moments, worldKills = 30): Part {
       for (let world = 0; total.done < count; world += 1) {
         const before = total;
         const tick = (done: number) => progress(before.done + done, before.findings.length);
-        total = plus(total, await oneWorld(seed + world, Math.min(worldKills, count - total.done), tick, moments));
+        const options = { seed: seed + world, count: Math.min(worldKills, count - total.done), requestsMax };
+        total = plus(total, await oneWorld(options, tick, moments));
       }
       return total;
     },
   };
 }
 
+interface WorldOfKills {
+  readonly seed: number;
+  /** Kills. */
+  readonly count: number;
+  readonly requestsMax: number;
+}
+
 /** The first hub is killed under load, too, which does not count. */
-async function oneWorld(seed: number, count: number, tick: (done: number) => void, moments: Moments): Promise<Outcome> {
+async function oneWorld(
+  { seed, count, requestsMax }: WorldOfKills,
+  tick: (done: number) => void,
+  moments: Moments,
+): Promise<Outcome> {
   const random = seeded(seed);
   const dataDir = mkdtempSync(join(tmpdir(), 'killed-hub-'));
-  const { world, hub } = await makeWorld(dataDir, random);
+  const { world, hub } = await makeWorld(dataDir, random, requestsMax);
   try {
     const oracle = oracleOf(world.ledger, world.store);
     const load = startLoad(world);
-    await requests(world, 50 + random.below(100));
+    await requests(world, requestsMax);
     world.isUp = false;
     await hub.kill();
     await oracle.afterKill();

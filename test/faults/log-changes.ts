@@ -19,8 +19,8 @@ import { type Step, whyNotTraced } from './trace.ts';
 const child = join(import.meta.dirname, 'heavy-settles', 'child.js');
 
 const characters = 200;
-/** A round writes half a megabyte: the engine changes its log twice. */
-const rounds = 80;
+/** A round writes half a megabyte: the engine changes its log once, or twice where there are many cuts. */
+const roundsFor = (cuts: number) => (cuts > 2 ? 80 : 40);
 const cutsOfRun = 12;
 
 interface Moment {
@@ -55,7 +55,7 @@ async function oneRun(random: Random, trims: boolean, wanted: number, name: stri
     await work(run(5), null);
     const before = join(directory, 'before');
     cpSync(store, before, { recursive: true });
-    const steps = await work(run(rounds), trace);
+    const steps = await work(run(roundsFor(wanted)), trace);
     const { moments, changes } = windowsOf(steps, new Disk(store, before));
     const chosen = choose(random, moments, wanted);
     const disk = new Disk(store, before);

@@ -10,10 +10,10 @@ import { cuts } from './cuts.ts';
 import { ext4Cuts } from './ext4/ext4-cuts.ts';
 import { fullDisk } from './full-disk.ts';
 import { cutMoments, hubCuts } from './hub-cuts.ts';
-import { kills, killsAt, randomMoments, sendKills, sendMoments } from './kills.ts';
+import { kills, killsAt, sendKills, sendMoments, whileStarting } from './kills.ts';
 import { logChanges } from './log-changes.ts';
 import { type Filled, type Filling, type Outcome, type Part, summary } from './part.ts';
-import { commitKills, commitMoments } from './points.ts';
+import { commitKills, pointMoments } from './points.ts';
 import { seeded } from './random.ts';
 import { filled, rot } from './rot.ts';
 import { storeRot } from './rot-store.ts';
@@ -61,10 +61,15 @@ const refused: Checks = ({ done, duplicated, figures: { refused = 0 } }) => ({
 });
 
 /** What a slice makes of all kills: worlds cost more than kills. */
-const everyKill = killsAt('kills of every kind', [
-  ...new Set([...randomMoments, ...sendMoments, ...commitMoments, ...upkeepMoments]),
-  ...(whyNotTraced() === null ? cutMoments : []),
-]);
+const everyKill = killsAt(
+  'kills of every kind',
+  [
+    // The first hub of a world is killed at random under load.
+    ...[whileStarting, ...sendMoments, ...pointMoments, ...upkeepMoments],
+    ...(whyNotTraced() === null ? cutMoments : []),
+  ],
+  { requestsMax: 30 },
+);
 
 interface Promised {
   readonly part: Part;

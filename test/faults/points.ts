@@ -20,12 +20,23 @@ const ways: Readonly<Record<string, Way>> = {
   ...{ 'verify.before': once, 'verify.after': once, rebuild: whileRebuilding },
 };
 
-export const commitMoments: Moments = Object.entries(ways).map(
+const commitMoments: Moments = Object.entries(ways).map(
   ([point, way]): Moment =>
     (world) =>
       way(world, point),
 );
 export const commitKills = killsAt('kills at commits', commitMoments);
+
+/** The same for a few kills: before or after each work of the store, by chance. */
+export const pointMoments: Moments = [...new Set(Object.keys(ways).map((point) => point.split('.')[0]))].map(
+  (work): Moment => {
+    const points = Object.keys(ways).filter((point) => point.split('.')[0] === work);
+    return (world) => {
+      const point = world.random.pick(points);
+      return ways[point]?.(world, point) ?? Promise.resolve();
+    };
+  },
+);
 
 async function killedAt(world: World, point: string, nth: number): Promise<void> {
   const { listening, gone } = world.spawn({ run: pointedHub({ point, nth, shiftMs: shiftOf(world) }) });

@@ -32,7 +32,7 @@ export const upkeepMoments: Moments = [
   (world) => whileBackingUp(world, world.random.pick(['backup.copied', 'backup.synced', 'backup.named'])),
 ];
 /** Short worlds: a log that is trimmed by a few pieces a life grows all the same, and each backup copies all of it. */
-export const upkeepKills = killsAt('kills at upkeep', upkeepMoments, 10);
+export const upkeepKills = killsAt('kills at upkeep', upkeepMoments, { worldKills: 10 });
 
 /** The clock is hours ahead, so that what was logged before is old; when all was delivered it goes on to the full hour. [TEST-UPKEEP-2] */
 async function whileTrimming(world: World, point: string): Promise<void> {

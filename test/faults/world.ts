@@ -24,6 +24,8 @@ export interface World {
   readonly cpos: readonly PlainPartner[];
   readonly emsps: readonly PlainPartner[];
   readonly partner: (id: string) => PlainPartner;
+  /** About so many requests are made of a life before its kill, at most. */
+  readonly requestsMax: number;
   /** Called with every call that a receiver took, before it answers. */
   onTaken: () => void;
   /** Starts a process; a new life. */
@@ -54,7 +56,11 @@ const settings = {
 const base = '/ocpi/2.2.1';
 
 /** Partners, registered and routed with one another, and the first hub process. */
-export async function makeWorld(dataDir: string, random: Random): Promise<{ world: World; hub: ChildHub }> {
+export async function makeWorld(
+  dataDir: string,
+  random: Random,
+  requestsMax = 150,
+): Promise<{ world: World; hub: ChildHub }> {
   const ledger = emptyLedger();
   const port = await freePort();
   const make = (role: 'CPO' | 'EMSP', partyId: string) =>
@@ -66,6 +72,7 @@ export async function makeWorld(dataDir: string, random: Random): Promise<{ worl
     ...{
       ledger,
       random,
+      requestsMax,
       dataDir,
       store: join(dataDir, 'store'),
       cpos,

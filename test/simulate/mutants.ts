@@ -11,7 +11,7 @@ import type { WorldOptions } from './world.ts';
 
 export interface Mutant {
   readonly name: string;
-  /** The first seed that finds it. */
+  /** A seed that finds it, at little cost. */
   readonly seed: number;
   /** The rule that must notice. */
   readonly broken: RegExp;

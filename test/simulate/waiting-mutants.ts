@@ -91,7 +91,7 @@ type Due = { readonly due: string | null };
 export const waiting: readonly Mutant[] = [
   {
     name: 'watches that a crash prevented are not caught up at a start',
-    seed: 6,
+    seed: 11,
     broken: /a stopped session that does not end becomes a case/,
     bend: ({ store, ports }) => ({ store: storeWith(store, { ranges: async () => [] }), ports }),
   },
@@ -175,7 +175,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'after a restart only the first of a lane has a due time',
-    seed: 100,
+    seed: 133,
     broken: /no attempt before it is due/,
     patch: replaced(Lanes.prototype, 'done', (done) => {
       return function (this: Lanes, lane, at) {
@@ -187,7 +187,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a recorded time of day counts as hub time',
-    seed: 6,
+    seed: 16,
     broken: /a dead letter has a reason that was met|no attempt before it is due|nothing is pending in the end/,
     patch: replaced(ClockSteps.prototype, 'steady', () => (wall) => wall),
   },
@@ -251,13 +251,13 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'the end of a grace is not heard',
-    seed: 11,
+    seed: 6,
     broken: /a stopped session that does not end becomes a case|every actor is at rest/,
     patch: deaf((id) => id.startsWith('orphan-stop:')),
   },
   {
     name: 'a lane that is held for another attempt is forgotten now and then',
-    seed: 9,
+    seed: 230,
     broken: /nothing is pending in the end|everything that is owed ends/,
     patch: () => {
       let holds = 0;

@@ -22,7 +22,8 @@ import { CutDisk, onCutDisk, onLoggedDisk, whyNoLoggedDisk } from './logged-disk
 const child = join(import.meta.dirname, 'upkeep', 'child.js');
 const mebibytes = 192;
 const characters = 200;
-const rounds = 48;
+/** Every work comes once in 24 rounds, and its worst moments twice in 48. */
+const roundsFor = (cuts: number) => (cuts > kinds.length ? 48 : 24);
 const cutsOfRun = 90;
 /** How ext4 is mounted, by turns. */
 const mounts = ['data=ordered', 'data=writeback', 'nodelalloc', 'data=journal'] as const;
@@ -83,7 +84,7 @@ export const ext4Cuts: Part = {
 async function oneRun(random: Random, options: string, wanted: number, name: string): Promise<Outcome> {
   const directory = mkdtempSync(join(tmpdir(), 'cut-ext4-'));
   try {
-    const entries = await onLoggedDisk(directory, { mebibytes, options }, ({ path, told }) => work(path, told));
+    const entries = await onLoggedDisk(directory, { mebibytes, options }, ({ path, told }) => work(path, told, wanted));
     const moments = choose(random, entries, wanted);
     const disk = new CutDisk(join(directory, 'image'));
     const told: Told = { commits: new Map(), backups: new Set(), restored: new Set() };
@@ -114,8 +115,8 @@ async function oneRun(random: Random, options: string, wanted: number, name: str
 }
 
 /** Lets the process work until it ends itself. */
-async function work(path: string, told: string): Promise<void> {
-  const args = [child, path, `${rounds}`, `${characters}`];
+async function work(path: string, told: string, cuts: number): Promise<void> {
+  const args = [child, path, `${roundsFor(cuts)}`, `${characters}`];
   const lines = openSync(told, 'a');
   const working = spawn(process.execPath, args, { stdio: ['ignore', lines, 'inherit'] });
   closeSync(lines);
