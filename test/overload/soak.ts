@@ -113,12 +113,12 @@ export async function soak({ warmUp, cycles }: SoakOptions, progress: (cycle: nu
       }
     };
     await days(warmUp);
-    let before = await rest(world, null);
+    let before = await firstRest(world);
     for (let stretch = 1; ; stretch++) {
       await days(cycles);
       const report = { before, after: await rest(world, before), counts };
       if (stretch === stretchesMax || differences(report).length === 0) return report;
-      before = report.after;
+      before = await firstRest(world);
     }
   } finally {
     child.send('stop');
@@ -261,44 +261,59 @@ function grown(before: Held, after: Held): string[] {
 }
 
 const restMs = 20_000;
+/** A partner closes a connection on which nothing came for 5 s. */
+const idleMs = 6_000;
 /** Each look collects garbage three times over, which is most of what a short run costs. */
 const looks = 4;
 const lookAgainMs = 500;
 
-/**
- * What is held once nothing is under way any more. Idle sockets close by themselves after a while: the first rest is taken when
- * nothing grew between two looks, some seconds apart; the second one when it holds no more than the first, or when it has had time enough.
- */
-async function rest({ child, hub }: World, before: Held | null): Promise<Held> {
+/** Partners drop the connections that they have kept; those of the hub close by themselves. */
+async function quieted({ hub, cpo, emsps }: World): Promise<void> {
   await quiet(hub);
-  let last = await lowest(child);
-  const look = async () => {
-    const now = await lowest(child);
-    const agrees = grown(before ?? last, now).length === 0;
-    last = now;
-    return agrees;
-  };
-  const settle = () => new Promise((resolve) => setTimeout(resolve, 6_000));
-  await settle();
-  await eventually('it rests', async () => (await look()) || settle().then(() => false), restMs).catch(() => {});
-  return last;
+  for (const { partner } of [cpo, ...emsps]) partner.moveTo(hub);
 }
 
-/** What it holds of each kind at least, in a few seconds of looking: a probe or a write is under way now and then, what stays is there always. */
-async function lowest(child: ChildProcess): Promise<Held> {
-  let low = await heldBy(child);
-  for (let look = 1; look < looks; look++) {
+/** What is held before days that may add to it: a probe or a write that is under way now and then counts. */
+async function firstRest(world: World): Promise<Held> {
+  await quieted(world);
+  await new Promise((resolve) => setTimeout(resolve, idleMs));
+  return most(await looked(world.child));
+}
+
+/** What is held once nothing is under way any more: no more than before, or what there is when it has had time enough. */
+async function rest(world: World, before: Held): Promise<Held> {
+  await quieted(world);
+  let last: Held | undefined;
+  const isAtRest = async () => {
+    last = least(await looked(world.child));
+    return grown(before, last).length === 0;
+  };
+  await eventually('it rests', isAtRest, restMs).catch(() => {});
+  return last ?? heldBy(world.child);
+}
+
+async function looked(child: ChildProcess): Promise<Held[]> {
+  const seen = [await heldBy(child)];
+  while (seen.length < looks) {
     await new Promise((resolve) => setTimeout(resolve, lookAgainMs));
-    const now = await heldBy(child);
-    const kinds = Object.keys(low.resources)
-      .filter((kind) => now.resources[kind] !== undefined)
-      .sort();
-    const least = (kind: string) => [kind, Math.min(low.resources[kind] ?? 0, now.resources[kind] ?? 0)];
-    const resources = Object.fromEntries(kinds.map(least)) as Held['resources'];
-    const deadlines = Math.min(low.deadlines, now.deadlines);
-    low = { ...now, resources, deadlines, heapBytes: Math.min(low.heapBytes, now.heapBytes) };
+    seen.push(await heldBy(child));
   }
-  return low;
+  return seen;
+}
+
+const least = (seen: readonly Held[]) => over(seen, Math.min);
+const most = (seen: readonly Held[]) => ({ ...over(seen, Math.max), heapBytes: least(seen).heapBytes });
+
+/** Of several looks each figure by itself; what there was none of in one of them counts as none there. */
+function over(seen: readonly Held[], pick: (...counts: number[]) => number): Held {
+  const kinds = [...new Set(seen.flatMap(({ resources }) => Object.keys(resources)))].sort();
+  const counts = kinds.map((kind) => [kind, pick(...seen.map(({ resources }) => resources[kind] ?? 0))] as const);
+  return {
+    ...(seen.at(-1) as Held),
+    resources: Object.fromEntries(counts.filter(([, count]) => count > 0)),
+    deadlines: pick(...seen.map(({ deadlines }) => deadlines)),
+    heapBytes: pick(...seen.map(({ heapBytes }) => heapBytes)),
+  };
 }
 
 /** Of what is remembered per event for a while: keys against repetition, the order of lists. */
