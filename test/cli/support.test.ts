@@ -1,5 +1,5 @@
 /**
- * The commands of support as people and scripts use them: processes of their own against a hub, judged by what they print and how they
+ * The commands of support as people and scripts use them: built, in other processes than the hub, judged by what they print and how they
  * end. [contract, Commands]
  */
 import { once } from 'node:events';
@@ -11,6 +11,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { type Ended, runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
+import { runHosted } from '../support/hosted-command.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -29,12 +30,19 @@ interface Stage {
 
 async function run(line: string, env: Record<string, string>, interruptAt?: RegExp): Promise<Ended> {
   const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
-  return runCommand(words, env, interruptAt);
+  return interruptAt ? runCommand(words, env, interruptAt) : runHosted(words, env);
 }
 
 /** Several at once, each with what it was. */
 const all = (lines: readonly string[], run: (line: string) => Promise<Ended>) =>
   Promise.all(lines.map(async (line) => ({ line, ...(await run(line)) })));
+
+let looked: Promise<Stage> | undefined;
+/** One for all tests of this file that only look at it. */
+function untouched(): Promise<Stage> {
+  looked ??= stage(t);
+  return looked;
+}
 
 /** A hub with a CPO and two eMSPs that are routed to it. */
 async function stage(t: Test): Promise<Stage> {
@@ -73,7 +81,7 @@ async function deadLetters(at: Stage, ids: readonly string[]): Promise<Record<st
 }
 
 t.test('lists are aligned tables, a bare noun lists, and --json is one document', async (t) => {
-  const at = await stage(t);
+  const at = await untouched();
   const { code, out, err } = await at.run('parties');
   t.strictSame([code, err], [0, '']);
   const [titles = '', ...rows] = out.trimEnd().split('\n');
@@ -103,7 +111,7 @@ t.test('lists are aligned tables, a bare noun lists, and --json is one document'
 });
 
 t.test('an empty list says on stderr what to do next', async (t) => {
-  const at = await stage(t);
+  const at = await untouched();
   const nouns = ['deliveries', 'orphans', 'commands', 'jobs'];
   for (const { line: noun, code, out, err } of await all(nouns, (noun) => at.run(noun))) {
     t.strictSame([code, out], [0, ''], noun);
@@ -241,7 +249,7 @@ t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
 t.test(
   'beginnings of ids complete; ambiguous ones list the candidates and end with 2, unknown ones with 1',
   async (t) => {
-    const at = await stage(t);
+    const at = await untouched();
     const ambiguous = await at.run('parties show NL');
     t.strictSame([ambiguous.code, ambiguous.out], [2, '']);
     t.equal(ambiguous.err, 'ocpi-hub: "NL" may be any of these, say more of the id:\n  NL-CPO\n  NL-EMS\n');
@@ -252,7 +260,7 @@ t.test(
 );
 
 t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', async (t) => {
-  const at = await stage(t);
+  const at = await untouched();
   const free = await freePort();
   const cases: [line: string, env: Record<string, string>, code: number, words: RegExp][] = [
     ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
