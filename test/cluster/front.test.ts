@@ -5,9 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import type { Reached } from '../../src/cluster/addresses.ts';
 import { Front, type FrontParts } from '../../src/cluster/front.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const leaseMs = 1000;
+/** Its end alone is waited for: nothing has to happen before it. */
+const leaseMs = 100;
 
 async function doorOf(t: Test) {
   const found = { by: 'itself' as Reached, owner: 'first' };
@@ -57,7 +59,8 @@ t.test('another node where the owner has answered before is that owner, started 
   t.equal(await ready('another', 'second'), 503, 'an owner that never answered is not where its address leads');
 });
 
-t.test('nothing that a peer sends ends the process: 10,000 malformed messages are answered', async (t) => {
+const malformed = isAtLength ? 10_000 : 1_000;
+t.test(`nothing that a peer sends ends the process: ${malformed} malformed messages are answered`, async (t) => {
   const node = {
     role: 'owner',
     serving: null,
@@ -85,10 +88,10 @@ t.test('nothing that a peer sends ends the process: 10,000 malformed messages ar
     const { status } = await fetch(`http://127.0.0.1:${port}/cluster/v1/${path}`);
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
   };
-  for (let from = 0; from < 10_000; from += 50) await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
+  for (let from = 0; from < malformed; from += 50) await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
   t.equal(
     [...statuses.values()].reduce((sum, count) => sum + count, 0),
-    10_000,
+    malformed,
   );
-  t.ok((statuses.get(400) ?? 0) > 3_000, JSON.stringify([...statuses]));
+  t.ok((statuses.get(400) ?? 0) > malformed * 0.3, JSON.stringify([...statuses]));
 });

@@ -11,7 +11,7 @@ import { standstills } from '../support/standstill.ts';
 import type { Test } from '../support/tap.ts';
 import { type Node, untilJoined } from './nodes.ts';
 
-const workers = 8;
+const workers = isAtLength ? 8 : 4;
 /** Milliseconds between two writes of a sender: on a quick machine they would be thousands. */
 const again = isAtLength ? 20 : 100;
 
@@ -49,7 +49,7 @@ export interface Load {
 
 let number = 0;
 
-/** Eight senders, each with objects of its own of a CPO and an eMSP of `NL`: sessions again and again, and now and then a CDR. */
+/** Several senders, each with objects of its own of a CPO and an eMSP of `NL`: sessions again and again, and now and then a CDR. */
 export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { id: string } = { id: 'NL-EMS' }): Load {
   const [, party_id = ''] = cpo.id.split('-');
   const [, emspId = ''] = emsp.id.split('-');
@@ -108,7 +108,7 @@ export function startLoad(url: string, cpo: PlainPartner, name: string, emsp: { 
 }
 
 /** So many that begin from now on are acknowledged. */
-export async function goesOn(load: Load, more = 50, limitMs = 60_000): Promise<void> {
+export async function goesOn(load: Load, more = isAtLength ? 50 : 15, limitMs = 60_000): Promise<void> {
   const behind = load.writes.length;
   await eventually(`${more} more writes are acknowledged`, () => load.acknowledged(behind).length >= more, limitMs);
 }

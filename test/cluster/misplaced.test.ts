@@ -7,6 +7,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { runCommand } from '../support/command.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { mustAddUp } from './load.ts';
 import { adminToken, clusterSecret, longer, type Node, skip, startNodes } from './nodes.ts';
@@ -110,7 +111,7 @@ t.test(
       if ((await nodes.token()) === token && answer.status !== 200) answers.push(answer);
     };
     await Promise.all([starting, look()]);
-    for (const until = performance.now() + 4000; performance.now() < until; ) {
+    for (const until = performance.now() + (isAtLength ? 4000 : 2500); performance.now() < until; ) {
       await setTimeout(50);
       await look();
     }

@@ -2,13 +2,14 @@
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
 import { type PostgresServer, postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, until } from './support.ts';
 
 const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
 
-async function nodeOf(t: Test, url: string, node: string, gained = () => {}): Promise<PostgresStore> {
-  const store = await openPostgresStore({ url, node, ttlMs: 3000, answerMs: 60_000, sole: false, gained });
+async function nodeOf(t: Test, url: string, node: string, gained = () => {}, ttlMs = 3000): Promise<PostgresStore> {
+  const store = await openPostgresStore({ url, node, ttlMs, answerMs: 60_000, sole: false, gained });
   t.teardown(() => store.close());
   return store;
 }
@@ -74,7 +75,7 @@ async function pairOf(t: Test): Promise<readonly [PostgresServer, PostgresServer
 t.test('every connection falls silent and new ones work, as after the failover of a firewall', { skip }, async (t) => {
   const server = await startPostgres(t);
   const link = await Link.to(t, server.port);
-  const store = await nodeOf(t, server.url('silent').replace(String(server.port), String(link.port)), 'a');
+  const store = await nodeOf(t, server.url('silent').replace(String(server.port), String(link.port)), 'a', () => {}, 1500);
   await until(() => store.held() !== null);
   link.hold('both');
   await until(() => !store.isFresh());
@@ -82,7 +83,8 @@ t.test('every connection falls silent and new ones work, as after the failover o
   t.match(store.health(), { state: 'open' });
 });
 
-t.test('the primary stands still and a standby is promoted within a lease', { skip }, async (t) => {
+// Both of the above at once.
+t.test('the primary stands still and a standby is promoted within a lease', skip ? { skip } : atLength, async (t) => {
   const [former, standby] = await pairOf(t);
   const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
   const store = await nodeOf(t, former.url('promoted').replace(`127.0.0.1:${former.port}`, hosts), 'a');

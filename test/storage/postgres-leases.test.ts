@@ -5,11 +5,14 @@ import { createInterface } from 'node:readline';
 import { type Fence, Fenced } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, patient, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'postgres-node', 'child.js');
 const ttlMs = 1500;
+/** Commits of a node. */
+const some = isAtLength ? 50 : 15;
 
 /** A node in a process of its own, with all that it said. */
 async function startNode(t: Test, url: string, name: string, ttl = ttlMs) {
@@ -191,10 +194,10 @@ function suite(server: PostgresServer): void {
     const schema = newSchema('killed');
     const url = server.url(schema);
     const dying = await startNode(t, url, 'dying', 600_000);
-    await until(() => dying.acknowledged().length > 50);
+    await until(() => dying.acknowledged().length > some);
     const store = await openNode(t, url, 'survivor');
     const acks = dying.acknowledged().length;
-    await until(() => dying.acknowledged().length > acks + 50);
+    await until(() => dying.acknowledged().length > acks + some);
     t.equal(store.held(), null, 'it stands by');
     dying.child.kill('SIGKILL');
     await dying.end;
@@ -208,11 +211,11 @@ function suite(server: PostgresServer): void {
   t.test('a node that stood still acts no more when it wakes: it is refused, and stands by', async (t) => {
     const url = server.url(newSchema('stopped'));
     const sleeper = await startNode(t, url, 'sleeper');
-    await until(() => sleeper.acknowledged().length > 50);
+    await until(() => sleeper.acknowledged().length > some);
     const other = await startNode(t, url, 'other');
     sleeper.child.kill('SIGSTOP');
     const told = sleeper.said.length;
-    await until(() => other.holds() && other.acknowledged().length > 50);
+    await until(() => other.holds() && other.acknowledged().length > some);
     sleeper.child.kill('SIGCONT');
     await until(() => sleeper.said.slice(told).includes('lost'));
     const acks = other.acknowledged().length;
@@ -245,7 +248,7 @@ function suite(server: PostgresServer): void {
       await until(() => killed.acknowledged().length > 0);
       killed.child.kill('SIGKILL');
       await killed.end;
-      const third = await openPostgresStore({ url, node: 'third', ttlMs: 12_000 });
+      const third = await openPostgresStore({ url, node: 'third', ttlMs: isAtLength ? 12_000 : 5000 });
       t.teardown(() => third.close());
       t.not(third.held(), null);
       await mustBeWhole(t, third, [killed]);

@@ -221,7 +221,7 @@ function suite(server: PostgresServer): void {
     const tags = ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE'];
     for (const [tag, end] of someOf(
       tags.flatMap((tag) => [[tag, 'node'] as const, [tag, 'server'] as const]),
-      3,
+      2,
     )) {
       await server.query('insert into public.held values ($1)', [tag]);
       const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
