@@ -6,6 +6,8 @@ import { once } from 'node:events';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { ChannelClient } from '../../src/cluster/channel.ts';
 import { loadConfig } from '../../src/config.ts';
+import type { Clock } from '../../src/kit/clock.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { startServing } from '../../src/main.ts';
 import { type Balancer, startBalancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
@@ -121,10 +123,25 @@ export function settingsOf(
   };
 }
 
+/** A clock whose waits are short from `hurry` on: at the end of a test no load balancer has to see that a node leaves. */
+export function hurried(of: Clock = systemClock): { readonly clock: Clock; hurry(): void } {
+  let waitsMs = Infinity;
+  return {
+    clock: { ...of, setTimeout: (work, ms, ...args) => of.setTimeout(work, Math.min(ms, waitsMs), ...args) },
+    hurry: () => {
+      waitsMs = 10;
+    },
+  };
+}
+
 async function startHere(t: Test, port: number, env: Record<string, string>): Promise<Node> {
   const config = loadConfig({ env: { HUB_PORT: `${port}`, HUB_LOG_LEVEL: 'silent', ...env }, flags: {} });
-  const { url, close } = await startServing(config);
-  t.teardown(close);
+  const { clock, hurry } = hurried();
+  const { url, close } = await startServing(config, { clock });
+  t.teardown(() => {
+    hurry();
+    return close();
+  });
   const never = () => {
     throw new Error('it runs in the process of the test');
   };

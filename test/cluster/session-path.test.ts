@@ -10,7 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
-import { atLength } from '../support/share.ts';
+import { atLength, someOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { adminToken, askAsNode, leaseS, longer, roleOf, shortLease, skip, startNodes } from './nodes.ts';
 
@@ -25,7 +25,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
     const { items } = await admin(nodes, 'GET', '/deliveries?limit=1000');
     const unfinished = (items as { state: string }[]).filter(({ state }) => state !== 'DELIVERED');
     t.same(unfinished, [], 'nothing is owed any more, nothing is dead');
-    for (const { hub } of nodes.all) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
+    for (const { hub } of someOf(nodes.all)) t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
   });
 
   t.test('a node that is not the owner', atLength, async (t) => {

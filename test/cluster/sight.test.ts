@@ -9,7 +9,7 @@ import { secretKey } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, openReader, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { adminToken, clusterSecret, skip } from './nodes.ts';
+import { adminToken, clusterSecret, hurried, skip } from './nodes.ts';
 
 t.test('a node whose clock is half a minute ahead, and a transaction that stays open', { skip }, async (t) => {
   const server = await sharedPostgres();
@@ -22,9 +22,12 @@ t.test('a node whose clock is half a minute ahead, and a transaction that stays 
   const start = async (aheadMs: number) => {
     const port = await freePort();
     const env = { ...shared, HUB_PORT: String(port), HUB_NODE_URL: `http://127.0.0.1:${port}` };
-    const clock = { ...systemClock, wall: () => Date.now() + aheadMs };
+    const { clock, hurry } = hurried({ ...systemClock, wall: () => Date.now() + aheadMs });
     const node = await startServing(loadConfig({ env, flags: {} }), { clock, logTo: { write() {} } });
-    t.teardown(() => node.close());
+    t.teardown(() => {
+      hurry();
+      return node.close();
+    });
     return node;
   };
   const authorization = `Bearer ${adminToken}`;

@@ -3,6 +3,7 @@
  * test moves on. What is listed bears a machine that stands still for ten seconds at any of its waits.
  */
 export const realTime: Readonly<Record<string, string>> = {
+  'test/cluster/doors.test.ts': 'a client sends its next requests after a while',
   'test/cluster/failover.test.ts': 'a kill comes at another moment of a write each time',
   'test/cluster/lists.test.ts': 'two objects never have the same millisecond',
   'test/cluster/front.test.ts': 'a lease passes by the clock of the process',
