@@ -11,6 +11,7 @@ import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { at, commandRow, written } from '../support/rows.ts';
+import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -46,7 +47,7 @@ t.test('commands are found by party and by state, however many others are newer'
     return commandRow(nth, nth === 5990 ? { cpo: 'FR-BOR' } : {});
   });
   await written(hub, all);
-  for (const limit of [1, 2, 1000]) {
+  for (const limit of isAtLength ? [1, 2, 1000] : [1, 1000]) {
     const { ids, pages } = await walked(hub, '/commands?party=de-f', limit);
     t.strictSame(ids, ['c5008', 'c5007', 'c2508', 'c2507', 'c8', 'c7'], `each once, newest first, ${limit} a page`);
     t.ok(pages >= 2, 'a page does not examine 6,000 commands');
@@ -71,7 +72,8 @@ t.test('commands are found by party and by state, however many others are newer'
     [`from=${at(2)}&to=${at(4)}`, ['c3', 'c2']],
     [`emsp=DE-FAH&from=${at(8)}&to=${at(2508)}`, ['c2507', 'c8']],
   ] as const) {
-    for (const limit of [1, 1000]) t.strictSame((await walked(hub, `/commands?${query}`, limit)).ids, ids, query);
+    for (const limit of isAtLength ? [1, 1000] : [1000])
+      t.strictSame((await walked(hub, `/commands?${query}`, limit)).ids, ids, query);
   }
 });
 

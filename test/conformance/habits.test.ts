@@ -56,10 +56,13 @@ const later: ReadonlySet<string> = new Set(['first-link', 'strict-modules']);
 
 let made = 0;
 
-/** A CPO and an eMSP that are registered and routed, one of them with the habit. */
-async function pairWith(t: Test, hub: TestHub, name: string | null, role: Role): Promise<PathContext> {
+/** The habit of each side; a side without one is left out. */
+type Named = Partial<Record<Role, string>>;
+
+/** A CPO and an eMSP that are registered and routed, each with its habit. */
+async function pairWith(t: Test, hub: TestHub, names: Named): Promise<PathContext> {
   const party_id = (1296 + made++).toString(36).slice(-2).toUpperCase();
-  const own = (one: Role) => ({ habits: name !== null && one === role ? [name] : [] });
+  const own = (one: Role) => ({ habits: names[one] === undefined ? [] : [names[one]] });
   const { adminToken, url: hubUrl } = hub;
   const context = await openPath({
     ...{ hubUrl, adminToken },
@@ -69,13 +72,14 @@ async function pairWith(t: Test, hub: TestHub, name: string | null, role: Role):
   t.teardown(() => context.close());
   for (const partner of [context.cpo, context.emsp]) {
     const { country_code, party_id: id } = partner;
-    const settings = partner.role === role && name !== null ? settingsOf(habitOf(name)) : {};
+    const name = names[partner.role];
+    const settings = name === undefined ? {} : settingsOf(habitOf(name));
     const roles = [{ role: partner.role, country_code, party_id: id }];
     const { initial_token } = await admin(hub, 'POST', '/parties', { roles, ...settings });
     await partner.register(String(initial_token));
   }
   const route = () => admin(hub, 'PUT', `/routes/${context.emsp.id}/${context.cpo.id}`, { active: true });
-  if (name === 'early-cdr') await early(context, route);
+  if (names.CPO === 'early-cdr') await early(context, route);
   else await route();
   return context;
 }
@@ -105,8 +109,8 @@ interface Walked {
   readonly report: ReportView;
 }
 
-async function walked(t: Test, hub: TestHub, name: string, role: Role): Promise<Walked> {
-  const context = await pairWith(t, hub, name, role);
+async function walked(t: Test, hub: TestHub, names: Named): Promise<Walked[]> {
+  const context = await pairWith(t, hub, names);
   const { cpo, emsp } = context;
   await emsp.pushToken(emsp.driver);
   // Its lists have a second page.
@@ -117,8 +121,12 @@ async function walked(t: Test, hub: TestHub, name: string, role: Role): Promise<
       throw new Error(`${step.name}: ${String(error)}`);
     });
   }
-  const { id } = role === 'CPO' ? cpo : emsp;
-  return { name, role, check: await checked(hub, id), report: await reportOf(hub, id) };
+  const found: Walked[] = [];
+  for (const { role, id } of [cpo, emsp]) {
+    const name = names[role];
+    if (name !== undefined) found.push({ name, role, check: await checked(hub, id), report: await reportOf(hub, id) });
+  }
+  return found;
 }
 
 t.test('a full session path with each habit, and a check that finds it', async (t) => {
@@ -132,17 +140,29 @@ t.test('a full session path with each habit, and a check that finds it', async (
       return roles.map((role) => ({ name, role }));
     });
   t.ok(new Set(rows.map(({ name }) => name)).size > 0, `${rows.length} rows`);
-  const all: PromiseSettledResult<Walked>[] = [];
-  for (let from = 0; from < rows.length; from += atOnce) {
-    const some = rows.slice(from, from + atOnce).map(({ name, role }) => walked(t, hub, name, role));
-    all.push(...(await Promise.allSettled(some)));
+  const of = (side: Role) => rows.filter(({ role }) => role === side).map(({ name }) => name);
+  const [cpos, emsps] = [of('CPO'), of('EMSP')];
+  // At length a partner with a habit meets one without, else both sides of a path have one.
+  const paths: Named[] = isAtLength
+    ? rows.map(({ name, role }) => ({ [role]: name }))
+    : Array.from({ length: Math.max(cpos.length, emsps.length) }, (_, n) => ({
+        ...(cpos[n] !== undefined && { CPO: cpos[n] }),
+        ...(emsps[n] !== undefined && { EMSP: emsps[n] }),
+      }));
+  const all: { names: Named; result: PromiseSettledResult<Walked[]> }[] = [];
+  for (let from = 0; from < paths.length; from += atOnce) {
+    const some = paths.slice(from, from + atOnce);
+    const results = await Promise.allSettled(some.map((names) => walked(t, hub, names)));
+    for (const [n, result] of results.entries()) all.push({ names: some[n] ?? {}, result });
   }
-  for (const [index, { name, role }] of rows.entries()) {
+  for (const { name, role } of rows) {
     t.test(`${role}: ${name}`, async (t) => {
-      const result = all[index];
+      const result = all.find(({ names }) => names[role] === name)?.result;
       if (result?.status !== 'fulfilled') throw result?.reason;
+      const own = result.value.find((one) => one.role === role);
+      if (!own) throw new Error('no such path');
       const { counted, heals } = habitOf(name);
-      const { check, report } = result.value;
+      const { check, report } = own;
       const found = check.findings.find((one) => one.name === counted);
       const others = check.findings.map((one) => `${one.name} (${one.module}: ${one.seen})`);
       t.ok(found, `the check finds ${counted}, not only ${others.join(', ')}`);
@@ -164,8 +184,8 @@ t.test(
   'ocpi-hub check exits with 1 and says what heals, or with 0; one check at a time [operators, check]',
   async (t) => {
     const hub = await hubFor(t);
-    const { cpo } = await pairWith(t, hub, null, 'CPO');
-    const { emsp } = await pairWith(t, hub, 'empty-2xx', 'EMSP');
+    const { cpo } = await pairWith(t, hub, {});
+    const { emsp } = await pairWith(t, hub, { EMSP: 'empty-2xx' });
     const run = async (...args: string[]) => {
       const words = ['check', ...args, '--url', hub.url, '--token', hub.adminToken];
       const child = spawn(process.execPath, ['dist/bin/ocpi-hub.js', ...words], {
@@ -196,7 +216,7 @@ t.test(
 
 t.test('what breaks is an error, and nothing is written without --write', async (t) => {
   const hub = await hubFor(t);
-  const { cpo, emsp } = await pairWith(t, hub, null, 'CPO');
+  const { cpo, emsp } = await pairWith(t, hub, {});
   const writes = () => emsp.transcript.received().filter(({ method }) => !/GET|POST/.test(method)).length;
   const before = writes();
   await checked(hub, emsp.id, false);

@@ -157,7 +157,7 @@ t.test('a start does not read the log to its end for one whose window is full', 
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' }, { windowMax: 10 }, dir);
   const { cpo } = await routedPair(t, hub);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
-  const pushed = 1_300;
+  const pushed = 600;
   const each = async (_: unknown, worker: number) => {
     for (let n = worker; n < pushed; n += workers) await push(cpo, `S${n}`, n);
   };

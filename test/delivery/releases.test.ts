@@ -5,9 +5,10 @@
 import { cdrBody, locationBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
+import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { HeldAppends } from './held-appends.ts';
 import { at, deliveriesOf, type HubAddress, putSession } from './watched.ts';
@@ -170,31 +171,30 @@ t.test(
 
 t.test('a release that a kill cuts off goes on at the next start [D63]', async (t) => {
   const dataDir = directoryFor(t);
-  let hub = await startChildHub({ dataDir, port: 0 });
-  t.teardown(() => hub.kill());
+  const first = await startChildHub({ dataDir, port: 0, env: { HUB_SECRET_KEY: secretKey } });
+  t.teardown(() => first.kill());
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
   t.teardown(() => Promise.all([cpo.close(), emsp.close()]));
-  await cpo.register(hub);
+  await cpo.register(first);
   const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'New' } }];
-  const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
-  await setRule(hub, 'NL-EMS');
-  const ids = Array.from({ length: 450 }, (_, n) => `S${n}`);
+  const { initial_token } = await admin(first, 'POST', '/parties', { roles });
+  await setRule(first, 'NL-EMS');
+  const ids = Array.from({ length: isAtLength ? 450 : 250 }, (_, n) => `S${n}`);
   for (let from = 0; from < ids.length; from += 30) {
     await Promise.all(ids.slice(from, from + 30).map((id) => putSession(cpo, id)));
   }
-  await emsp.registerAgain(String(initial_token), hub);
-  await hub.kill();
-  hub = await startChildHub({ dataDir, port: 0 });
+  await emsp.registerAgain(String(initial_token), first);
+  await first.kill();
+  const second = await hubFor(t, {}, {}, dataDir);
   await eventually('all of it has come', () => new Set(emsp.received.map(({ path }) => path)).size === ids.length);
-  await quiet(hub);
-  const releases = await itemsOf(hub, '/events?type=release.ended');
+  await quiet(second);
+  const releases = await itemsOf(second, '/events?type=release.ended');
   t.match(releases, [{ data: { partner: 'NL-EMS' } }]);
   t.equal(releases.length, 1);
   const before = emsp.received.length;
-  t.equal(await hub.stop(), 0);
-  hub = await startChildHub({ dataDir, port: 0 });
-  await quiet(hub);
+  await second.close();
+  await quiet(await hubFor(t, {}, {}, dataDir));
   t.equal(emsp.received.length, before, 'what has ended is not released again');
 });
 

@@ -14,6 +14,7 @@ import {
   splice,
   upsertItem,
 } from '../../src/domain/json-text.ts';
+import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const fieldsOf = (text: string): Record<string, string> =>
@@ -175,7 +176,7 @@ const withField = fc
     return setMembers(outer, new Map([['l', appendItems(`[${gap}${named.join(`${gap},`)}]`, others)]]));
   });
 const aListed = fc.oneof(withField, aDocument);
-const runs = { numRuns: 400 };
+const runs = { numRuns: isAtLength ? 400 : 100 };
 
 t.test('fields and items are those of JSON.parse, whatever the text looks like', async () => {
   fc.assert(
@@ -329,7 +330,7 @@ t.test(
           (isSaid || found !== null || new Set(names.map((one) => JSON.parse(one))).size < names.length)
         );
       }),
-      { numRuns: 2_000 },
+      { numRuns: isAtLength ? 2_000 : 400 },
     );
     t.ok(cases.some(([, isSaid]) => isSaid));
     t.ok(cases.some(([, isSaid]) => !isSaid));
