@@ -11,15 +11,15 @@ import { openLevelStore } from '../../storage/level/store.ts';
 import { append, event, row } from '../storage/support.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
+import { runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
-import { runHosted } from '../support/hosted-command.ts';
 import { hubFor, secretKey } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const run = (words: readonly string[], env: Record<string, string> = {}) => runHosted(['store', ...words], env);
+const run = (words: readonly string[], env: Record<string, string> = {}) => runCommand(['store', ...words], env);
 
 /** A data directory with 50 events, a row and a dead letter, closed. */
 async function dataDir(t: Test): Promise<string> {

@@ -1,5 +1,5 @@
 /**
- * The commands of support as people and scripts use them: built, in other processes than the hub, judged by what they print and how they
+ * The commands of support as people and scripts use them: processes of their own against a hub, judged by what they print and how they
  * end. [contract, Commands]
  */
 import { once } from 'node:events';
@@ -11,7 +11,6 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { type Ended, runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
-import { runHosted } from '../support/hosted-command.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -30,7 +29,7 @@ interface Stage {
 
 async function run(line: string, env: Record<string, string>, interruptAt?: RegExp): Promise<Ended> {
   const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
-  return interruptAt ? runCommand(words, env, interruptAt) : runHosted(words, env);
+  return runCommand(words, env, interruptAt);
 }
 
 /** Several at once, each with what it was. */

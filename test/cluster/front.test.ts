@@ -88,7 +88,8 @@ t.test(`nothing that a peer sends ends the process: ${malformed} malformed messa
     const { status } = await fetch(`http://127.0.0.1:${port}/cluster/v1/${path}`);
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
   };
-  for (let from = 0; from < malformed; from += 50) await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
+  for (let from = 0; from < malformed; from += 50)
+    await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));
   t.equal(
     [...statuses.values()].reduce((sum, count) => sum + count, 0),
     malformed,

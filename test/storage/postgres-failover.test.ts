@@ -75,7 +75,13 @@ async function pairOf(t: Test): Promise<readonly [PostgresServer, PostgresServer
 t.test('every connection falls silent and new ones work, as after the failover of a firewall', { skip }, async (t) => {
   const server = await startPostgres(t);
   const link = await Link.to(t, server.port);
-  const store = await nodeOf(t, server.url('silent').replace(String(server.port), String(link.port)), 'a', () => {}, 1500);
+  const store = await nodeOf(
+    t,
+    server.url('silent').replace(String(server.port), String(link.port)),
+    'a',
+    () => {},
+    1500,
+  );
   await until(() => store.held() !== null);
   link.hold('both');
   await until(() => !store.isFresh());
