@@ -44,7 +44,7 @@ const dripping =
   (head: string, piece: string): Behaviour =>
   (socket) => {
     socket.write(head);
-    const drops = setInterval(() => socket.write(piece), 10);
+    const drops = setInterval(() => socket.write(piece), 100);
     socket.once('close', () => clearInterval(drops));
   };
 

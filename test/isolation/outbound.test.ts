@@ -10,7 +10,7 @@ import { nameServer } from '../support/name-server.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-import { attackedHub, victimOf } from './victim.ts';
+import { attackedHub, pathsMin, victimOf } from './victim.ts';
 
 const attackers = 8;
 
@@ -35,7 +35,7 @@ t.test('name servers that do not answer keep nobody else waiting', async (t) => 
       }
     });
     await names.askedTimes(2 * attackers);
-    await walked(3);
+    await walked(pathsMin);
     isOver = true;
     await Promise.all(attacks);
   });
@@ -111,7 +111,7 @@ for (const [how, portOf] of [
         const [delivery] = await itemsOf(hub, '/deliveries?receiver=NL-AEM');
         return ((delivery?.attempts as unknown[] | undefined) ?? []).length > 0;
       });
-      await walked(3);
+      await walked(pathsMin);
       // It is owed the delivery that never arrives.
       await admin(hub, 'POST', '/parties/NL-ACP/suspend');
     });

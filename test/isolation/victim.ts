@@ -3,7 +3,7 @@
  * lasts. Whatever the attack is, they notice nothing: no refusal, no time-out, no circuit, no restart, nothing lost, and the hub's memory
  * stays within its bound.
  */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { Unanswered } from '../support/caller.ts';
@@ -12,6 +12,7 @@ import { directoryFor } from '../support/directory.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import { isAtLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 import { Changes } from '../support/within.ts';
 
@@ -20,10 +21,13 @@ const heapMiB = 256;
 /** What the hub may hold of its partners' requests and answers, and as much again in copies of them. */
 const roomsMiB = heapMiB / 4;
 /** Paths that are walked during the shortest attack. */
-const pathsMin = 5;
+export const pathsMin = isAtLength ? 5 : 2;
+
+/** Paths that are walked while an attack lasts that waits for none; one more follows it. */
+const pathsMax = isAtLength ? Number.POSITIVE_INFINITY : 6;
 
 /** Authorizations beside a path: the victim is a client as others are, and no load of its own. */
-const authorizationsMax = 10;
+const authorizationsMax = isAtLength ? 10 : 3;
 
 const mebibyte = 1024 * 1024;
 
@@ -48,6 +52,9 @@ export async function attackedHub(t: Test, env: Readonly<Record<string, string>>
   return hub;
 }
 
+/** From now on the most that it holds counts anew. */
+const forgetPeak = (pid: number) => writeFileSync(`/proc/${pid}/clear_refs`, '5');
+
 /** Resident memory of a process, bytes: now, and at most so far. */
 function memoryOf(pid: number): { readonly now: number; readonly peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -70,6 +77,24 @@ const toCpo = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'VCP' };
 const toEmsp = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'VEM' };
 const owner = { party_id: 'VCP', cdr_token: token };
 
+export interface Scene {
+  readonly hub: ChildHub;
+  readonly victim: Victim;
+}
+
+/** One hub with its victim for the attacks of a file, one after the other; the first one starts it. */
+export function sharedScene(file: Test, env: Readonly<Record<string, string>> = {}): () => Promise<Scene> {
+  let scene: Promise<Scene> | undefined;
+  const start = async () => {
+    const hub = await attackedHub(file, env);
+    return { hub, victim: await victimOf(file, hub) };
+  };
+  return () => {
+    scene ??= start();
+    return scene;
+  };
+}
+
 /** NL-VCP and NL-VEM, registered and routed. */
 export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
   const cpo = await partnerFor(t, hub, {
@@ -86,15 +111,18 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
 
   const during: Victim['during'] = async (t, attack) => {
     const idle = memoryOf(hub.pid).now;
+    forgetPeak(hub.pid);
     const harm: string[] = [];
     const pushed = new Map<string, string[]>();
     const changes = new Changes();
     let isAttacked = true;
     let walked = 0;
+    let goal = 0;
     let authorized = 0;
     const ask = (from: PlainPartner) => asking(from, (what) => void harm.push(what));
     const walking = async () => {
       while (isAttacked || walked < pathsMin) {
+        while (isAttacked && walked >= Math.max(pathsMax, goal)) await changes.next();
         const id = `V${paths++}`;
         pushed.set(id, await walk(id, { cpo, emsp, asCpo: ask(cpo), asEmsp: ask(emsp) }));
         walked += 1;
@@ -109,7 +137,9 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
       }
     };
     const until = async (paths: number) => {
-      for (const goal = walked + paths; walked < goal; ) await changes.next();
+      goal = walked + paths;
+      changes.tell();
+      while (walked < goal) await changes.next();
     };
     const attacking = attack(until).finally(() => {
       isAttacked = false;

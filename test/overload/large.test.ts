@@ -5,10 +5,11 @@ import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, idsOf, linksOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const padding = 'x'.repeat(1_000_000);
-const count = 20;
+const count = isAtLength ? 20 : 12;
 const ids = Array.from({ length: count }, (_, n) => `S${String(n).padStart(2, '0')}`);
 const list = '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z';
 
