@@ -17,11 +17,11 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
-import { partOf } from '../support/share.ts';
+import { isAtLength, partOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const key = (name: string | number) => `key-of-the-rotation-test-${name}`;
-const partnersCount = 12;
+const partnersCount = isAtLength ? 12 : 6;
 const kills = Math.max(2, partOf(12));
 
 interface Place {
