@@ -12,7 +12,7 @@ const mib = 1024 * 1024;
 const isWhole = atLength.skip === undefined;
 const { reading, notReading, every } = isWhole
   ? { reading: 8, notReading: 2, every: 1_000 }
-  : { reading: 2, notReading: 1, every: 250 };
+  : { reading: 1, notReading: 1, every: 100 };
 /** Of collected heap, between two halves of a run. Without bounds two readers that do not read make several times as much. */
 const noiseBytes = 2 * mib;
 
