@@ -53,6 +53,7 @@ t.test(
   async (t) => {
     const files = allFiles.filter((path) => /^(bin|src|machines|storage|test)\/.*\.tsx?$/.test(path));
     const defined = new Map<string, string>();
+    const wrong: string[] = [];
     for (const path of files) {
       const tags = [...textOf(path).matchAll(/^ \* ([A-Z][A-Z0-9-]*)-(\d+) {1,2}\S/gm)];
       for (const [index, [, prefix = '', number]] of tags.entries()) {
@@ -61,12 +62,13 @@ t.test(
           .replace(/(\.test)?\.tsx?$/, '')
           .replaceAll('/', '-')
           .toUpperCase();
-        t.ok(name.endsWith(prefix.replace(/^TEST-/, '')), `${tag} bears the name of ${path}`);
-        t.equal(Number(number), index + 1, `${tag} is number ${index + 1} of ${path}`);
-        t.notOk(defined.has(tag), `${tag} is defined once`);
+        if (!name.endsWith(prefix.replace(/^TEST-/, ''))) wrong.push(`${tag} does not bear the name of ${path}`);
+        if (Number(number) !== index + 1) wrong.push(`${tag} is number ${index + 1} of ${path}`);
+        if (defined.has(tag)) wrong.push(`${tag} is defined twice`);
         defined.set(tag, path);
       }
     }
+    t.strictSame(wrong, []);
     t.ok(defined.size > 300, `${defined.size} invariants`);
     const prefixes = new Set([...defined.keys()].map((tag) => tag.replace(/-\d+$/, '')));
     const docs = allFiles.filter((path) => path.endsWith('.md'));
@@ -244,12 +246,14 @@ t.test('the linter refuses what a room may not import, and nothing else', async 
     diagnostics: { location: { path: string; start: { line: number } } }[];
   };
   const seen = new Set(diagnostics.map(({ location }) => `${location.path}:${location.start.line}`));
+  const wrong: string[] = [];
   for (const [room, { file }] of Object.entries(importTable)) {
     for (const [index, { source, isRefused }] of probes.filter((probe) => probe.room === room).entries()) {
       const at = `${join(room, file)}:${index + 1}`;
-      t.equal(seen.has(at), isRefused, `${room} ${isRefused ? 'refuses' : 'allows'} ${source}`);
+      if (seen.has(at) !== isRefused) wrong.push(`${room} ${isRefused ? 'allows' : 'refuses'} ${source}`);
     }
   }
+  t.strictSame(wrong, []);
 });
 
 interface Room {
