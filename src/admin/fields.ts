@@ -26,6 +26,9 @@ const text = z.string().min(1).max(512);
 /** A parameter of a query, null when it is absent. */
 export const orNull = <T extends z.ZodType>(schema: T) => schema.optional().transform((value) => value ?? null);
 
+/** Sequence of an event. */
+export const sequence = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
 /** Query of every list. */
 export const pageQuery = {
   limit: z.coerce.number().int().min(1).max(1000).default(100).meta({ description: 'items per page' }),

@@ -1,17 +1,23 @@
-/** Answer about the history of an object or a correlation id. */
+/** Answers about the history of an object, a command, an orphan case or a correlation id. */
 import { z } from 'zod';
+import { moduleNames } from '../domain/modules.ts';
 import type { View } from './common.ts';
 import { delivery } from './deliveries.ts';
 
 /** The steps of a history, oldest first. */
 export const story = z.object({
-  key: z.string(),
-  kind: z.enum(['object', 'correlation']),
+  asked: z.string().meta({ description: 'the key as it was asked for' }),
+  key: z.string().meta({ description: 'the key that it was found to mean' }),
+  kind: z.enum(['object', 'correlation', 'candidates']),
+  candidates: z
+    .array(z.object({ module: z.enum(moduleNames), key: z.string() }))
+    .meta({ description: 'of kind candidates: objects that were found by the id alone; steps is empty then' }),
   steps: z.array(
     z.object({
       seq: z.number(),
       at: z.string(),
       type: z.string(),
+      about: z.string().meta({ description: 'as in events: command:{id}, orphan:{id}, session:{key}' }),
       party: z.string().nullable(),
       module: z.string().nullable(),
       object: z.string().nullable(),
@@ -22,7 +28,12 @@ export const story = z.object({
       deliveries: z.array(delivery),
     }),
   ),
+  next_cursor: z.string().nullable().meta({
+    description:
+      'more of the log may hold commands, authorizations, CDRs or cases that belong here: ask with this cursor',
+  }),
 });
 
 export type TraceView = View<typeof story>;
 export type TraceStep = TraceView['steps'][number];
+export type TraceCandidate = TraceView['candidates'][number];

@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub trace`: prints the timeline of an object or a request: what happened when, who is owed a delivery, every
+ * `ocpi-hub trace`: prints the timeline of an object, command, case or request: what happened when, who is owed a delivery, every
  * attempt, and why nothing was forwarded.
  */
 import type { Command } from 'commander';
@@ -9,16 +9,34 @@ import { Failure } from './client.ts';
 import { type Colour, type Page, plain, when } from './table.ts';
 import { verb } from './verb.ts';
 
+/** Each answer searches a bounded part of the log. */
+const answersMax = 50;
+
 export function command(): Command {
   return verb({
     usage: 'trace <key>',
-    summary: 'tell the story of an object ({cc}-{pid}/{id}) or of a correlation id',
-    examples: ['trace NL-CPO/101', 'trace 0b8e3a52-6a0e-4c0e-9c53-0c9f9d8f6d11', 'trace NL-CPO/101 --json'],
+    summary: 'tell the story of an object ({cc}-{pid}/{id}, or its id alone), a command or a correlation id',
+    examples: [
+      'trace NL-CPO/101',
+      'trace 101',
+      'trace 0b8e3a52-6a0e-4c0e-9c53-0c9f9d8f6d11',
+      'trace NL-CPO/101 --json',
+    ],
     run: async ({ hub, screen }, [key = '']) => {
-      const found = await hub.get<TraceView>(`/trace/${encodeURIComponent(key)}`).catch((error: unknown) => {
+      const ask = (cursor: string | null) =>
+        hub.get<TraceView>(`/trace/${encodeURIComponent(key)}${cursor === null ? '' : `?cursor=${cursor}`}`);
+      const found = await ask(null).catch((error: unknown) => {
         throw error instanceof Failure && error.status === 404 ? unknown(key, error) : error;
       });
-      screen.answer(found, story);
+      const steps = [...found.steps];
+      let { next_cursor } = found;
+      for (let asked = 1; next_cursor !== null && asked < answersMax; asked += 1) {
+        const further = await ask(next_cursor);
+        steps.push(...further.steps);
+        next_cursor = further.next_cursor;
+      }
+      steps.sort((a, b) => a.seq - b.seq);
+      screen.answer({ ...found, steps, next_cursor }, found.kind === 'candidates' ? several : story);
     },
   });
 }
@@ -27,16 +45,25 @@ function unknown(key: string, refusal: Failure): Failure {
   const [, older] = /; (events up to \d+ are older than what is kept)$/.exec(refusal.message) ?? [];
   const why = older === undefined ? 'it never arrived here' : `it never arrived here, or too long ago: ${older}`;
   return new Failure(
-    `nothing is known of "${plain(key)}": expected an object such as NL-CPO/101 or a correlation id as ocpi-hub events list has it; if it is right, ${why}`,
+    `nothing is known of "${plain(key)}": expected an object such as NL-CPO/101 or 101, a command or a correlation id as ocpi-hub events list has it; if it is right, ${why}`,
     { status: 404 },
   );
 }
 
-function story({ key, steps }: TraceView, page: Page): string[] {
-  const count = steps.length === 1 ? '1 step' : `${steps.length} steps`;
+function several({ asked, candidates }: TraceView, page: Page): string[] {
   return [
-    page.paint('bold', `${plain(key)}: ${count}, oldest first`),
+    page.paint('bold', `several objects answer to ${plain(asked)}; ask for one of them:`),
+    ...candidates.map(({ module, key }) => `  ocpi-hub trace ${plain(key)}  ${page.paint('dim', module)}`),
+  ];
+}
+
+function story({ asked, key, steps, next_cursor }: TraceView, page: Page): string[] {
+  const count = steps.length === 1 ? '1 step' : `${steps.length} steps`;
+  const meant = asked === key ? '' : `${plain(asked)} is `;
+  return [
+    page.paint('bold', `${meant}${plain(key)}: ${count}, oldest first`),
     ...steps.flatMap((step) => ['', ...told(step, page)]),
+    ...(next_cursor === null ? [] : ['', page.paint('yellow', `the log after event ${next_cursor} was not searched`)]),
   ];
 }
 

@@ -179,7 +179,7 @@ export function createHub(
       startCheck: (id, write, trace) => checks.start(id, write, trace),
       checkOf: (id) => checks.view(id),
       report: (id) => reportOf(context, dispatcher, reports, id),
-      trace: (key) => traceOf(context, reports, key, deliveryView),
+      trace: (key, cursor) => traceOf(context, reports, { key, cursor }, deliveryView),
       explain: (from, to, module) => explain(context, from, to, module),
     },
   };

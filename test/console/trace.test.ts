@@ -3,7 +3,7 @@
  */
 import type { Page } from 'playwright-core';
 import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
-import { sessionBody } from '../support/bodies.ts';
+import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { t } from '../support/tap.ts';
@@ -28,17 +28,18 @@ browserTest('the story of an object is told across partners, and its key stays i
   await page.keyboard.press('Enter');
   await isTold(page, 'To NL-EMS: 1 delivered, 1 dead.');
   t.equal(new URL(page.url()).searchParams.get('key'), 'sessions/NL/CPO/S1');
-  t.equal(await stepsOf(page).count(), 2);
+  t.equal(await stepsOf(page).count(), 3);
   t.match(
     await stepsOf(page).first().textContent(),
     /object\.put.*NL-CPO sent PUT sessions S1: stored, owed to NL-EMS.*DELIVERED/,
   );
-  const patched = await stepsOf(page).last().textContent();
+  const patched = await stepsOf(page).nth(1).textContent();
   t.match(patched, /object\.patched.*Noted:.*is older than the stored/);
   t.match(patched, /NL-EMS.*DEAD.*not_found.*HTTP 404/);
+  t.match(await stepsOf(page).last().textContent(), /delivery\.dead.*is dead: not_found/);
 
   await push('S1', { kwh: 4, last_updated: '2026-01-02T06:00:00Z' }).catch(() => {});
-  await hurried(page, () => are(3, stepsOf(page)));
+  await hurried(page, () => are(5, stepsOf(page)));
 
   await stepsOf(page).nth(1).getByRole('link', { name: 'its request' }).click();
   await page.getByRole('heading', { name: 'request-of-the-test' }).waitFor();
@@ -54,7 +55,7 @@ browserTest('the story of an object is told across partners, and its key stays i
   const recent = page.getByRole('navigation', { name: 'Traced before' }).getByRole('link');
   t.strictSame(await recent.allTextContents(), ['request-of-the-test', 'sessions/NL/CPO/S1'], 'newest first');
   await recent.last().click();
-  await are(3, stepsOf(page));
+  await are(5, stepsOf(page));
   t.notMatch(await page.evaluate('JSON.stringify(localStorage)'), 'S1', 'they are of this tab alone');
 });
 
@@ -72,6 +73,24 @@ browserTest('of what went nowhere the reason is told in a sentence', async (t, b
 
 const foreignToken = { country_code: 'BE', party_id: 'OUT', uid: 'C1', type: 'RFID', contract_id: 'BE-OUT-C1' };
 
+browserTest(
+  'an id alone leads to its object, and several objects with one id are offered [D78]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { cpo, push } = await traffic(t, hub);
+    await push('S1');
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/S1', locationBody('S1'));
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=l1' });
+    await page.getByRole('heading', { name: 'NL-CPO/L1' }).waitFor();
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2'));
+    await page.goto(`${hub.url}/console/trace?key=EVSE1`);
+    await page.getByText('Several objects answer to EVSE1').waitFor();
+    await page.getByRole('link', { name: 'NL-CPO/L2' }).click();
+    await page.getByRole('heading', { name: 'locations NL-CPO/L2' }).waitFor();
+  },
+);
+
 browserTest('a key that nothing is known of says what to try', async (t, browser) => {
   const hub = await hubFor(t);
   const { push } = await traffic(t, hub);
@@ -81,7 +100,7 @@ browserTest('a key that nothing is known of says what to try', async (t, browser
   const page = await consoleFor(t, browser, hub, options);
   await page.getByText('Nothing is known of NL-CPO/NONE').waitFor();
   await page.getByText(/The owner comes first/).waitFor();
-  await page.getByLabel('Object or correlation id').fill(id);
+  await page.getByLabel('Object, command or correlation id').fill(id);
   await page.getByRole('button', { name: 'Trace' }).click();
   await page.getByRole('link', { name: `open delivery ${id}` }).click();
   await page.getByRole('heading', { name: 'sessions NL-CPO/S1 to NL-EMS' }).waitFor();

@@ -7,10 +7,8 @@ import type { EventView } from '../../api/events.ts';
 import { eventPage } from '../../api/events.ts';
 import { subjects } from '../../domain/subject.ts';
 import type { EventFilter, EventRange, Operations } from '../../hub/ports/operator.ts';
-import { boundsQuery, filter, orderQuery, orNull } from '../fields.ts';
+import { boundsQuery, filter, orderQuery, orNull, sequence } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
-
-const sequence = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 const eventTypes = Object.keys(subjects);
 

@@ -5,26 +5,33 @@ import { z } from 'zod';
 import { explanation } from '../../api/routes.ts';
 import { story } from '../../api/trace.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, partyId } from '../fields.ts';
+import { anyId, orNull, partyId, sequence } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
+
+const further = z.strictObject({
+  cursor: orNull(sequence).meta({ description: 'next_cursor of the answer before' }),
+});
 
 export function trace(operations: Operations): AdminRoute[] {
   return [
     route({
       method: 'GET',
       path: '/trace/{key}',
-      summary: 'Tell the story of a correlation id, or of an object by its percent-encoded key',
+      summary:
+        'Tell the story of a correlation id, a command, an orphan case, or an object by its percent-encoded key or id alone',
       params: z.strictObject({ key: anyId }),
+      query: further,
       answer: story,
-      run: ({ params: { key } }) => operations.trace(key),
+      run: ({ params: { key }, query: { cursor } }) => operations.trace(key, cursor),
     }),
     route({
       method: 'GET',
       path: '/trace/{party}/{id}',
       summary: 'Tell the story of the objects {cc}-{pid}/{id}',
       params: z.strictObject({ party: partyId, id: anyId }),
+      query: further,
       answer: story,
-      run: ({ params: { party, id } }) => operations.trace(`${party}/${id}`),
+      run: ({ params: { party, id }, query: { cursor } }) => operations.trace(`${party}/${id}`, cursor),
     }),
     route({
       method: 'GET',

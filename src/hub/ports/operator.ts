@@ -280,8 +280,11 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Chec
   cancelJob(id: string): Promise<JobView>;
   /** What a partner does wrong, and what the hub makes up for. Throws `notFound`. */
   report(id: string): Promise<ReportView>;
-  /** All steps of an object (`{cc}-{pid}/{id}`) or of a correlation id. */
-  trace(key: string): Promise<TraceView>;
+  /**
+   * The story of an object (`{cc}-{pid}/{id}`, or its id alone), a command, an orphan case or a correlation id. Throws
+   * `notFound`. `cursor` goes on where the search of the answer before ended.
+   */
+  trace(key: string, cursor: number | null): Promise<TraceView>;
   explain(from: PartyId, to: PartyId, module: string): RouteExplanation;
   /** Newest first. A filtered page may have fewer items than its limit, and a next one all the same. */
   commands(filter: CommandFilter, page: PageRequest): Promise<Page<CommandView>>;

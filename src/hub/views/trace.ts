@@ -2,22 +2,23 @@
  * Traces an object or a request through the log: what arrived, what the hub decided and why, which receivers are owed
  * it, every attempt, and the reason in a sentence when nothing was forwarded.
  */
-import type { StoredEvent } from '../../../storage/contract.ts';
+import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceStep, TraceView } from '../../api/trace.ts';
-import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { CommandEvent, HubEvent, ObjectEventData } from '../../domain/events.ts';
+import type { CommandEvent, HubEvent, ObjectEventData, OrphanKind } from '../../domain/events.ts';
 import { isModule, isOwned, moduleNames, modules } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
+import { subjectOf } from '../../domain/subject.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
+import { candidatesFor, typesOf } from './trace-keys.ts';
+import { relatedTo } from './trace-related.ts';
 
-const tokenTypes = ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'];
 const eventsMax = 10_000;
 
 /** Sentences for the domain's reasons why a change is owed to no receiver. [D23] */
@@ -37,33 +38,51 @@ const reasons: Readonly<Record<string, string>> = {
 
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
+/** `cursor`: only what goes on from the `next_cursor` of the answer before. Throws `notFound`. */
 export async function traceOf(
   context: Context,
   reports: Pick<PartnerReports, 'flushAll'>,
-  key: string,
+  { key: asked, cursor }: { key: string; cursor: Seq | null },
   view: ViewDelivery,
 ): Promise<TraceView> {
   await reports.flushAll();
-  const isObject = /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
-  const eventsOf = isObject ? objectEvents : requestEvents;
-  const events = isName(key) ? await eventsOf(context, key) : [];
-  if (events.length === 0) {
-    const horizon = context.store.horizon();
-    const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
-    throw new HubError('notFound', { message: `nothing is known of ${key}${older}` });
+  const none = { asked, key: asked, candidates: [], steps: [], next_cursor: null };
+  let key = asked;
+  let events = isName(key) ? await (isObjectKey(key) ? objectEvents : requestEvents)(context, key) : [];
+  if (events.length === 0 && !isObjectKey(key) && isName(key)) {
+    const { candidates, isWhole } = await candidatesFor(context, key);
+    const keys = new Set(candidates.map((candidate) => candidate.key));
+    if (keys.size > 1) return { ...none, kind: 'candidates', candidates: [...candidates] };
+    if (keys.size === 0 && !isWhole)
+      throw unknown(context, `${key}; not all locations and tokens were searched for it`);
+    [key = asked] = keys;
+    if (keys.size === 1) events = await objectEvents(context, key);
   }
-  const steps = await Promise.all(events.map((event) => stepOf(event, view)));
-  return { key, kind: isObject ? 'object' : 'correlation', steps };
+  if (events.length === 0) throw unknown(context, key);
+  if (!isObjectKey(key)) return { ...none, kind: 'correlation', steps: await stepsOf(events, view) };
+  const { events: related, rest } = await relatedTo(context.store, events, cursor);
+  const told = (cursor === null ? [...events, ...related] : [...related]).sort((a, b) => a.seq - b.seq);
+  const next_cursor = rest === null ? null : String(rest);
+  return { ...none, key, kind: 'object', steps: await stepsOf(told, view), next_cursor };
 }
 
-/** Events of a correlation id, or of a command id when none has that correlation id. */
+const isObjectKey = (key: string): boolean => /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
+
+function unknown({ store }: Context, key: string): HubError {
+  const horizon = store.horizon();
+  const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
+  return new HubError('notFound', { message: `nothing is known of ${key}${older}` });
+}
+
+const stepsOf = (events: readonly StoredEvent[], view: ViewDelivery): Promise<TraceStep[]> =>
+  Promise.all(events.map((event) => stepOf(event, view)));
+
+/** Events of a correlation id; when there are none, of the command or orphan case with this id. */
 async function requestEvents({ store }: Context, key: string): Promise<StoredEvent[]> {
   const found = await store.correlated(key, eventsMax);
   if (found.length > 0) return found;
-  const command = await store.get({ kind: 'commands', owner: '', id: key });
-  if (!command) return [];
-  const { id } = command.data as CommandRecord;
-  return store.history(`command:${id}`, 0, eventsMax);
+  const streams = [`command:${key}`, `orphan:${key}`];
+  return (await Promise.all(streams.map((stream) => store.history(stream, 0, eventsMax)))).flat();
 }
 
 async function objectEvents(context: Context, key: string): Promise<StoredEvent[]> {
@@ -72,9 +91,7 @@ async function objectEvents(context: Context, key: string): Promise<StoredEvent[
   const owner = key.slice(0, slash).toUpperCase();
   const id = key.slice(slash + 1);
   const streams = moduleNames.flatMap((module) =>
-    (modules[module].isKeyedByType ? tokenTypes : ['']).map((tokenType) =>
-      streamOf(module, owner, objectKey(module, id, { tokenType })),
-    ),
+    typesOf(module).map((tokenType) => streamOf(module, owner, objectKey(module, id, { tokenType }))),
   );
   const refused = await refusedPushes(context, owner, `${owner}/${id}`.toLowerCase());
   const found = await Promise.all([...streams, ...refused].map((stream) => store.history(stream, 0, eventsMax)));
@@ -94,7 +111,7 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
   const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
   const refused = event.type === 'push.refused' ? (event.data as RefusedRecord) : null;
   return {
-    ...{ seq: event.seq, at, type, party, correlation_id },
+    ...{ seq: event.seq, at, type, about: subjectOf(event, () => []).about, party, correlation_id },
     module: (data ?? refused)?.module ?? null,
     object: refused ? refused.object : data && objectName(data),
     summary: summaryOf(event),
@@ -141,10 +158,25 @@ function summaryOf(stored: StoredEvent): string {
       return `the delivery ${event.data.delivery} is dead: ${event.data.class}, ${event.data.reason}`;
     case 'delivery.redriven':
       return `the delivery ${event.data.delivery} was put back into its lane`;
+    case 'orphan.armed':
+      return `the hub awaits ${awaited[event.data.kind]} of session ${event.data.session} until ${event.data.graceEndsAt}`;
+    case 'orphan.disarmed':
+      return `no orphan case: ${event.data.reason}`;
+    case 'orphan.opened':
+      return `an orphan case was opened: ${event.data.kind ? `${awaited[event.data.kind]} did not come` : 'what was awaited did not come'}`;
+    case 'orphan.pulled':
+      return `the CPO was asked: ${event.data.note}`;
+    case 'orphan.resolved':
+      return `the orphan case was resolved: ${event.data.note}`;
     default:
       return event.type.startsWith('command.') ? commandSummary(event as CommandEvent) : stored.type.replace('.', ' ');
   }
 }
+
+const awaited: Readonly<Record<OrphanKind, string>> = {
+  stop_without_complete: 'the end',
+  complete_without_cdr: 'the CDR',
+};
 
 function commandSummary({ type, data }: CommandEvent): string {
   const words: Record<string, unknown> = data;

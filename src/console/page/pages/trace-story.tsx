@@ -15,9 +15,11 @@ import { sumUp } from './trace-summary.ts';
 /** Steps shown at first, the newest; a button shows the rest. */
 const shownMax = 150;
 
+/** `module`: of the objects with the story's key, only that of this module; what belongs to it stays. */
 export function Story({ story, module }: { story: TraceView; module: string | null }) {
   const [isWhole, setWhole] = useState(false);
-  const steps = module === null ? story.steps : story.steps.filter((step) => step.module === module);
+  const isOther = (step: TraceStep) => step.object === story.key && step.module !== module;
+  const steps = module === null ? story.steps : story.steps.filter((step) => !isOther(step));
   if (steps.length === 0) {
     return (
       <Empty

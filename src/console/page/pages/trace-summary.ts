@@ -1,5 +1,5 @@
 /**
- * Sums up a trace in a sentence: which receivers got it, or why none did.
+ * Sums up a trace in a sentence: which receivers got it, or why none did, and what is still open.
  */
 import type { TraceStep } from '../../../api/trace.ts';
 import { count, span } from '../data/format.ts';
@@ -10,6 +10,32 @@ export interface Summary {
 }
 
 export function sumUp(steps: readonly TraceStep[]): Summary {
+  const { tone, sentence } = forwarded(steps);
+  const cases = unended(steps, 'orphan.opened', ({ type }) => type === 'orphan.resolved');
+  const commands = unended(steps, 'command.requested', endsCommand);
+  if (cases > 0)
+    return { tone: 'bad', sentence: `${sentence} ${many(cases, 'orphan case is', 'orphan cases are')} open.` };
+  if (commands === 0) return { tone, sentence };
+  return {
+    tone: tone === 'bad' ? 'bad' : 'wait',
+    sentence: `${sentence} ${many(commands, 'command awaits its', 'commands await their')} result.`,
+  };
+}
+
+/** How many began with an event of this type and have no step that ends them. */
+function unended(steps: readonly TraceStep[], type: string, ends: (step: TraceStep) => boolean): number {
+  const ended = new Set(steps.filter(ends).map(({ about }) => about));
+  return steps.filter((step) => step.type === type && !ended.has(step.about)).length;
+}
+
+/** An answer other than ACCEPTED is followed by no result. */
+const endsCommand = ({ type, summary }: TraceStep): boolean =>
+  /^command\.(failed|relayed|relayFailed|silent)$/.test(type) ||
+  (type === 'command.answered' && !summary.endsWith('ACCEPTED'));
+
+const many = (number: number, one: string, more: string): string => `${count(number)} ${number === 1 ? one : more}`;
+
+function forwarded(steps: readonly TraceStep[]): Summary {
   const deliveries = steps.flatMap((step) => step.deliveries);
   const last = steps.at(-1);
   const lastRefusal = steps.findLast(({ not_forwarded }) => not_forwarded !== null);
@@ -18,8 +44,8 @@ export function sumUp(steps: readonly TraceStep[]): Summary {
     if (lastRefusal) return { tone: 'bad', sentence: `It went nowhere: ${lastRefusal.not_forwarded}.` };
     return { tone: 'info', sentence: `${length} There was nothing to forward.` };
   }
-  const many = (state: string) => deliveries.filter((delivery) => delivery.state === state).length;
-  const [dead, pending, delivered] = [many('DEAD'), many('PENDING'), many('DELIVERED')];
+  const inState = (state: string) => deliveries.filter((delivery) => delivery.state === state).length;
+  const [dead, pending, delivered] = [inState('DEAD'), inState('PENDING'), inState('DELIVERED')];
   const receivers = [...new Set(deliveries.map(({ receiver }) => receiver))];
   const parts = [
     delivered > 0 && `${count(delivered)} delivered`,

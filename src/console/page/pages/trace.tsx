@@ -4,7 +4,8 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { TraceView } from '../../../api/trace.ts';
-import { pathWith } from '../data/api.ts';
+import { useAction } from '../data/action.ts';
+import { call, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { recentKeys, remember } from '../data/recent-keys.ts';
 import { type TraceKey, traceKeyOf } from '../data/trace-key.ts';
@@ -32,7 +33,7 @@ export function Trace() {
           }}
         >
           <label>
-            Object or correlation id
+            Object, command or correlation id
             <input
               key={key}
               name="key"
@@ -59,7 +60,7 @@ function Begin() {
   return (
     <Empty
       title="What happened to it?"
-      hint="Paste the key of an object, as in NL-CPO/101 or sessions/NL-CPO/101, the path of a request, or the X-Correlation-ID of one."
+      hint="Paste the id of an object, alone or as in NL-CPO/101 or sessions/NL-CPO/101, of a command or an EVSE, a contract id, the path of a request, or the X-Correlation-ID of one."
     >
       <Recent />
     </Empty>
@@ -87,18 +88,70 @@ function Recent() {
 function Traced({ pasted }: { pasted: string }) {
   const { key, module } = traceKeyOf(pasted);
   const [isLong, setLong] = useState(false);
-  const query = useQuery<TraceView>(`/trace/${encodeURIComponent(key)}`, isLong ? 0 : refreshMs);
-  const isKnown = query.data?.key === key;
-  const steps = query.data?.steps.length ?? 0;
-  useEffect(() => setLong(steps > freshMax), [steps]);
+  const path = `/trace/${encodeURIComponent(key)}`;
+  const query = useQuery<TraceView>(path, isLong ? 0 : refreshMs);
+  const isKnown = query.data?.asked === key;
+  const { steps, next_cursor } = query.data ?? { steps: [], next_cursor: null };
+  useEffect(() => setLong(steps.length > freshMax || next_cursor !== null), [steps.length, next_cursor]);
   useEffect(() => {
     if (isKnown) remember(pasted);
   }, [isKnown, pasted]);
   if (query.error?.status === 404) return <Unknown pasted={pasted} traced={{ key, module }} />;
   return (
     <Asked query={query} what={`the story of ${key}`}>
-      {(story) => story.key === key && <Story story={story} module={module} />}
+      {(story) =>
+        story.asked === key &&
+        (story.kind === 'candidates' ? (
+          <Candidates story={story} />
+        ) : (
+          <WithRest key={path} path={path} begun={story} module={module} />
+        ))
+      }
     </Asked>
+  );
+}
+
+function Candidates({ story: { asked, candidates } }: { story: TraceView }) {
+  return (
+    <Empty title={`Several objects answer to ${asked}`} hint="Which of them is it?">
+      <ul class="recent">
+        {candidates.map(({ module, key }) => (
+          <li key={`${module}/${key}`} data-row>
+            <Link class="mono" href={pathWith('/trace', { key: `${module}/${key}` })}>
+              {key}
+            </Link>{' '}
+            <span class="quiet">{module}</span>
+          </li>
+        ))}
+      </ul>
+    </Empty>
+  );
+}
+
+/** The story, and on request what a further search of the log finds of it. */
+function WithRest({ path, begun, module }: { path: string; begun: TraceView; module: string | null }) {
+  const [rest, setRest] = useState<Pick<TraceView, 'steps' | 'next_cursor'> | null>(null);
+  const cursor = rest === null ? begun.next_cursor : rest.next_cursor;
+  const { isRunning, run } = useAction(async () => {
+    const found = await call<TraceView>('GET', `${path}?cursor=${cursor}`);
+    setRest((before) => ({ steps: [...(before?.steps ?? []), ...found.steps], next_cursor: found.next_cursor }));
+    return null;
+  });
+  const steps = [...begun.steps, ...(rest?.steps ?? [])].sort((a, b) => a.seq - b.seq);
+  return (
+    <>
+      <Story story={{ ...begun, steps }} module={module} />
+      {cursor !== null && (
+        <footer class="more">
+          <span class="quiet" role="status">
+            The log was searched up to event {cursor}; more of its commands, authorizations and cases may be in the rest
+          </span>
+          <button type="button" disabled={isRunning} onClick={run}>
+            Search further
+          </button>
+        </footer>
+      )}
+    </>
   );
 }
 

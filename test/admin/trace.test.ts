@@ -1,0 +1,171 @@
+/**
+ * The trace: the whole story of a session, also from its id alone, and what an id may mean. [D78]
+ */
+import type { TraceView } from '../../src/api/trace.ts';
+import { append, event } from '../storage/support.ts';
+import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { ocpi } from '../support/ocpi-call.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+
+const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+let hub: TestHub;
+let cpo: PlainPartner;
+let emsp: PlainPartner;
+
+const traceOf = async (key: string, query = '') =>
+  (await admin(hub, 'GET', `/trace/${encodeURIComponent(key)}${query}`)) as unknown as TraceView;
+const typesOf = ({ steps }: TraceView) => steps.map(({ type }) => type);
+
+const answered = ({ path }: Received): Reply =>
+  path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 25 } } : { body: { allowed: 'ALLOWED' } };
+const card = { uid: 'CARD1', type: 'RFID', contract_id: 'NL-EMS-C1' };
+const wholeCard = { country_code: 'NL', party_id: 'EMS', ...card };
+
+async function command(name: string, fields: object): Promise<string> {
+  cpo.received.length = 0;
+  const body = { response_url: `${emsp.url}/result`, ...fields };
+  await ocpi(hub, 'POST', `/2.2.1/commands/${name}`, { token: emsp.hubToken, body });
+  const { response_url: url } = JSON.parse(cpo.received[0]?.body ?? '') as { response_url: string };
+  const id = url.slice(url.lastIndexOf('/') + 1);
+  await cpo.call('POST', `/2.2.1/commands/callback/${id}`, { result: 'ACCEPTED' });
+  return id;
+}
+
+const session = (id: string, fields: object = {}) =>
+  cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { authorization_reference: `REF-${id}`, ...fields }));
+
+let startId: string;
+
+t.before(async () => {
+  hub = await hubFor(t, { HUB_ORPHAN_GRACE_S: '60', HUB_ORPHAN_SWEEP_S: '60' }, { clock });
+  ({ cpo, emsp } = await routedPair(t, hub, { cpo: answered, emsp: answered }));
+  for (const type of ['RFID', 'APP_USER'])
+    await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/CARD1?type=${type}`, tokenBody('CARD1', { type }));
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  for (const id of ['S1', 'S2']) {
+    const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+    await cpo.push('POST', '/2.2.1/tokens/CARD1/authorize', {}, to);
+    const started = await command('START_SESSION', {
+      ...{ token: wholeCard, location_id: 'LOC1', evse_uid: 'EVSE1', authorization_reference: `REF-${id}` },
+    });
+    if (id === 'S1') startId = started;
+    await session(id);
+    await command('STOP_SESSION', { session_id: id });
+  }
+  await session('S1', { status: 'COMPLETED' });
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1', { session_id: 'S1', authorization_reference: 'REF-S1' }));
+  // Authorizations are written together, a moment later.
+  clock.advance(1_000);
+  await hub.settled();
+});
+
+const wholeStory = [
+  ...['token.authorized', 'command.requested', 'command.answered', 'command.resultReceived', 'command.relayed'],
+  ...['object.put', 'command.requested', 'command.answered', 'command.resultReceived', 'command.relayed'],
+];
+
+t.test('a session is told with its authorization, commands, watches and CDR, oldest first [D78]', async (t) => {
+  const story = await traceOf('NL-CPO/S1');
+  t.match(story, { asked: 'NL-CPO/S1', key: 'NL-CPO/S1', kind: 'object', candidates: [], next_cursor: null });
+  const types = typesOf(story);
+  for (const type of [...wholeStory, 'orphan.armed', 'orphan.disarmed']) t.ok(types.includes(type), type);
+  t.strictSame(
+    story.steps.map(({ seq }) => seq),
+    story.steps.map(({ seq }) => seq).sort((a, b) => a - b),
+  );
+  const commands = story.steps.filter(({ type }) => type === 'command.requested');
+  t.same(
+    commands.map(({ summary }) => summary),
+    ['NL-EMS asked for START_SESSION at NL-CPO', 'NL-EMS asked for STOP_SESSION at NL-CPO'],
+    'and none of the other session',
+  );
+  const bill = story.steps.filter(({ module }) => module === 'cdrs');
+  t.match(bill, [{ object: 'NL-CPO/C1', deliveries: [{ receiver: 'NL-EMS', state: 'DELIVERED' }] }]);
+});
+
+t.test('a use of the same token at another time is another story', async (t) => {
+  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+  clock.advance(700_000);
+  await cpo.push('POST', '/2.2.1/tokens/CARD1/authorize', {}, to);
+  clock.advance(1_000);
+  await hub.settled();
+  const uses = async (key: string) => typesOf(await traceOf(key)).filter((type) => type === 'token.authorized').length;
+  t.equal(await uses('NL-CPO/S1'), 2, 'two within the minutes before it');
+  t.equal(await uses('NL-EMS/CARD1'), 3);
+});
+
+t.test('a CDR is told with its session, and a token with its authorizations [D78]', async (t) => {
+  const bill = await traceOf('NL-CPO/C1');
+  t.match(
+    bill.steps.filter(({ object }) => object === 'NL-CPO/S1').map(({ module }) => module),
+    ['sessions', 'sessions'],
+  );
+  const token = await traceOf('NL-EMS/CARD1');
+  t.equal(typesOf(token).filter((type) => type === 'object.put').length, 2, 'both types of token');
+  t.equal(typesOf(token).filter((type) => type === 'token.authorized').length, 3);
+});
+
+t.test('an id alone finds session, CDR, location, EVSE, token, contract and command [D78]', async (t) => {
+  const meant: readonly (readonly [string, string])[] = [
+    ['s1', 'NL-CPO/S1'],
+    ['C1', 'NL-CPO/C1'],
+    ['loc1', 'NL-CPO/LOC1'],
+    ['EVSE1', 'NL-CPO/LOC1'],
+    ['NL*CPO*E1', 'NL-CPO/LOC1'],
+    ['CARD1', 'NL-EMS/CARD1'],
+    ['nl-ems-c1', 'NL-EMS/CARD1'],
+  ];
+  for (const [asked, key] of meant) t.match(await traceOf(asked), { asked, key, kind: 'object' }, asked);
+  t.same(typesOf(await traceOf(startId)), wholeStory.slice(1, 5));
+  await t.rejects(traceOf('nothing-has-this-id'), /404/);
+});
+
+t.test('several objects with one id are listed instead of guessed [D78]', async (t) => {
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/DOUBLE', sessionBody('DOUBLE', { cdr_token: wholeCard }));
+  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/DOUBLE?type=RFID', tokenBody('DOUBLE'));
+  t.match(await traceOf('double'), {
+    ...{ kind: 'candidates', steps: [] },
+    candidates: [
+      { module: 'sessions', key: 'NL-CPO/DOUBLE' },
+      { module: 'tokens', key: 'NL-EMS/DOUBLE' },
+    ],
+  });
+});
+
+t.test('an orphan case is part of the story, and is found by its own id [D78]', async (t) => {
+  for (const _ of ['its grace', 'the next sweep']) {
+    clock.advance(60_000);
+    await hub.settled();
+  }
+  const { items } = (await admin(hub, 'GET', '/orphans')) as { items: { id: string; session: string }[] };
+  const found = items.find(({ session: of }) => of === 'NL-CPO/S2');
+  t.ok(found, 'S2 did not end after its STOP_SESSION');
+  const story = await traceOf('NL-CPO/S2');
+  t.match(story.steps.find(({ type }) => type === 'orphan.opened')?.about, `orphan:${found?.id}`);
+  t.same(typesOf(await traceOf(found?.id ?? '')).slice(0, 2), ['orphan.armed', 'orphan.opened']);
+});
+
+t.test('a long log is searched in parts: the cursor goes on where the answer before ended', async (t) => {
+  const { store } = hub.created.context;
+  await session('LONG', { cdr_token: { ...wholeCard, uid: 'CARD2' } });
+  const at = new Date(clock.now()).toISOString();
+  const noise = event({
+    stream: 'backup:b',
+    type: 'backup.ended',
+    data: { id: 'b', directory: 'd', state: 'DONE' },
+    at,
+  });
+  for (let n = 0; n < 20_000; n += 1_000) await append(store, { events: Array(1_000).fill(noise) });
+  const asked = { command: 'STOP_SESSION', emsp: 'NL-EMS', cpo: 'NL-CPO', sessionId: 'LONG', result: 'ACCEPTED' };
+  await append(store, { events: [event({ stream: 'command:late', type: 'command.relayed', data: asked, at })] });
+  const first = await traceOf('NL-CPO/LONG');
+  t.same(typesOf(first), ['object.put']);
+  t.match(first.next_cursor, /^\d+$/);
+  const second = await traceOf('NL-CPO/LONG', `?cursor=${first.next_cursor}`);
+  t.same(typesOf(second), ['command.relayed'], 'what is its own is told once');
+  t.equal(second.next_cursor, null);
+  await t.rejects(traceOf('NL-CPO/LONG', '?cursor=x'), /422/);
+});
