@@ -60,7 +60,8 @@ t.test('memory stays flat and every reader that reads has the newest state of ev
   const half = heap.length / 2;
   const growth = middle(heap.slice(half)) - middle(heap.slice(0, half));
   t.comment(`collected heap, MiB: ${heap.map((bytes) => (bytes / mib).toFixed(2)).join(' ')}`);
-  t.ok(growth < noiseBytes, `the heap grew by ${Math.round(growth / 1024)} KiB`);
+  // A short run makes less than this whatever is kept.
+  if (isWhole) t.ok(growth < noiseBytes, `the heap grew by ${Math.round(growth / 1024)} KiB`);
 
   const [late] = stuck;
   t.ok(late && late.messages.length < (readers[0]?.messages.length ?? 0) / 2, 'who does not read was not served on');
