@@ -7,6 +7,8 @@
  * SECRETS-3  An error about a secret never contains it.
  * SECRETS-4  A hub starts only with keys that open every sealed text, and generates a key only when no sealed text
  *     needs a missing one.
+ * SECRETS-5  A sealed token opens only for the partner for whom it was sealed: copied into the row or event of another
+ *     one it is refused. A text of version v1 names no partner; it opens for any, and is stale.
  */
 import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';
@@ -20,8 +22,13 @@ const nonceBytes = 12;
 const tagBytes = 16;
 /**
  * Format of a sealed text: version, then base64url of nonce, tag and ciphertext. Another format needs another version.
+ * The purpose and the partner are associated data: authenticated, and not stored in the text. [SECRETS-5]
  */
-const version = 'v1';
+const version = 'v2';
+/** Names no partner. [SECRETS-5] */
+const versionWithout = 'v1';
+const boundTo = (partner: string): string => `${version} partner token ${partner}`;
+
 export class SealError extends Error {
   override readonly name = 'SealError';
 }
@@ -33,20 +40,24 @@ export class SealError extends Error {
 export function createSecrets(secretKey: string, previous: readonly string[] = []): Secrets {
   const key = derived(secretKey);
   const keys = [key, ...previous.map(derived)];
+  // Memoized, because every call to a partner needs a token; the key that opens them is in memory anyway.
+  const open = memoized((named) => {
+    const [sealed = '', ...partner] = named.split(' ');
+    const text = openedBy(keys, sealed, partner.join(' '));
+    if (text === null) {
+      throw new SealError(
+        "a sealed text cannot be opened: it is damaged, another partner's, or HUB_SECRET_KEY has changed",
+      );
+    }
+    return text;
+  });
   return {
     newToken,
     // Memoized, because every request carries a token.
     digest: memoized((token) => hash('sha256', token, 'base64url')),
-    seal: (text) => seal(key, text),
-    // Memoized, because every call to a partner needs a token; the key that opens them is in memory anyway.
-    open: memoized((sealed) => {
-      const text = openedBy(keys, sealed);
-      if (text === null) {
-        throw new SealError('a sealed text cannot be opened: it is damaged or HUB_SECRET_KEY has changed');
-      }
-      return text;
-    }),
-    isStale: (sealed) => openedBy([key], sealed) === null,
+    seal: (token, partner) => seal(key, token, partner),
+    open: (sealed, partner) => open(`${sealed} ${partner}`),
+    isStale: (sealed, partner) => !sealed.startsWith(`${version}.`) || openedBy([key], sealed, partner) === null,
     // Keyed, because card numbers are short enough to try them all; 96 bits, so that it fits a uid of 36 characters.
     pseudonym: (name) =>
       `erased-${createHmac('sha256', key).update(`erased ${name.toLowerCase()}`).digest('hex').slice(0, 24)}`,
@@ -60,10 +71,11 @@ function newToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-function seal(key: Buffer, text: string): string {
+function seal(key: Buffer, token: string, partner: string): string {
   const nonce = randomBytes(nonceBytes);
-  const sealing = createCipheriv(cipher, key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(version));
-  const content = Buffer.concat([sealing.update(text, 'utf8'), sealing.final()]);
+  const sealing = createCipheriv(cipher, key, nonce, { authTagLength: tagBytes });
+  sealing.setAAD(Buffer.from(boundTo(partner)));
+  const content = Buffer.concat([sealing.update(token, 'utf8'), sealing.final()]);
   return `${version}.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
 }
 
@@ -74,24 +86,25 @@ const derived = memoized((secretKey) => scryptSync(secretKey, 'ocpi-hub sealed t
  * Opens a sealed text with the first key that fits, which its authentication tag shows; null when none fits. Throws
  * when the text does not have the format of a sealed text.
  */
-function openedBy(keys: readonly Buffer[], sealed: string): string | null {
+function openedBy(keys: readonly Buffer[], sealed: string, partner: string): string | null {
   const [form, content, ...rest] = sealed.split('.');
-  if (form !== version || content === undefined || rest.length > 0) {
+  const isKnown = form === version || form === versionWithout;
+  if (!isKnown || content === undefined || rest.length > 0) {
     throw new SealError(`not a sealed text of form ${version}`);
   }
   const bytes = Buffer.from(content, 'base64url');
   for (const key of keys) {
-    const opened = unseal(key, bytes);
+    const opened = unseal(key, bytes, form === version ? boundTo(partner) : versionWithout);
     if (opened !== null) return opened;
   }
   return null;
 }
 
-function unseal(key: Buffer, bytes: Buffer): string | null {
+function unseal(key: Buffer, bytes: Buffer, data: string): string | null {
   const body = nonceBytes + tagBytes;
   try {
     const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
-      .setAAD(Buffer.from(version))
+      .setAAD(Buffer.from(data))
       .setAuthTag(bytes.subarray(nonceBytes, body));
     return Buffer.concat([opening.update(bytes.subarray(body)), opening.final()]).toString('utf8');
   } catch {
@@ -125,7 +138,10 @@ export async function hubKeys(
   const previous = config.secretKeyPrevious ?? [];
   const present = config.secretKey ?? (await readSecret(path('secret-key'), log));
   const foreign = closedTo(present === null ? previous : [present, ...previous], sealed);
-  if (foreign.length > 0) throw wrongKey(foreign, present === null ? path('secret-key') : null);
+  if (foreign.length > 0) {
+    const missing = present === null ? path('secret-key') : null;
+    throw wrongKey(foreign, missing, foreign.length < sealed.length);
+  }
   const secretKey = present ?? (await makeSecret(path('secret-key'), log));
   return {
     adminToken:
@@ -137,17 +153,19 @@ export async function hubKeys(
 /** The partners whose token none of the keys opens. */
 function closedTo(secretKeys: readonly string[], sealed: readonly Sealed[]): string[] {
   const keys = sealed.length > 0 ? secretKeys.map(derived) : [];
-  return sealed.filter(({ text }) => openedBy(keys, text) === null).map(({ partner }) => partner);
+  return sealed.filter(({ text, partner }) => openedBy(keys, text, partner) === null).map(({ partner }) => partner);
 }
 
-function wrongKey(partners: readonly string[], missing: string | null): ConfigError {
+/** `isSome` when the keys open other tokens: then the key may be right, and a text wrong. */
+function wrongKey(partners: readonly string[], missing: string | null, isSome: boolean): ConfigError {
   const [first] = partners;
   const whose =
     partners.length === 1 ? `the token of ${first}` : `the tokens of ${partners.length} partners, ${first} first`;
   const expected = `expected the key under which it was sealed, or that key in HUB_SECRET_KEY_PREVIOUS`;
+  const unless = isSome ? ", unless the text is damaged or was another partner's" : '';
   const was = missing === null ? 'another than it was' : `not set, and there is no ${missing}`;
   return new ConfigError(
-    `HUB_SECRET_KEY (--secret-key) is ${was}: it does not open ${whose}; ${expected}. Nothing was changed`,
+    `HUB_SECRET_KEY (--secret-key) is ${was}: it does not open ${whose}; ${expected}${unless}. Nothing was changed`,
   );
 }
 

@@ -8,6 +8,7 @@ import { createSecrets, hubKeys, SealError } from '../../src/secrets.ts';
 import { t } from '../support/tap.ts';
 
 const secrets = createSecrets('a key of the tests, long enough');
+const cpo = 'NL-CPO';
 
 t.test('a token is 256 random bits in base64url, accepted by any OCPI partner [D8]', async (t) => {
   const tokens = Array.from({ length: 100 }, secrets.newToken);
@@ -27,15 +28,15 @@ t.test('an id is a UUID of its own each time', async (t) => {
 
 t.test('what was sealed opens under the same key, also after a restart (K1)', async (t) => {
   for (const text of ['', 'token', 'ä€😀', 'x'.repeat(10_000)]) {
-    const sealed = secrets.seal(text);
-    t.equal(createSecrets('a key of the tests, long enough').open(sealed), text);
-    t.not(sealed, secrets.seal(text), 'the same text is never sealed alike');
+    const sealed = secrets.seal(text, cpo);
+    t.equal(createSecrets('a key of the tests, long enough').open(sealed, cpo), text);
+    t.not(sealed, secrets.seal(text, cpo), 'the same text is never sealed alike');
     if (text) t.notMatch(sealed, text);
   }
 });
 
 t.test('another key, or a single changed character, refuses without showing the content (K3)', async (t) => {
-  const sealed = secrets.seal('partner token');
+  const sealed = secrets.seal('partner token', cpo);
   const refuses = (what: string, open: () => string) => {
     try {
       t.fail(`${what} opened as ${open()}`);
@@ -45,29 +46,68 @@ t.test('another key, or a single changed character, refuses without showing the 
       t.notMatch((error as Error).message, sealed.slice(3, 20), what);
     }
   };
-  refuses('another key', () => createSecrets('another key of the tests').open(sealed));
+  refuses('another key', () => createSecrets('another key of the tests').open(sealed, cpo));
   const [form, content = ''] = sealed.split('.');
   for (let at = 0; at < content.length - 1; at++) {
     const changed = content.slice(0, at) + (content[at] === 'A' ? 'B' : 'A') + content.slice(at + 1);
-    refuses(`character ${at}`, () => secrets.open(`${form}.${changed}`));
+    refuses(`character ${at}`, () => secrets.open(`${form}.${changed}`, cpo));
   }
-  for (const text of ['', 'v1', 'v1.', 'v1.AAAA', 'v2.AAAA', `${sealed}.x`, 'partner token']) {
-    refuses(JSON.stringify(text), () => secrets.open(text));
+  for (const text of [
+    '',
+    'v1',
+    'v1.',
+    'v1.AAAA',
+    'v2',
+    'v2.AAAA',
+    'v3.AAAA',
+    `v1.${content}`,
+    `${sealed} `,
+    `${sealed}.x`,
+    'partner token',
+  ]) {
+    refuses(JSON.stringify(text), () => secrets.open(text, cpo));
   }
 });
 
 const quiet = createLog('silent');
 
+t.test('a sealed token copied to another partner does not open, and stops a start by name', async (t) => {
+  const sealed = secrets.seal('partner token', cpo);
+  for (const other of ['NL-EMS', 'NL-CP', 'NL-CPO2', 'nl-cpo', '']) {
+    t.throws(() => secrets.open(sealed, other), { name: 'SealError', message: /another partner's/ }, other);
+    t.equal(secrets.isStale(sealed, other), true, `${other}: it is never taken for a good one`);
+  }
+  t.equal(secrets.open(sealed, cpo), 'partner token', 'it opens for its own partner, also after it was refused');
+  const config = { dataDir: t.testdir({}), adminToken: null, secretKey: 'key-a-key-a-key-a', secretKeyPrevious: null };
+  const text = createSecrets(config.secretKey).seal('one', cpo);
+  const copied = [
+    { partner: cpo, text },
+    { partner: 'NL-EMS', text },
+  ];
+  await t.rejects(hubKeys(config, quiet, copied), {
+    name: 'ConfigError',
+    message: /the token of NL-EMS; .*, unless the text is damaged or was another partner's/,
+  });
+});
+
+t.test('a text of the format that names no partner opens, and is known to be stale', async (t) => {
+  const before = 'v1.Sc6TUQiLuxWSZ_1ITEC-oZ0xyOXIGAVFf9GkXPQ13mgu-5_lv-Zk6fULZQ';
+  t.equal(secrets.open(before, cpo), 'token of before');
+  t.equal(secrets.isStale(before, cpo), true);
+  t.equal(secrets.isStale(secrets.seal(secrets.open(before, cpo), cpo), cpo), false, 'sealed anew it is not');
+  t.throws(() => secrets.open(before.replace('v1.', 'v2.'), cpo), SealError, 'it does not pass as the present format');
+});
+
 t.test('what was sealed under a previous key is opened, and known to be stale', async (t) => {
   const [old, older] = ['an old key of the tests', 'a still older key'].map((key) => createSecrets(key));
   const rotated = createSecrets('a key of the tests, long enough', ['an old key of the tests', 'a still older key']);
-  for (const sealed of [old?.seal('token'), older?.seal('token')].map(String)) {
-    t.equal(rotated.open(sealed), 'token');
-    t.equal(rotated.isStale(sealed), true);
-    t.throws(() => secrets.open(sealed), SealError, 'without the previous keys it stays closed');
+  for (const sealed of [old?.seal('token', cpo), older?.seal('token', cpo)].map(String)) {
+    t.equal(rotated.open(sealed, cpo), 'token');
+    t.equal(rotated.isStale(sealed, cpo), true);
+    t.throws(() => secrets.open(sealed, cpo), SealError, 'without the previous keys it stays closed');
   }
-  t.equal(rotated.isStale(rotated.seal('token')), false);
-  t.equal(secrets.open(rotated.seal('token')), 'token', 'it seals under the newest key');
+  t.equal(rotated.isStale(rotated.seal('token', cpo), cpo), false);
+  t.equal(secrets.open(rotated.seal('token', cpo), cpo), 'token', 'it seals under the newest key');
 });
 
 t.test('the admin token and the secret key are made once and kept for their owner alone (K2)', async (t) => {
@@ -89,8 +129,8 @@ t.test('the admin token and the secret key are made once and kept for their owne
   t.equal(kept('admin-token'), made.adminToken);
   const again = await hubKeys(config, quiet);
   t.equal(again.adminToken, made.adminToken, 'the next start finds them');
-  t.equal(again.secrets.open(made.secrets.seal('token')), 'token');
-  t.equal(createSecrets(kept('secret-key')).open(made.secrets.seal('token')), 'token', 'the file is the key');
+  t.equal(again.secrets.open(made.secrets.seal('token', cpo), cpo), 'token');
+  t.equal(createSecrets(kept('secret-key')).open(made.secrets.seal('token', cpo), cpo), 'token', 'the file is the key');
 });
 
 t.test('configured secrets are used as they are, and no file is made', async (t) => {
@@ -98,7 +138,7 @@ t.test('configured secrets are used as they are, and no file is made', async (t)
   const config = { dataDir, adminToken: 'given-admin', secretKey: 'given-secret-key', secretKeyPrevious: null };
   const { adminToken, secrets: given } = await hubKeys(config, quiet);
   t.equal(adminToken, 'given-admin');
-  t.equal(createSecrets('given-secret-key').open(given.seal('token')), 'token');
+  t.equal(createSecrets('given-secret-key').open(given.seal('token', cpo), cpo), 'token');
   t.strictSame(readdirSync(dataDir), []);
 });
 
@@ -108,8 +148,8 @@ t.test(
     const dataDir = t.testdir({});
     const [a, b, c] = ['key-a-key-a-key-a', 'key-b-key-b-key-b', 'key-c-key-c-key-c'] as const;
     const sealed = [
-      { partner: 'NL-CPO', text: createSecrets(a).seal('one') },
-      { partner: 'NL-EMS', text: createSecrets(b).seal('two') },
+      { partner: 'NL-CPO', text: createSecrets(a).seal('one', cpo) },
+      { partner: 'NL-EMS', text: createSecrets(b).seal('two', 'NL-EMS') },
     ];
     const keys = (secretKey: string | null, ...previous: string[]) =>
       hubKeys({ dataDir, adminToken: null, secretKey, secretKeyPrevious: previous }, quiet, sealed);
@@ -125,14 +165,14 @@ t.test(
     ] as const) {
       const { secrets: both } = await keys(secretKey, ...previous);
       t.strictSame(
-        sealed.map(({ text }) => both.open(text)),
+        sealed.map(({ text, partner }) => both.open(text, partner)),
         ['one', 'two'],
       );
     }
     t.strictSame(readdirSync(dataDir), ['admin-token'], 'a configured key makes no file');
     const { secrets: made } = await keys(null, a, b);
     t.match(readdirSync(dataDir), ['admin-token', 'secret-key'], 'with all previous keys at hand a new one is made');
-    t.equal(made.isStale(sealed[1]?.text ?? ''), true);
+    t.equal(made.isStale(sealed[1]?.text ?? '', 'NL-EMS'), true);
   },
 );
 

@@ -3,13 +3,17 @@
  * start by name, before anything was changed.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { createCipheriv, randomBytes, scryptSync } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Partner } from '../../src/domain/party.ts';
+import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
 import { sealedTokens } from '../../src/hub/onboarding/sealed-tokens.ts';
 import type { Replaced } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
+import type { Put, Seen } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { command } from '../support/command.ts';
@@ -55,7 +59,42 @@ async function sealedUnder(dataDir: string, secretKey: string): Promise<[opened:
   try {
     const { isStale } = createSecrets(secretKey);
     const sealed = await sealedTokens(store);
-    return [sealed.filter(({ text }) => !isStale(text)).length, sealed.length];
+    return [sealed.filter(({ text, partner }) => !isStale(text, partner)).length, sealed.length];
+  } finally {
+    await store.close();
+  }
+}
+
+/** A token as it was sealed before sealed texts named their partner. */
+function sealedV1(token: string, secretKey: string): string {
+  const nonce = randomBytes(12);
+  const key = scryptSync(secretKey, 'ocpi-hub sealed tokens', 32);
+  const sealing = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 }).setAAD(Buffer.from('v1'));
+  const content = Buffer.concat([sealing.update(token, 'utf8'), sealing.final()]);
+  return `v1.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
+}
+
+/** Makes the store's tokens those of a hub of before. */
+async function sealAsBefore(dataDir: string, secretKey: string): Promise<void> {
+  const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
+  try {
+    const { open } = createSecrets(secretKey);
+    const [puts, seen]: [Put[], Seen[]] = [[], []];
+    for await (const { data, kind, owner, id, seq } of store.scan('partners')) {
+      seen.push({ kind, owner, id, seq });
+      const partner = data as Partner;
+      const partnerToken = sealedV1(open(partner.partnerToken ?? '', partner.id), secretKey);
+      puts.push(partnerPut({ ...partner, partnerToken }));
+    }
+    const at = new Date().toISOString();
+    const noted = { stream: 'system', type: 'test.noted', party: null, to: [], correlationId: null };
+    await store.append({
+      fence: null,
+      idem: 'as before',
+      events: [{ ...noted, at, data: null, body: null }],
+      puts,
+      seen,
+    });
   } finally {
     await store.close();
   }
@@ -99,6 +138,8 @@ t.test(
     const place = await populated(t, { HUB_SECRET_KEY: key(0) });
     const { dataDir, cpo, emsps } = place;
     t.strictSame(await sealedUnder(dataDir, key(0)), [partnersCount, partnersCount]);
+    await sealAsBefore(dataDir, key(0));
+    t.strictSame(await sealedUnder(dataDir, key(0)), [0, partnersCount], 'no text names its partner');
 
     let halfway = 0;
     const used = [key(0)];

@@ -172,7 +172,7 @@ t.test('secrets found anywhere: 0', async (t) => {
     'excerpts of the echoes are there',
   );
   t.ok(
-    named('records of').some(({ bytes }) => bytes.includes('"partnerToken":"v1.')),
+    named('records of').some(({ bytes }) => bytes.includes('"partnerToken":"v2.')),
     'partner tokens are there, sealed',
   );
   let found = 0;

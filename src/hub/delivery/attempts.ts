@@ -201,7 +201,7 @@ function callOf(
     endpoint: moduleUrl,
     body,
     bytes: body === null ? undefined : sharedBytes(event, owed, body),
-    token: secrets.open(partner.partnerToken ?? ''),
+    token: secrets.open(partner.partnerToken ?? '', partner.id),
     encoding: partner.settings.token_encoding,
     from: directory.party((event.data as ObjectEventData).owner) ?? null,
     to: directory.party(item.receiver) ?? null,

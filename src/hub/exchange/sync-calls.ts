@@ -37,7 +37,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
     return heldBack('the circuit is open after repeated failures');
   }
-  const token = ports.secrets.open(partner.partnerToken);
+  const token = ports.secrets.open(partner.partnerToken, partner.id);
   const isTrial = typeof circuit === 'object';
   if (isTrial) circuits.tell(partner.id, 'sync', { type: 'call.began', at: ports.clock.now() });
   const { what, module, ...request } = call;

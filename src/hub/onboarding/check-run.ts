@@ -53,7 +53,7 @@ export class CheckRun {
     this.context = context;
     this.partner = parts.partner;
     this.#parts = parts;
-    this.token = context.ports.secrets.open(parts.partner.partnerToken ?? '');
+    this.token = context.ports.secrets.open(parts.partner.partnerToken ?? '', parts.partner.id);
     this.correlationId = parts.trace.correlationId;
     const { countryCode: country_code, partyId: party_id } = context.settings;
     this.hub = { country_code, party_id };

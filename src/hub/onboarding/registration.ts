@@ -40,7 +40,7 @@ import { partnerPut } from '../kernel/row-codecs.ts';
 import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, IssuedCredentials } from '../ports/hub.ts';
-import type { Discovered, Secrets } from '../ports/ports.ts';
+import type { Discovered } from '../ports/ports.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
 import { HostChanges } from './host-changes.ts';
 import { type Invitation, ownExchange } from './own-exchange.ts';
@@ -140,7 +140,8 @@ export class Registration {
           if (known.initialTokenDigest !== hubTokenDigest)
             throw new HubError('conflict', { message: 'the partner was suspended, or got another token, meanwhile' });
           const roles = acceptedRoles(known, credentials);
-          const data = { ...exchangeData(credentials, found, secrets), hubTokenDigest, roles };
+          const partnerToken = secrets.seal(credentials.token, known.id);
+          const data = { ...exchangeData(credentials, found, partnerToken), hubTokenDigest, roles };
           return this.#settle(known, { type: 'partner.registered', data }, trace);
         });
       }),
@@ -321,7 +322,7 @@ export class Registration {
     });
     const hubToken = secrets.newToken();
     const hubTokenDigest = secrets.digest(hubToken);
-    const issued = { ...exchangeData(body, found, secrets), hubTokenDigest };
+    const issued = { ...exchangeData(body, found, secrets.seal(token, before.id)), hubTokenDigest };
     await recorder.inTurn(partnerStream(before.id), async () => {
       const known = this.#inForce(credential, refuse);
       const partner = type === 'partner.rotated' ? await this.hosts.made(known, url, trace) : known;
@@ -351,8 +352,8 @@ export class Registration {
 }
 
 /** What an event of an exchange holds of the partner's credentials and versions. */
-function exchangeData({ url, token }: CredentialsBody, { endpoints, encoding }: Discovered, secrets: Secrets) {
-  return { url, discovered: endpoints, tokenEncoding: encoding, partnerToken: secrets.seal(token) };
+function exchangeData({ url }: CredentialsBody, { endpoints, encoding }: Discovered, partnerToken: string) {
+  return { url, discovered: endpoints, tokenEncoding: encoding, partnerToken };
 }
 
 /** Why a partner is online or offline, as its event says. */

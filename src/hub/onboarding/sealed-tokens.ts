@@ -1,5 +1,6 @@
 /**
- * Partner tokens as they are stored: sealed under the hub's secret key, and sealed anew after that key was replaced.
+ * Partner tokens as they are stored: sealed under the hub's secret key for one partner, and sealed anew after that key was
+ * replaced or the format has changed.
  */
 import type { Store } from '../../../storage/contract.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -18,7 +19,7 @@ export async function sealedTokens(store: Store): Promise<{ partner: PartyId; te
 }
 
 /**
- * Re-seals the partner tokens that are sealed under a previous key, in one commit per partner. A kill at any moment
+ * Re-seals the partner tokens that are sealed under a previous key or in a previous format, in one commit per partner. A kill at any moment
  * leaves tokens that the keys of this start can open, and the next start continues.
  */
 export async function reseal(
@@ -31,8 +32,8 @@ export async function reseal(
   for (const { id } of partners) {
     await recorder.inTurn(partnerStream(id), async () => {
       const partner = directory.partner(id);
-      if (!partner?.partnerToken || !isStale(partner.partnerToken)) return;
-      const data = { partnerToken: seal(open(partner.partnerToken)) };
+      if (!partner?.partnerToken || !isStale(partner.partnerToken, id)) return;
+      const data = { partnerToken: seal(open(partner.partnerToken, id), id) };
       await registration.recordPartner(partner, { type: 'partner.resealed', data }, null);
       count++;
     });

@@ -57,7 +57,7 @@ export class HealthProbes {
     }
     const outcome = await ports.client.call({
       ...{ method: 'GET', url: partner.url, endpoint: partner.url, from: null, to: null, body: null },
-      token: ports.secrets.open(partner.partnerToken),
+      token: ports.secrets.open(partner.partnerToken, partner.id),
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),
       correlationId: ports.secrets.newId(),

@@ -166,12 +166,12 @@ export interface Secrets {
   newToken(): string;
   /** SHA-256 of a token, base64url. */
   digest(token: string): string;
-  /** AES-256-GCM under a key that is kept outside the database. */
-  seal(text: string): string;
-  /** Also opens text that was sealed under a previous key. */
-  open(sealed: string): string;
-  /** Whether the text is sealed under another key than the one that `seal` uses. */
-  isStale(sealed: string): boolean;
+  /** AES-256-GCM under a key that is kept outside the database; it opens for this partner alone. */
+  seal(token: string, partner: PartyId): string;
+  /** Also opens text that was sealed under a previous key or in a previous format. Throws on another partner's. */
+  open(sealed: string, partner: PartyId): string;
+  /** Whether the text is sealed under another key, or in another format, than `seal` uses. */
+  isStale(sealed: string, partner: PartyId): boolean;
   /** A keyed digest, in place of a name that was erased: the same for every spelling in upper or lower case. */
   pseudonym(name: string): string;
   newId(): string;

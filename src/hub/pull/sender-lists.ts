@@ -71,7 +71,7 @@ export class SenderLists {
     const pages = ports.lists.pages({
       endpoint,
       url: below(endpoint, [], [query, `limit=${pageSize}`].join('&')),
-      token: ports.secrets.open(partner.partnerToken ?? ''),
+      token: ports.secrets.open(partner.partnerToken ?? '', partner.id),
       encoding: partner.settings.token_encoding,
       from: { country_code: settings.countryCode, party_id: settings.partyId },
       // Several CPOs of one partner share the list: the request names none of them.
