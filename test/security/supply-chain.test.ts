@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { t } from '../support/tap.ts';
+import { billOfMaterials } from './bill.ts';
 import { allowedLicences, bundled, knownInstallScripts, licencesText, lockedPackages, production } from './licences.ts';
 
 const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, Record<string, string>>;
@@ -40,6 +41,24 @@ t.test('every package that is passed on has a licence that is allowed', async (t
 
 t.test('docs/LICENSES.md says what the lock file says', async (t) => {
   t.equal(readFileSync('docs/LICENSES.md', 'utf8'), licencesText(), 'write it anew with test/security/licences.ts');
+});
+
+t.test('the bill of materials of a release names what is passed on and nothing else', async (t) => {
+  const { bomFormat, metadata, components, dependencies } = billOfMaterials();
+  t.strictSame([bomFormat, metadata.component.name], ['CycloneDX', manifest.name]);
+  const passedOn = [...production(), ...bundled()].map(({ name, version }) => `${name}@${version}`);
+  t.strictSame(components.map((one) => one['bom-ref']).sort(), [...new Set(passedOn)].sort());
+  t.strictSame(
+    components.filter(({ hashes = [], licenses = [] }) => hashes[0]?.alg !== 'SHA-512' || licenses.length === 0),
+    [],
+    'each with a digest and a licence',
+  );
+  const refs = new Set([...components, metadata.component].map((one) => one['bom-ref']));
+  t.strictSame(
+    dependencies.flatMap(({ ref, dependsOn }) => [ref, ...dependsOn]).filter((ref) => !refs.has(ref)),
+    [],
+    'and what needs which names no other package',
+  );
 });
 
 t.test('no package runs code when it is installed but those that are known to', async (t) => {
