@@ -2,9 +2,10 @@
  * Retention: how fast the hub trims expired events, idle and beside pushes, and what the pushes pay for it. Each round has a copy of one
  * store in which every event has expired; the hub's time of day is shifted so that the hourly sweep begins a few seconds after its start.
  */
-import { cpSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtHub, startChildHub } from '../support/child-hub.ts';
+import { copyDataDirectory } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';
 import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { LoadOutcome, OpenLoad } from './load.ts';
@@ -83,7 +84,7 @@ export const retention: Bench = {
 
 async function round(site: Site, around: Around, way: Way, seconds: number): Promise<Round> {
   const { directory: dataDir, remove } = ownDirectory();
-  cpSync(site.dataDir, dataDir, { recursive: true });
+  copyDataDirectory(site.dataDir, dataDir);
   // It tells a hub on this machine that the shifted time of day was moved.
   rmSync(join(dataDir, 'clock'));
   const startedAt = Date.now();

@@ -2,11 +2,11 @@
  * Rules of the interface that no other test is named after: what the service is for, who calls whom with which token, what is told
  * to whom and when, and the limits as they are by default. Time stands still unless a test lets it pass.
  */
-import { cpSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { arrivals, callsTo, dataText, idsOf, itemsOf, lines, quiet, statusOf } from '../support/observed.ts';
@@ -696,7 +696,7 @@ t.test(
     // The directory as it is at the moment of the last answer, without anything that an orderly end would still write.
     const copy = join(dataDir, '..', `${basename(dataDir)}-copy`);
     t.teardown(() => rmSync(copy, { recursive: true, force: true }));
-    cpSync(dataDir, copy, { recursive: true });
+    copyDataDirectory(dataDir, copy);
     await hub.close();
     isWell = true;
     const before = emsp.received.length;

@@ -1,11 +1,10 @@
 /** Sessions that do not end as they should: the watch, the case, what the CPO says when it is asked. [D36, D52] */
-import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Put } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { HeldAppends } from '../delivery/held-appends.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
@@ -273,7 +272,7 @@ t.test('a restart keeps running graces and open cases, and asks the CPO where it
 
   // The directory as a power cut would leave it: everything acknowledged is in it.
   const copy = join(dataDir, '..', 'copy');
-  cpSync(dataDir, copy, { recursive: true });
+  copyDataDirectory(dataDir, copy);
   await closed(hub, clock);
   served.instead = () => undefined;
   served.texts.sessions = [session('S1', 'COMPLETED'), session('S2', 'COMPLETED')];
@@ -368,7 +367,7 @@ t.test(
     await isHeld;
     // The directory as a kill would leave it.
     const copy = join(dataDir, '..', 'copy');
-    cpSync(dataDir, copy, { recursive: true });
+    copyDataDirectory(dataDir, copy);
     held.release('command.answered');
     await answered;
     const again = await hubFor(t, {}, { clock }, copy);

@@ -1,10 +1,9 @@
 /** What a pull is when other things happen at the same time: pushes, restarts, suspension, rotation. [D51] */
-import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Replaced } from '../../src/main.ts';
 import { nextLink } from '../../src/partners/pull.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
@@ -92,7 +91,7 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
 
   // The directory as a power cut would leave it: everything acknowledged is in it.
   const copy = join(dataDir, '..', 'copy');
-  cpSync(dataDir, copy, { recursive: true });
+  copyDataDirectory(dataDir, copy);
   await closed(hub, clock);
   served.instead = () => undefined;
 

@@ -1,8 +1,8 @@
 /** The log is trimmed in pieces: wherever between two of them a hub ends, the next one goes on, and nothing is missing. */
-import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Row, Store } from '../../storage/contract.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
+import { copyDataDirectory } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
@@ -92,7 +92,7 @@ async function nextPiece(scene: Pick<Scene, 'hub' | 'clock'>): Promise<void> {
 /** A hub on a copy of the directory as it is now: what a kill at this moment leaves. */
 async function afterKill(t: Test, stage: Scene, name: string, rows: ReadonlyMap<string, string>) {
   const copy = join(stage.dataDir, '..', name);
-  cpSync(stage.dataDir, copy, { recursive: true });
+  copyDataDirectory(stage.dataDir, copy);
   await damageRows(copy, keysOf(rows));
   const clock = new SimulatedClock(new Date(stage.clock.now()).toISOString());
   const hub = await hubFor(t, { ...stage.env, HUB_PORT: '0' }, { clock }, copy);

@@ -2,7 +2,7 @@
  * A directory of a test's own, for what goes on writing until the test is torn down. It is removed after everything that was torn
  * down later was asked for: hubs that were started on it are closed by then. (`t.testdir` is removed before.)
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from './tap.ts';
@@ -11,4 +11,10 @@ export function directoryFor(t: Pick<Test, 'teardown'>): string {
   const directory = mkdtempSync(join(tmpdir(), 'ocpi-hub-test-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
   return directory;
+}
+
+/** Copies a data directory, as a kill at this moment would leave it. From Node 22 on `cpSync` opens directories to others. */
+export function copyDataDirectory(from: string, to: string): void {
+  cpSync(from, to, { recursive: true });
+  chmodSync(to, 0o700);
 }
