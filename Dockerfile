@@ -3,14 +3,18 @@
 #   docker run --volume ocpi-hub-data:/data --publish 8080:8080 --stop-timeout 15 --env HUB_PUBLIC_URL=https://hub.example ocpi-hub
 # The hub takes up to ten seconds to finish what is in flight, so its stop needs a little more than the usual ten.
 
-FROM node:20-slim AS build
+# Node 24.21.0 on Debian 12, by the digest under which docker-library/repo-info lists it (repos/node/remote/24.21.0-slim.md; amd64, arm64, ppc64le).
+# A newer one: docker build --build-arg NODE_IMAGE=node:24.x.y-slim@sha256:…
+ARG NODE_IMAGE=node:24.21.0-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6
+
+FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY . .
 RUN npm run build && npm ci --omit=dev
 
-FROM node:20-slim
+FROM ${NODE_IMAGE}
 ENV NODE_ENV=production HUB_HOST=0.0.0.0 HUB_PORT=8080 HUB_DATA_DIR=/data
 WORKDIR /hub
 RUN install --directory --owner=node --group=node --mode=0700 /data

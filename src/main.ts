@@ -35,6 +35,7 @@ import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { cut, ended, inFlightGraceMs, listen, listenForNodes, listenForOperators, placesOf } from './listeners.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
+import { endOfNode } from './node-release.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
 import { operatorsIn } from './operators.ts';
@@ -78,7 +79,7 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
 /** Longest wait until a node can answer requests; then it reports that it listens all the same. */
 const settledMs = 10_000;
 
-function logFor(config: Config, to?: Replaced['logTo']): ReturnType<typeof createLog> {
+function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnType<typeof createLog> {
   const { logLevel, egressAllow } = config;
   const log = createLog(logLevel, to);
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
@@ -90,6 +91,8 @@ function logFor(config: Config, to?: Replaced['logTo']): ReturnType<typeof creat
       'the hub speaks plain HTTP: the network up to the proxy or caller can read every token',
     );
   }
+  const ended = endOfNode(process.versions.node, clock);
+  if (ended !== null) log.warn({ node: process.versions.node }, ended);
   return log;
 }
 
@@ -110,7 +113,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, recent, ...rest } = replaced;
   const { logTo, machine: _, ...others } = rest;
   const verified = recent ?? (config.verifyAtStart === 'all' ? Number.POSITIVE_INFINITY : undefined);
-  const log = logFor(config, logTo);
+  const log = logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
   const metrics = createMetrics(version);
   const visitors = createVisitors(config, () => clock.monotonic());
@@ -175,7 +178,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
 /** Starts one node on a database; it may be the only one there. */
 async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
-  const log = logFor(config, logTo);
+  const log = logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
   const metrics = createMetrics(version);
   const visitors = createVisitors(config, () => clock.monotonic());

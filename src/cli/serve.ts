@@ -1,8 +1,8 @@
 /**
  * `ocpi-hub serve`: runs the hub. Exit 0 after a stop by signal, 1 on failure, 2 on wrong usage or configuration.
  *
- * SERVE-1  Stdout gets one line once the hub accepts requests, and on a terminal the console's address and the admin
- *     token's place; everything else goes to stderr.
+ * SERVE-1  Stdout gets one line once the hub accepts requests, and on a terminal the console's address, the admin
+ *     token's place and a warning of a Node that has ended; everything else goes to stderr.
  * SERVE-2  SIGTERM or SIGINT stops the hub gracefully, also while it starts; a second one, more than 2 s later, ends
  *     the process at once (`stop-signal.ts`).
  * SERVE-3  SIGHUP reloads the operators file, and the certificate and its key when the hub terminates TLS itself. What
@@ -11,7 +11,10 @@
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../config.ts';
+import type { Clock } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import type { ServingHub } from '../main.ts';
+import { endOfNode } from '../node-release.ts';
 import { flagOfSetting, type SettingName, settingNames, settings } from '../settings.ts';
 import { stopSignal } from './stop-signal.ts';
 
@@ -47,7 +50,7 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     if (config.tls) process.on('SIGHUP', () => renew(hub, flags));
     if (config.operatorsFile !== null) process.on('SIGHUP', () => reloadOperators(hub));
     console.log(`ocpi-hub listening on ${hub.url}`);
-    if (process.stdout.isTTY) console.log(whereNext(hub.adminUrl, config));
+    if (process.stdout.isTTY) console.log(whereNext(hub.adminUrl, config, process.versions.node, systemClock));
     await stop.promise;
     await hub.close();
     return 0;
@@ -58,10 +61,18 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
   }
 }
 
-function whereNext(url: string, { publicUrl, operators, adminToken, dataDir }: Config): string {
+/** What a person at a terminal needs next. `node`: the version that runs. [SERVE-1] */
+export function whereNext(
+  url: string,
+  { publicUrl, operators, adminToken, dataDir }: Pick<Config, 'publicUrl' | 'operators' | 'adminToken' | 'dataDir'>,
+  node: string,
+  clock: Pick<Clock, 'wall'>,
+): string {
   const token = adminToken === null ? `in ${join(dataDir, 'admin-token')}` : 'the one in HUB_ADMIN_TOKEN';
   const base = operators === null ? publicUrl : null;
-  return `  console      ${base ?? browsable(url)}/console/\n  admin token  ${token}`;
+  const ended = endOfNode(node, clock);
+  const lines = [`  console      ${base ?? browsable(url)}/console/`, `  admin token  ${token}`];
+  return [...lines, ...(ended === null ? [] : [`  warning      ${ended}`])].join('\n');
 }
 
 /** Replaces an address that means "all interfaces" by loopback, which browsers can open. */

@@ -2,9 +2,8 @@
  * HAProxy in front of two nodes, with the very file that the docs offer: nodes are restarted under load, and partners reach what is theirs
  * and nothing else.
  */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Balancer } from '../../src/sandbox/balancer.ts';
@@ -13,53 +12,31 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { adapted, offered, startProxy } from '../support/proxies.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
 import { mustAddUp, mustNotFail, restartInTurn, startLoad } from './load.ts';
 import { longer, startNodes, untilJoined } from './nodes.ts';
 
 const program = '/usr/sbin/haproxy';
-const offered = readFileSync(new URL('../../../docs/deploy/haproxy.cfg', import.meta.url), 'utf8');
 const runs = existsSync(program) ? longer : { skip: 'HAProxy is not installed here' };
 
-/** The text with each of these pieces, which stands in it once, replaced. */
-function adapted(text: string, pieces: Readonly<Record<string, string>>): string {
-  return Object.entries(pieces).reduce((changed, [piece, by]) => {
-    if (changed.split(piece).length !== 2) throw new Error(`${piece} does not stand in the file once`);
-    return changed.replace(piece, by);
-  }, text);
-}
-
-/** HAProxy by the offered file, without TLS, in front of two ports. */
+/** HAProxy by the offered file, without TLS, in front of two ports at which operators are served, too. */
 async function startHaproxy(t: Test, ports: readonly number[]): Promise<Balancer & { readonly operators: string }> {
   const [partners, operators] = [await freePort(), await freePort()];
   const file = join(directoryFor(t), 'haproxy.cfg');
-  const config = adapted(offered, {
+  const config = adapted(offered('haproxy.cfg'), {
     ':443 ssl crt /etc/haproxy/hub.pem alpn http/1.1': `127.0.0.1:${partners}`,
     '10.0.0.10:8443 ssl crt /etc/haproxy/operators.pem alpn http/1.1': `127.0.0.1:${operators}`,
+    'src 10.0.0.0/24': 'src 127.0.0.0/8',
     '10.0.0.11:8080': `127.0.0.1:${ports[0]}`,
     '10.0.0.12:8080': `127.0.0.1:${ports[1]}`,
+    '10.0.0.11:8081': `127.0.0.1:${ports[0]}`,
+    '10.0.0.12:8081': `127.0.0.1:${ports[1]}`,
   });
   writeFileSync(file, config);
-  const haproxy: ChildProcess = spawn(program, ['-f', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
-  haproxy.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
-  });
-  const ended = once(haproxy, 'exit').then(() => {
-    throw new Error(`HAProxy ended:\n${said}`);
-  });
   const url = `http://127.0.0.1:${partners}`;
-  await Promise.race([
-    ended,
-    eventually('it listens', () =>
-      fetch(url).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  ]);
-  ended.catch(() => {});
+  const haproxy = await startProxy(t, [program, '-f', file], () => fetch(url));
   return { url, operators: `http://127.0.0.1:${operators}`, close: () => haproxy.kill('SIGKILL') };
 }
 
@@ -67,7 +44,10 @@ t.test('HAProxy takes the offered file as it is, certificates aside', runs, asyn
   const directory = directoryFor(t);
   const [pem, file] = [join(directory, 'hub.pem'), join(directory, 'haproxy.cfg')];
   writeFileSync(pem, testCert + testKey);
-  writeFileSync(file, adapted(offered, { '/etc/haproxy/hub.pem': pem, '/etc/haproxy/operators.pem': pem }));
+  writeFileSync(
+    file,
+    adapted(offered('haproxy.cfg'), { '/etc/haproxy/hub.pem': pem, '/etc/haproxy/operators.pem': pem }),
+  );
   const { stderr } = await promisify(execFile)(program, ['-c', '-f', file]);
   t.equal(stderr, '', 'without a warning');
 });
