@@ -71,7 +71,8 @@ export class Starting {
     if (path === '/healthz') return say(request, response, 200, { status: 'alive' });
     if (path !== '/readyz') return refuse(request, response, 'the hub is opening its store');
     const { step, verified, events } = this.#opening;
-    say(request, response, 503, { status: 'not ready', store: 'opening', reason: step, verified, events });
+    const reason = events ? `${step}, ${Math.floor((100 * verified) / events)} %` : step;
+    say(request, response, 503, { status: 'not ready', store: 'opening', reason, verified, events });
   };
 
   opened(): void {

@@ -31,7 +31,7 @@ t.test('before its store is open a hub is alive, is not ready, says how far it i
   const ready = await ask('/readyz');
   t.equal(ready.status, 503);
   t.equal(ready.headers.get('retry-after'), '1');
-  t.match(JSON.parse(ready.text), { reason: 'verifying', verified: 1000, events: 3000 });
+  t.match(JSON.parse(ready.text), { reason: 'verifying, 33 %', verified: 1000, events: 3000 });
   t.equal((await ask('/readyz', 'HEAD')).text, '');
   t.match(await ask('/admin/v1/status'), { status: 503, text: /"detail":"the hub is opening its store"/ });
   t.match(await ask('/ocpi/versions'), { status: 503, text: /"status_code":\d+/ });

@@ -8,9 +8,10 @@ import { useQuery } from './data/query.ts';
 import { type Caller, caller, mayAdminister, signOut, token } from './data/session.ts';
 import { type Theme, theme, themes } from './data/theme.ts';
 import { SignIn } from './pages/sign-in.tsx';
-import { pages } from './pages.ts';
+import { type PageEntry, pages } from './pages.ts';
 import { Shortcuts, useShortcuts } from './parts/keys.tsx';
 import { Notices } from './parts/notices.tsx';
+import { openSearch, Search, useSearchKey } from './parts/search.tsx';
 import { Empty } from './parts/states.tsx';
 
 export function Shell() {
@@ -47,6 +48,7 @@ function useCaller() {
 function Frame() {
   const [, navigate] = useLocation();
   useShortcuts(pages, navigate);
+  useSearchKey();
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -59,6 +61,9 @@ function Frame() {
         </Link>
         <Navigation />
         <div class="top-end">
+          <button type="button" class="plain" title="Ctrl-K" onClick={openSearch}>
+            Search
+          </button>
           <ThemeChoice />
           <span class="quiet wide-only">{caller.value === null ? '…' : shownAs(caller.value)}</span>
           <button type="button" class="plain" onClick={() => signOut()}>
@@ -84,6 +89,7 @@ function Frame() {
         </Switch>
       </main>
       <Shortcuts destinations={pages} />
+      <Search pages={pages.filter(isOffered)} navigate={navigate} />
     </div>
   );
 }
@@ -99,21 +105,23 @@ function Titled({ title, children }: { title: string | null; children: Component
   return <>{children}</>;
 }
 
+/** Whether the caller's menu has it. */
+const isOffered = ({ title, isForAdmins }: PageEntry): boolean =>
+  title !== null && (!isForAdmins || mayAdminister.value);
+
 function Navigation() {
   const [location] = useLocation();
   const isHere = (path: string) => (path === '/' ? location === '/' : location.startsWith(path));
   return (
     <nav aria-label="Pages">
       <ul>
-        {pages
-          .filter(({ title, isForAdmins }) => title !== null && (!isForAdmins || mayAdminister.value))
-          .map(({ path, title }) => (
-            <li key={path}>
-              <Link href={path} aria-current={isHere(path) ? 'page' : undefined}>
-                {title}
-              </Link>
-            </li>
-          ))}
+        {pages.filter(isOffered).map(({ path, title }) => (
+          <li key={path}>
+            <Link href={path} aria-current={isHere(path) ? 'page' : undefined}>
+              {title}
+            </Link>
+          </li>
+        ))}
       </ul>
     </nav>
   );

@@ -61,6 +61,7 @@ export function Shortcuts({ destinations }: { destinations: readonly Destination
   if (!isShown.value) return null;
   const rows = [
     ...destinations.flatMap(({ title, key }) => (title && key ? [[`g ${key}`, title] as const] : [])),
+    ['Ctrl K', 'Search'] as const,
     ['/', 'Filter of this page'] as const,
     ['j, k', 'Next, previous row'] as const,
     ['?', 'This list'] as const,

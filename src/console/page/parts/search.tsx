@@ -1,0 +1,115 @@
+/**
+ * Search over everything, opened by Ctrl-K: a partner by id, party or name, a delivery or a page; whatever else is typed
+ * (an object, EVSE, contract, command, correlation id) is traced.
+ */
+import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import type { OverviewRow, OverviewView } from '../../../api/overview.ts';
+import { pathWith } from '../data/api.ts';
+import { useQuery } from '../data/query.ts';
+import { Dialog } from './dialog.tsx';
+
+interface Place {
+  readonly path: string;
+  readonly title: string;
+  readonly what: string;
+}
+
+interface Page {
+  readonly path: string;
+  readonly title: string | null;
+}
+
+const isShown = signal(false);
+const text = signal('');
+/** Partners that are offered at most. */
+const partnersMax = 8;
+
+export function openSearch(): void {
+  text.value = '';
+  isShown.value = true;
+}
+
+/** Opens the search by Ctrl-K, or ⌘K, also while something is typed. */
+export function useSearchKey(): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || event.key !== 'k') return;
+      event.preventDefault();
+      if (!isShown.value) openSearch();
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, []);
+}
+
+export function Search({ pages, navigate }: { pages: readonly Page[]; navigate: (path: string) => void }) {
+  return isShown.value ? <Asking pages={pages} navigate={navigate} /> : null;
+}
+
+function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: string) => void }) {
+  const { data } = useQuery<OverviewView>('/overview');
+  const places = placesFor(text.value.trim(), data?.rows ?? [], pages);
+  const close = () => {
+    isShown.value = false;
+  };
+  const go = ({ path }: Place) => {
+    close();
+    navigate(path);
+  };
+  return (
+    <Dialog title="Search" onClose={close}>
+      <form
+        class="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const [first] = places;
+          if (first) go(first);
+        }}
+      >
+        <label>
+          Partner, object, EVSE, contract, command, correlation id or page
+          <input
+            type="search"
+            value={text.value}
+            onInput={({ currentTarget }) => {
+              text.value = currentTarget.value;
+            }}
+            spellcheck={false}
+            autocomplete="off"
+          />
+        </label>
+        <ul aria-label="Found" class="recent">
+          {places.map((place) => (
+            <li key={place.path}>
+              <button type="button" class="plain" onClick={() => go(place)}>
+                {place.title} <span class="quiet">{place.what}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </form>
+    </Dialog>
+  );
+}
+
+/** What the text may mean, the likeliest first. */
+function placesFor(typed: string, rows: readonly OverviewRow[], pages: readonly Page[]): Place[] {
+  if (typed === '') return [];
+  const wanted = typed.toLowerCase();
+  const has = (name: string) => name.toLowerCase().includes(wanted);
+  const partners = rows.filter(({ id, parties, names }) => [id, ...parties, ...names].some(has)).slice(0, partnersMax);
+  const traced = { path: pathWith('/trace', { key: typed }), title: typed, what: 'trace' };
+  const isDelivery = /^\d+-[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/.test(typed);
+  const delivery = { path: `/deliveries/${encodeURIComponent(typed)}`, title: typed, what: 'delivery' };
+  return [
+    ...(isDelivery ? [delivery] : []),
+    ...partners.map(({ id, names }) => ({
+      path: `/partners/${encodeURIComponent(id)}`,
+      title: id,
+      what: ['partner', ...names].join(' · '),
+    })),
+    ...pages.flatMap(({ path, title }) => (title !== null && has(title) ? [{ path, title, what: 'page' }] : [])),
+    traced,
+  ];
+}
