@@ -34,7 +34,7 @@ import type { Clock } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { cut, ended, inFlightGraceMs, listen, listenForNodes, listenForOperators, placesOf } from './listeners.ts';
 import { createLog } from './log.ts';
-import { createMetrics } from './metrics.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
 import { endOfNode } from './node-release.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
@@ -97,6 +97,13 @@ function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnTyp
 }
 
 /** Watches the clock; the returned function ends that. */
+function metricsFor({ tls, dataDir }: Config): Metrics {
+  const metrics = createMetrics(version);
+  metrics.upkeep.certificate(tls?.cert ?? null);
+  metrics.upkeep.dataDir(dataDir);
+  return metrics;
+}
+
 function watchedClock(config: Config, replaced: Replaced, { log, metrics }: Pick<Surroundings, 'log' | 'metrics'>) {
   const { clock = systemClock, machine = replaced.clock ? noMachine : thisMachine() } = replaced;
   const unwatch = watchClock(clock, { path: join(config.dataDir, 'clock'), log, meter: metrics.clock, machine });
@@ -115,7 +122,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
   const verified = recent ?? (config.verifyAtStart === 'all' ? Number.POSITIVE_INFINITY : undefined);
   const log = logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
-  const metrics = createMetrics(version);
+  const metrics = metricsFor(config);
   const visitors = createVisitors(config, () => clock.monotonic());
   await ownDirectory(config.dataDir);
   const starting = new Starting(log, clock);
@@ -166,6 +173,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
       reloadOperators: named.reload,
       renewCertificate(tls) {
         for (const server of servers) renewCertificate(server, tls);
+        metrics.upkeep.certificate(tls.cert);
       },
     };
   } catch (error) {
@@ -180,7 +188,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
   const log = logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
-  const metrics = createMetrics(version);
+  const metrics = metricsFor(config);
   const visitors = createVisitors(config, () => clock.monotonic());
   await refuseShared(config.dataDir);
   const { nodeUrl } = config;
@@ -280,6 +288,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       reloadOperators: named.reload,
       renewCertificate(tls) {
         for (const one of servers) renewCertificate(one, tls);
+        metrics.upkeep.certificate(tls.cert);
       },
     };
   } catch (error) {

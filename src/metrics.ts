@@ -14,6 +14,7 @@ import type { InspectorMeter } from './console/inspector.ts';
 import { ownedModules } from './domain/modules.ts';
 import type { Operations } from './hub/ports/operator.ts';
 import type { Meter } from './hub/ports/ports.ts';
+import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
 
 /** One HTTP answer of the hub. */
 export interface Answered {
@@ -39,6 +40,7 @@ export interface Metrics {
   readonly inspectors: InspectorMeter;
   readonly cluster: ClusterMeter;
   readonly clock: ClockMeter;
+  readonly upkeep: UpkeepMeter;
   answered(answer: Answered): void;
   /** A request was shed: its urgency, and the load signal that was full. */
   shed(urgency: string, signal: string): void;
@@ -103,13 +105,17 @@ export function createMetrics(version: string): Metrics {
     ['partner', 'room'],
   );
   const read = standing(make);
+  const kept = upkeep(gauge);
   return {
     ...happening(make),
     inspectors: watched(make),
     cluster: clustered(make),
     clock: clockWatched(make),
+    upkeep: kept.meter,
     async exposition(operations, load, rooms = {}) {
       read(operations);
+      // While the store cannot be read, the backup known before stands.
+      await kept.read(await operations?.lastBackup().catch(() => undefined));
       for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
       taken.reset();
       const day = new Map(Object.entries(operations?.vitals().quota ?? {}));
@@ -326,22 +332,8 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   ]);
   const silent = gauge('silent', '1 for a connected CPO that has pushed nothing for HUB_SILENT_AFTER_H', ['partner']);
   const all = [
-    ...[push, silent],
-    foreign,
-    ready,
-    store,
-    events,
-    actors,
-    deadlines,
-    lost,
-    status,
-    circuit,
-    depth,
-    oldest,
-    overdue,
-    dead,
-    held,
-    lag,
+    ...[push, silent, foreign, ready, store, events, actors, deadlines, lost],
+    ...[status, circuit, depth, oldest, overdue, dead, held, lag],
   ];
 
   return (operations) => {

@@ -166,6 +166,7 @@ export function createHub(
       ...actorFeed(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
+      lastBackup: () => backups.lastBackup(),
       noteAct: (act) => audit.noteAct(act),
       checkAudit: () => audit.checkAudit(),
       subject: (person) => persons.subject(person),

@@ -3,7 +3,9 @@
  * there.
  */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { RunningHub } from '../../src/main.ts';
+import { createMetrics } from '../../src/metrics.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -13,6 +15,7 @@ import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { poison } from '../support/poison.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
+import { testCert } from '../support/tls.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -333,6 +336,28 @@ function askedFor(text: string): Map<string, Set<string>> {
   }
   return found;
 }
+
+t.test('what has to be renewed in time is measured: certificate, disk and backup', async (t) => {
+  const root = directoryFor(t);
+  const meters = createMetrics('0.0.0');
+  meters.upkeep.certificate(testCert);
+  const { text } = await meters.exposition(null, {});
+  t.equal(sumOf(samplesOf(text), 'ocpi_hub_certificate_expires_timestamp_seconds'), Date.UTC(2120, 0, 1) / 1000);
+
+  const clock = new SimulatedClock('2026-05-01T10:00:00Z');
+  const hub = await hubFor(t, {}, { clock });
+  const read = async () => {
+    const samples = samplesOf(await scraped(hub));
+    const of = (name: string) => sumOf(samples, `ocpi_hub_${name}`) ?? Number.NaN;
+    return { ends: of('certificate_expires_timestamp_seconds'), backup: of('backup_timestamp_seconds'), of };
+  };
+  const { of, ...before } = await read();
+  t.same(before, { ends: 0, backup: 0 }, 'neither is there');
+  t.ok(of('data_free_bytes') > 0 && of('data_free_bytes') < of('data_size_bytes'));
+  await admin(hub, 'POST', '/backup', { directory: join(root, 'backup') });
+  await eventually('the backup has ended', async () => (await read()).backup > 0);
+  t.equal((await read()).backup, Date.UTC(2026, 4, 1, 10) / 1000);
+});
 
 t.test('dashboard and alerts ask only for metrics and labels that a hub with traffic has', async (t) => {
   const hub = await hubFor(t);

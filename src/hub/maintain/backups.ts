@@ -60,6 +60,15 @@ export class Backups implements BackupVerbs {
     return view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED', step: null } : view;
   }
 
+  async lastBackup(): Promise<string | null> {
+    let last: string | null = null;
+    for await (const { data } of this.#context.store.scan('backups')) {
+      const { state, ended_at: at } = data as BackupView;
+      if (state === 'DONE' && at !== null && (last === null || at > last)) last = at;
+    }
+    return last;
+  }
+
   async close(): Promise<void> {
     this.#run?.stop.abort();
     await this.#run?.ended;

@@ -189,6 +189,8 @@ export interface BackupVerbs {
    */
   startBackup(directory: string, trace: Trace): Promise<BackupView>;
   backup(id: string): Promise<BackupView>;
+  /** When the last backup ended that was made whole, RFC 3339. */
+  lastBackup(): Promise<string | null>;
 }
 
 export interface CheckVerbs {

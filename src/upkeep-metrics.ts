@@ -1,0 +1,52 @@
+/**
+ * Gauges of what an operator has to renew in time: the certificate, room on the disk, a backup. Each is 0 where there is
+ * none of it.
+ */
+import { X509Certificate } from 'node:crypto';
+import { statfs } from 'node:fs/promises';
+
+export interface UpkeepMeter {
+  /** PEM of the certificate that is served from now on; null without TLS. */
+  certificate(pem: string | null): void;
+  /** Directory whose file system is looked at. */
+  dataDir(path: string): void;
+}
+
+export interface Upkeep {
+  readonly meter: UpkeepMeter;
+  /** `backupAt`: end of the last whole backup, RFC 3339, or null; undefined while unknown. */
+  read(backupAt: string | null | undefined): Promise<void>;
+}
+
+type Settable = { set(value: number): void };
+
+export function upkeep(gauge: (name: string, help: string) => Settable): Upkeep {
+  const expires = gauge(
+    'certificate_expires_timestamp_seconds',
+    'When the certificate of HUB_TLS_CERT ends, Unix time; 0 without TLS',
+  );
+  const free = gauge('data_free_bytes', 'Room that is left to the hub where its data directory is');
+  const size = gauge('data_size_bytes', 'Size of the file system where its data directory is');
+  const backup = gauge(
+    'backup_timestamp_seconds',
+    'When the last backup by the hub ended well, Unix time; 0 when none did',
+  );
+  let directory: string | null = null;
+  return {
+    meter: {
+      certificate(pem) {
+        expires.set(pem === null ? 0 : Date.parse(new X509Certificate(pem).validTo) / 1000);
+      },
+      dataDir(path) {
+        directory = path;
+      },
+    },
+    async read(backupAt) {
+      if (backupAt !== undefined) backup.set(backupAt === null ? 0 : Date.parse(backupAt) / 1000);
+      if (directory === null) return;
+      const { bavail, blocks, bsize } = await statfs(directory);
+      free.set(bavail * bsize);
+      size.set(blocks * bsize);
+    },
+  };
+}
