@@ -66,7 +66,12 @@ t.test('[EXPIRY-1] each kind ends after its own time, by the partner’s date an
   await pass(stage, 10, 'the end of two CDRs', () => ended(4));
   await pass(stage, 10, 'the end of two tokens', () => ended(6));
   t.strictSame(await stored(), { sessions: ['Sahead'], cdrs: ['Cahead'], tokens: ['Tahead'] });
-  t.match(await itemsOf(hub, '/events?type=object.deleted'), [{ by: 'hub', about: 'session:NL-CPO/Sold' }]);
+  // A sweep deletes several at once, in no order.
+  const deleted = await itemsOf(hub, '/events?type=object.deleted');
+  t.match(
+    deleted.filter(({ about }) => about === 'session:NL-CPO/Sold'),
+    [{ by: 'hub' }],
+  );
   await push('1', at(32));
   await quiet(hub);
   t.strictSame((await stored()).sessions, ['S1', 'Sahead'], 'it may come again');
