@@ -92,7 +92,7 @@ t.test('probes, services and the image are those of the hub', async (t) => {
     { name: 'nodes', containerPort: 8082 },
   ]);
   t.match(dockerfile, /EXPOSE 8080/);
-  t.match(dockerfile, /^FROM node:.*\n(?:.*\n)*USER node$/m, 'whose number is 1000 in the images of Node');
+  t.match(dockerfile, /^ARG NODE_IMAGE=node:.*\n(?:.*\n)*USER node$/m, 'whose number is 1000 in the images of Node');
   t.equal(pods.securityContext.runAsUser, 1000);
   for (const [name, port] of [
     ['ocpi-hub-partners', 'http'],
