@@ -53,8 +53,7 @@ export const bodiesMax = Math.min(32 * mebibyte, getHeapStatistics().heap_size_l
 const descriptorsMax = existsSync(limitsFile) ? descriptorsOf(readFileSync(limitsFile, 'utf8')) : 1024;
 
 /**
- * Connections of callers: a third of the descriptors. The console opens up to one file for each, which takes the second
- * third; the rest is for the store, the log and calls to partners.
+ * Connections of callers: a third of the descriptors; the rest is for the store, the log and calls to partners.
  */
 export const connectionsMax = Math.min(10_000, Math.max(16, Math.floor((descriptorsMax - 64) / 3)));
 

@@ -6,9 +6,14 @@
  *     own scripts.
  * ASSETS-2  Every path below `/console/` answers with the page, so that a shared address opens the view that it was
  *     copied from.
+ * ASSETS-3  A file is read once and kept; answers share its bytes. Somebody without a token may ask for it a hundred times
+ *     on one connection and read nothing: that must hold neither a file descriptor nor a buffer for each answer.
  */
-import fastifyStatic from '@fastify/static';
-import type { FastifyPluginAsync } from 'fastify';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 
 const headers = {
   'cache-control': 'no-cache',
@@ -28,16 +33,54 @@ const headers = {
   'cross-origin-resource-policy': 'same-origin',
 };
 
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.map': 'application/json; charset=utf-8',
+};
+
+interface Asset {
+  readonly bytes: Buffer;
+  readonly type: string;
+  readonly etag: string;
+}
+
+async function read(path: string): Promise<Asset> {
+  const bytes = await readFile(path);
+  const type = types[extname(path)] ?? 'application/octet-stream';
+  return { bytes, type, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
+}
+
 /** Register it under the prefix `/console`; `built` is the directory with the built page. */
 export function consolePage(built: string): FastifyPluginAsync {
+  const names = new Set(existsSync(built) ? readdirSync(built) : []);
+  /** [ASSETS-3] */
+  const kept = new Map<string, Promise<Asset>>();
+  const assetOf = (name: string): Promise<Asset> => {
+    const known = kept.get(name) ?? read(join(built, name));
+    kept.set(name, known);
+    known.catch(() => kept.delete(name));
+    return known;
+  };
+
+  async function answer({ method, url, headers: asked }: FastifyRequest, reply: FastifyReply) {
+    const path = url.split('?', 1)[0] ?? '';
+    const name = path.replace(/^\/console\//, '');
+    const isPage = ['GET', 'HEAD'].includes(method) && !/\.\w+$/.test(path);
+    if (!isPage && !(names.has(name) && ['GET', 'HEAD'].includes(method)))
+      return reply.code(404).type('text/plain; charset=utf-8').send('Not found\n');
+    const { bytes, type, etag } = await assetOf(isPage ? 'index.html' : name);
+    void reply.header('etag', etag);
+    if (asked['if-none-match'] === etag) return reply.code(304).send();
+    return reply.type(type).send(bytes);
+  }
+
   return async (app) => {
     app.addHook('onSend', async (_request, reply) => void reply.headers(headers));
     app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect('/console/', 308));
-    await app.register(fastifyStatic, { root: built, cacheControl: false });
-    app.setNotFoundHandler(async ({ method, url }, reply) => {
-      const isPage = ['GET', 'HEAD'].includes(method) && !/\.\w+$/.test(url.split('?', 1)[0] ?? '');
-      if (!isPage) return reply.code(404).type('text/plain; charset=utf-8').send('Not found\n');
-      return reply.sendFile('index.html');
-    });
+    app.get('/*', answer);
+    app.setNotFoundHandler(answer);
   };
 }

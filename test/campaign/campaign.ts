@@ -10,7 +10,16 @@ import { findingsOf, type PartReport, reportText } from './report.ts';
 import { runTests, type TestsReport } from './tests.ts';
 
 const defaults: Readonly<Record<Planned['option'], number>> = {
-  ...{ kills: 5000, cuts: 3000, corruptions: 3000, commits: 400, seeds: 100_000, inputs: 100_000, days: 30 },
+  ...{
+    kills: 5000,
+    cuts: 3000,
+    corruptions: 3000,
+    commits: 400,
+    seeds: 100_000,
+    inputs: 100_000,
+    minutes: 10,
+    days: 30,
+  },
 };
 
 /** A line that often where nobody sits before it. */

@@ -11,13 +11,14 @@ import { rot } from '../faults/rot.ts';
 import { storeRot } from '../faults/rot-store.ts';
 import { upkeepKills } from '../faults/upkeep.ts';
 import { hostileInput } from '../hostile/campaign-part.ts';
+import { isolation } from '../isolation/campaign-part.ts';
 import { soakPart } from '../overload/soak.ts';
 import { simulation } from '../simulate/campaign-part.ts';
 
 export interface Planned {
   readonly part: Part;
   /** The option that says how many, and the share of it that this part gets. */
-  readonly option: 'kills' | 'cuts' | 'corruptions' | 'commits' | 'seeds' | 'inputs' | 'days';
+  readonly option: 'kills' | 'cuts' | 'corruptions' | 'commits' | 'seeds' | 'inputs' | 'minutes' | 'days';
   readonly share: number;
 }
 
@@ -35,5 +36,6 @@ export const parts: readonly Planned[] = [
   { part: fullDisk, option: 'commits', share: 1 },
   { part: simulation, option: 'seeds', share: 1 },
   { part: hostileInput, option: 'inputs', share: 1 },
+  { part: isolation, option: 'minutes', share: 1 },
   { part: soakPart, option: 'days', share: 1 },
 ];

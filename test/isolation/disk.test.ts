@@ -1,6 +1,6 @@
 /** One partner that would fill the disk: it alone is refused, once it has used up its quota of the day. */
 import { join } from 'node:path';
-import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { locationBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
@@ -8,9 +8,8 @@ import { eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
+import { pushLargeSession } from './attacks.ts';
 import { attackedHub, victimOf } from './victim.ts';
-
-const large = (id: string) => sessionBody(id, { party_id: 'BAD', padding: 'x'.repeat(1_000_000) });
 
 t.test('large sessions, one after the other (I7)', async (t) => {
   const hub = await attackedHub(t, { HUB_QUOTA_MB_PER_DAY: '20' });
@@ -19,7 +18,7 @@ t.test('large sessions, one after the other (I7)', async (t) => {
   const statuses: string[] = [];
   await victim.during(t, async () => {
     for (let n = 0; n < (isAtLength ? 40 : 15); n++) {
-      statuses.push(statusOf(await attacker.call('PUT', `/2.2.1/sessions/NL/BAD/S${n}`, large(`S${n}`))));
+      statuses.push(await pushLargeSession(attacker, `S${n}`));
     }
   });
   const taken = statuses.filter((status) => status === '200/1000').length;

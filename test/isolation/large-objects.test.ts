@@ -4,16 +4,14 @@
  */
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { statusOf } from '../support/observed.ts';
-import { eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { sendRaw } from './attacker.ts';
+import { askUnread, longSession, patch, pushLargeLocation } from './attacks.ts';
 import { pathsMin, sharedScene } from './victim.ts';
 
 const mebibyte = 1024 * 1024;
-const at = '2026-01-02T03:05:00Z';
 
 const scene = sharedScene(t);
 
@@ -27,9 +25,6 @@ async function tally(calls: Iterable<Promise<string>>): Promise<Map<string, numb
   for (const status of await Promise.all(calls)) counts.set(status, (counts.get(status) ?? 0) + 1);
   return counts;
 }
-
-const patch = (from: PlainPartner, path: string, fields: object = {}) =>
-  from.call('PATCH', path, { last_updated: at, ...fields }).then(statusOf);
 
 t.test(
   'an object grows by fragments to the size of a body, and what would be more changes nothing (I5) [D76]',
@@ -60,23 +55,12 @@ t.test(
   },
 );
 
-/** A session of nearly 1 MiB, and fragments that append to it. */
-const longSession = (party_id: string) => ({
-  path: `/2.2.1/sessions/NL/${party_id}/S1`,
-  whole: () => sessionBody('S1', { party_id, charging_periods: Array.from({ length: 11_000 }, (_, n) => period(n)) }),
-  more: (n: number) => ({ charging_periods: [period(20_000 + n)] }),
-});
-const period = (n: number) => ({
-  start_date_time: new Date(n).toISOString(),
-  dimensions: [{ type: 'ENERGY', volume: 1 }],
-});
-
 t.test('a fragment of a few bytes counts for what it touches (I5)', async (t) => {
   const perMinute = 200;
   const clock = new SimulatedClock('2026-03-01T10:00:00Z');
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: String(perMinute) }, { clock });
   const attacker = await attackerOf(t, hub, 'BD3');
-  const { path, whole, more } = longSession('BD3');
+  const { path, whole, more } = longSession(attacker);
   await attacker.push('PUT', path, whole());
   clock.advance(60_000);
   let taken = 0;
@@ -90,7 +74,7 @@ t.test('a fragment of a few bytes counts for what it touches (I5)', async (t) =>
 t.test('fragments of a few bytes for a large session (I5)', async (t) => {
   const { hub, victim } = await scene();
   const attacker = await attackerOf(t, hub, 'BD4');
-  const { path, whole, more } = longSession('BD4');
+  const { path, whole, more } = longSession(attacker);
   await attacker.push('PUT', path, whole());
   const counts = await victim.during(t, () =>
     tally(Array.from({ length: isAtLength ? 100 : 30 }, (_, n) => patch(attacker, path, more(n)))),
@@ -104,17 +88,11 @@ t.test('fragments of a few bytes for a large session (I5)', async (t) => {
 t.test('answers of large objects that nobody reads (I1, I2)', async (t) => {
   const { hub, victim } = await scene();
   const attacker = await attackerOf(t, hub, 'BD5');
-  await attacker.push(
-    'PUT',
-    '/2.2.1/locations/NL/BD5/L1',
-    locationBody('L1', { party_id: 'BD5', padding: 'x'.repeat(3_900_000) }),
-  );
+  const path = await pushLargeLocation(attacker, 'L1');
   const statuses: (string | null)[] = [];
   await victim.during(t, async (walked) => {
     const asked = isAtLength ? 60 : 24;
-    for (let n = 0; n < asked; n++) {
-      void sendRaw(t, hub, attacker, 'GET /ocpi/2.2.1/locations/NL/BD5/L1').status.then((one) => statuses.push(one));
-    }
+    for (const { status } of askUnread(t, hub, attacker, path, asked)) void status.then((one) => statuses.push(one));
     await eventually('each has begun or is refused', () => statuses.length === asked);
     await walked(pathsMin);
   });
@@ -127,10 +105,8 @@ t.test('answers of large objects that nobody reads (I1, I2)', async (t) => {
 t.test('fragments for many large objects at once (I1, I5)', async (t) => {
   const { hub, victim } = await scene();
   const attacker = await attackerOf(t, hub, 'BD2');
-  const paths = Array.from({ length: isAtLength ? 16 : 8 }, (_, n) => `/2.2.1/locations/NL/BD2/L${n}`);
-  for (const [n, path] of paths.entries()) {
-    await attacker.push('PUT', path, locationBody(`L${n}`, { party_id: 'BD2', padding: 'x'.repeat(3_900_000) }));
-  }
+  const paths: string[] = [];
+  for (let n = 0; n < (isAtLength ? 16 : 8); n++) paths.push(await pushLargeLocation(attacker, `L${n}`));
   const counts = await victim.during(t, () =>
     tally([...paths, ...paths, ...paths].map((path) => patch(attacker, path))),
   );

@@ -7,6 +7,7 @@ import { WebSocket } from 'ws';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, plainPartner } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
+import { forms } from './attacks.ts';
 
 /** The status of an answer; the path is sent as it is. */
 async function statusOf(url: string, path: string, authorization: string): Promise<number | undefined> {
@@ -15,12 +16,6 @@ async function statusOf(url: string, path: string, authorization: string): Promi
   const [{ statusCode }] = (await once(sent, 'response')) as [IncomingMessage];
   sent.destroy();
   return statusCode;
-}
-
-/** A path in forms that a proxy may let through. */
-function forms(path: string): string[] {
-  const encoded = `/%${path.charCodeAt(1).toString(16)}${path.slice(2)}`;
-  return [path, encoded, encoded.replace('/', '/%2e/'), `/${path}`, `/.${path}`, `/x/..${path}`, `http://hub${path}`];
 }
 
 async function inspects(url: string, authorization: string): Promise<number | undefined> {

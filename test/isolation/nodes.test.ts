@@ -2,7 +2,6 @@
  * Two nodes on PostgreSQL with a listener of their own for each other: a tap between them sees no secret and no token, what it recorded opens
  * nothing, and what strangers send there ends no node. (I13)
  */
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { freePort } from '../../src/sandbox/free-port.ts';
@@ -14,6 +13,7 @@ import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { sentTo, tapOn, type WireTap } from '../support/tap-on.ts';
+import { malformedRequest } from './attacks.ts';
 
 /** Two nodes for all attacks, one after the other: with a tap between them, and one before the database. */
 async function tappedNodes(file: Test) {
@@ -100,20 +100,7 @@ t.test('a tap between two nodes sees no token, and opens nothing with what it sa
 
 t.test('malformed requests at the listeners of a node, 10,000 at length, end no node (I13)', { skip }, async (t) => {
   const { standby, owner, port } = await scene();
-  const text = () =>
-    randomBytes(12)
-      .toString('latin1')
-      .replaceAll(/[\r\n\0]/g, '%');
-  const upgrade = 'Connection: Upgrade\r\nUpgrade: ocpi-hub-node\r\n';
-  const forms = [
-    () => `GET /cluster/v1/${text()} HTTP/1.1\r\nHost: x\r\n\r\n`,
-    () => `GET /cluster/v1/channel HTTP/1.1\r\nHost: x\r\n${upgrade}x-ocpi-hub-node: ${text()}\r\n\r\n`,
-    () => `GET /cluster/v1/channel?%zz HTTP/1.1\r\nHost: x\r\n${upgrade}x-ocpi-hub-node: a 1 b c\r\n\r\nmore`,
-    () => `POST /cluster/v1/leaving/%E0%A4 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n${text()}`,
-    () => `${text()} ${text()} HTTP/1.1\r\n\r\n`,
-    () => randomBytes(100),
-  ];
-  const send = (n: number) => sentTo(n % 2 === 0 ? port : owner.port, forms[n % forms.length]?.() ?? '');
+  const send = (n: number) => sentTo(n % 2 === 0 ? port : owner.port, malformedRequest(n));
   const many = isAtLength ? 10_000 : 300;
   for (let from = 0; from < many; from += 50) {
     await Promise.all(Array.from({ length: 50 }, (_, n) => send(from + n)));

@@ -1,8 +1,4 @@
 /** Attacks by what a partner makes the hub call: name servers that do not answer, and endpoints that lead back to the hub. */
-
-import { once } from 'node:events';
-import { createServer as createSite } from 'node:http';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { locationBody } from '../support/bodies.ts';
 import type { ChildHub } from '../support/child-hub.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
@@ -10,6 +6,7 @@ import { nameServer } from '../support/name-server.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
+import { exchangeAt, leadBack, relayTo, silentUrl } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
 
 const attackers = 8;
@@ -27,12 +24,8 @@ t.test('name servers that do not answer keep nobody else waiting', async (t) => 
   let asked = 0;
   await victim.during(t, async (walked) => {
     let isOver = false;
-    const attacks = partners.map(async (partner, n) => {
-      while (!isOver) {
-        const url = `http://n${asked++}.silent.example/ocpi/versions`;
-        const roles = [{ role: 'CPO', country_code: 'NL', party_id: `A${n}` }];
-        await partner.call('PUT', '/2.2.1/credentials', { token: partner.token, url, roles });
-      }
+    const attacks = partners.map(async (partner) => {
+      for (; !isOver; asked++) await exchangeAt(partner, silentUrl());
     });
     await names.askedTimes(2 * attackers);
     await walked(pathsMin);
@@ -41,42 +34,6 @@ t.test('name servers that do not answer keep nobody else waiting', async (t) => 
   });
   t.ok(asked >= attackers, `${asked} exchanges`);
 });
-
-/** Passes every connection on to the hub, as a reverse proxy under a name of the attacker would. */
-async function relayTo(t: Test, hub: ChildHub): Promise<number> {
-  const { hostname, port } = new URL(hub.url);
-  const relay = createServer((socket) => {
-    const onward = connect(Number(port), hostname);
-    socket.pipe(onward).pipe(socket);
-    for (const one of [socket, onward]) one.on('error', () => one.destroy());
-    t.teardown(() => socket.destroy());
-  });
-  relay.listen(0, '127.0.0.1');
-  await once(relay, 'listening');
-  t.teardown(() => relay.close());
-  return (relay.address() as AddressInfo).port;
-}
-
-/** Version details with that endpoint for locations, for whoever asks; the url of them. */
-async function versionsFor(t: Test, locations: string): Promise<string> {
-  const endpoints = [
-    { identifier: 'credentials', role: 'SENDER', url: 'http://127.0.0.1:9/credentials' },
-    { identifier: 'locations', role: 'RECEIVER', url: locations },
-  ];
-  const text = JSON.stringify({
-    data: { version: '2.2.1', endpoints },
-    status_code: 1000,
-    timestamp: '2026-01-01T00:00:00Z',
-  });
-  const site = createSite((_, response) => response.end(text));
-  site.listen(0, '127.0.0.1');
-  await once(site, 'listening');
-  t.teardown(() => {
-    site.close();
-    site.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(site.address() as AddressInfo).port}/`;
-}
 
 for (const [how, portOf] of [
   ['a name of its own', async (_: Test, hub: ChildHub) => Number(new URL(hub.url).port)],
@@ -90,20 +47,12 @@ for (const [how, portOf] of [
       HUB_EGRESS_ALLOW: 'loopback',
     });
     const victim = await victimOf(t, hub);
-    const back = `http://attacker.example:${await portOf(t, hub)}/ocpi/2.2.1/locations`;
     const attacker = await partnerFor(t, hub, {
       ...{ role: 'CPO', countryCode: 'NL', partyId: 'ACP' },
       others: [{ role: 'EMSP', country_code: 'NL', party_id: 'AEM' }],
     });
     await admin(hub, 'PUT', '/routes/NL-AEM/NL-ACP', { active: true });
-    // The hub is to call itself with a token that it accepts: the one that it gave this partner.
-    const { json } = await attacker.call('PUT', '/2.2.1/credentials', {
-      ...{ token: attacker.hubToken, url: await versionsFor(t, back) },
-      roles: [
-        { role: 'CPO', country_code: 'NL', party_id: 'ACP' },
-        { role: 'EMSP', country_code: 'NL', party_id: 'AEM' },
-      ],
-    });
+    const { json } = await leadBack(t, attacker, 'AEM', await portOf(t, hub));
     t.match(json, { status_code: 1000 });
     await victim.during(t, async (walked) => {
       await attacker.call('PUT', '/2.2.1/locations/NL/ACP/L1', locationBody('L1', { party_id: 'ACP' }));

@@ -5,7 +5,7 @@
 import { partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
-import { sendRaw } from './attacker.ts';
+import { askHanging } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
 
 /** More than half of the requests that the hub has in flight. */
@@ -25,10 +25,7 @@ t.test('requests in flight that hang (I2)', async (t) => {
   await admin(hub, 'PUT', `/routes/${accomplice.id}/${attacker.id}`, { active: true });
   const refused: (string | null)[] = [];
   await victim.during(t, async (walked) => {
-    const head = 'POST /ocpi/2.2.1/tokens/U1/authorize\nOCPI-to-country-code: NL\nOCPI-to-party-id: ACC';
-    for (let n = 0; n < hanging; n++) {
-      void sendRaw(t, hub, attacker, `${head}\nContent-Length: 0`).status.then((one) => refused.push(one));
-    }
+    for (const { status } of askHanging(t, hub, attacker, hanging)) void status.then((one) => refused.push(one));
     await eventually('more than half are refused', () => refused.length > hanging / 2);
     await walked(pathsMin);
   });

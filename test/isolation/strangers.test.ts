@@ -1,43 +1,29 @@
 /**
  * Strangers, who have no token: however many requests, connections and guesses they send, nobody else notices, and they get little for it.
  */
-import { connect, type Socket } from 'node:net';
+import { readdirSync } from 'node:fs';
 import { WebSocket } from 'ws';
 import { callOnce } from '../support/caller.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import { type Test, t } from '../support/tap.ts';
+import { t } from '../support/tap.ts';
+import {
+  answers,
+  guess,
+  onlyHealth,
+  open,
+  operatorsPaths,
+  pages as pageRequests,
+  strangeAddress,
+  strangers,
+  unknownToken,
+} from './attacks.ts';
 import { attackedHub, pathsMin, sharedScene, victimOf } from './victim.ts';
 
-/** The partners and the operators are at 127.0.0.1. */
-const strange = '127.0.0.2';
-
-interface Strange {
-  readonly socket: Socket;
-  /** Statuses of the answers so far. */
-  readonly statuses: () => readonly string[];
-}
-
-function strangers(t: Test, { url }: { url: string }, count: number, sent: string): Strange[] {
-  const { hostname: host, port } = new URL(url);
-  return Array.from({ length: count }, () => {
-    const socket = connect({ host, port: Number(port), localAddress: strange });
-    t.teardown(() => socket.destroy());
-    let came = '';
-    socket
-      .on('error', () => socket.destroy())
-      .on('data', (chunk) => {
-        came += chunk.toString('latin1');
-      });
-    if (sent !== '') socket.write(sent);
-    return { socket, statuses: () => [...came.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status = '']) => status) };
-  });
-}
-
-const open = (all: readonly Strange[]) => all.filter(({ socket }) => !socket.destroyed).length;
-const answers = (all: readonly Strange[]) => all.flatMap(({ statuses }) => statuses());
+/** File descriptors of a process. */
+const filesOf = (pid: number) => readdirSync(`/proc/${pid}/fd`).length;
 
 /** Each asks for a hundred pages. */
 const pageReaders = isAtLength ? 100 : 20;
@@ -48,9 +34,8 @@ const logging = sharedScene(t, { HUB_LOG_LEVEL: 'info' });
 
 t.test('requests without a token, at length 15,000 on 400 connections (I8)', async (t) => {
   const { hub, victim } = await logging();
-  const request = 'GET /ocpi/2.2.1/sessions HTTP/1.1\r\nHost: hub\r\nAuthorization: Token bm8=\r\n\r\n';
   const all = await victim.during(t, async () => {
-    const all = strangers(t, hub, connections, request.repeat(Math.ceil(requests / connections)));
+    const all = strangers(t, hub, connections, unknownToken.repeat(Math.ceil(requests / connections)));
     await eventually('every connection was closed', () => open(all) === 0);
     return all;
   });
@@ -59,7 +44,7 @@ t.test('requests without a token, at length 15,000 on 400 connections (I8)', asy
   const lines = hub
     .log()
     .split('\n')
-    .filter((line) => line.includes(`"address":"${strange}"`));
+    .filter((line) => line.includes(`"address":"${strangeAddress}"`));
   const counted = lines.reduce((sum, line) => sum + (JSON.parse(line) as { count: number }).count, 0);
   t.ok(lines.length > 0 && lines.length < connections / 4, `${lines.length} lines of the log stand for ${counted}`);
 });
@@ -69,23 +54,21 @@ t.test('connections that nobody uses, and pages that need no token (I8)', async 
   const victim = await victimOf(t, hub);
   await victim.during(t, async (walked) => {
     // One that never sent anything ends by itself after 15 s.
-    const idle = strangers(t, hub, connections, 'GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n');
+    const idle = strangers(t, hub, connections, onlyHealth);
     await eventually('a quarter of the connections is left', () => open(idle) <= connections / 8);
-    const pages = strangers(t, hub, pageReaders, 'GET /console/ HTTP/1.1\r\nHost: hub\r\n\r\n'.repeat(100));
+    const pages = strangers(t, hub, pageReaders, pageRequests);
     await walked(pathsMin);
+    t.ok(filesOf(hub.pid) < connections, `${filesOf(hub.pid)} files and sockets of the hub are open`);
     t.ok(open(idle) + open(pages) <= connections / 8, 'and no more');
   });
 });
 
 t.test("guesses of the operators' tokens, at every door that takes them (I10)", async (t) => {
   const { hub, victim } = await logging();
-  const guess = (path: string, n: number) =>
-    `GET ${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Bearer ${'x'.repeat(40)}${n}\r\n\r\n`;
-  const paths = ['/admin/v1/status', '/metrics', '/admin/v1/nothing'];
   const seen = await victim.during(t, async () => {
     const statuses: string[] = [];
     for (let round = 0; round < (isAtLength ? 20 : 6); round++) {
-      const all = paths.flatMap((path) => strangers(t, hub, 10, guess(path, round)));
+      const all = operatorsPaths.flatMap((path) => strangers(t, hub, 10, guess(path, round)));
       await eventually('every guess was answered, and its connection closed', () => open(all) === 0);
       statuses.push(...answers(all));
     }
@@ -94,7 +77,7 @@ t.test("guesses of the operators' tokens, at every door that takes them (I10)", 
   const refused = seen.filter((status) => status === '429').length;
   t.strictSame([...new Set(seen)].sort(), ['401', '429']);
   t.ok(refused > 0, `${refused} of ${seen.length} guesses were refused unseen`);
-  t.match(hub.log(), `"address":"${strange}"`, 'the log has the address');
+  t.match(hub.log(), `"address":"${strangeAddress}"`, 'the log has the address');
   t.notMatch(hub.log(), 'xxxxxxxx', 'and no guess');
 });
 

@@ -10,16 +10,17 @@ import { Unanswered } from '../support/caller.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
-import { itemsOf, quiet, statusOf } from '../support/observed.ts';
-import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import { itemsOf, statusOf } from '../support/observed.ts';
+import { type Answer, admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 import { Changes } from '../support/within.ts';
+import type { Ends } from './attacks.ts';
 
 /** Heap limit of an attacked hub, MiB: small, so that memory which is not bounded ends it. */
 const heapMiB = 256;
 /** What the hub may hold of its partners' requests and answers, and as much again in copies of them. */
-const roomsMiB = heapMiB / 4;
+export const roomsMiB = heapMiB / 4;
 /** Paths that are walked during the shortest attack. */
 export const pathsMin = isAtLength ? 5 : 2;
 
@@ -31,14 +32,20 @@ const authorizationsMax = isAtLength ? 10 : 3;
 
 const mebibyte = 1024 * 1024;
 
+/** A hub that does not feel how busy the machine is. */
+const calmHub = [process.execPath, fileURLToPath(new URL('child.js', import.meta.url))];
+
 /**
  * A hub to attack. Requests are not counted by the minute, because attacks come at once, and no call ends because the machine is slow; `env`
  * replaces any of this.
  */
-export async function attackedHub(t: Test, env: Readonly<Record<string, string>> = {}): Promise<ChildHub> {
+export async function attackedHub(
+  t: Ends,
+  env: Readonly<Record<string, string>> = {},
+  run: readonly string[] = calmHub,
+): Promise<ChildHub> {
   const hub = await startChildHub({
-    ...{ dataDir: directoryFor(t), port: 0 },
-    run: [process.execPath, fileURLToPath(new URL('child.js', import.meta.url))],
+    ...{ dataDir: directoryFor(t), port: 0, run },
     env: {
       NODE_OPTIONS: `--max-old-space-size=${heapMiB}`,
       ...{ HUB_RATE_LISTS_PER_MIN: '1000000', HUB_RATE_COMMANDS_PER_MIN: '1000000' },
@@ -62,14 +69,38 @@ function memoryOf(pid: number): { readonly now: number; readonly peak: number } 
   return { now: kibibytes('VmRSS') * 1024, peak: kibibytes('VmHWM') * 1024 };
 }
 
+/** When the victim goes on; each resolves when its next path, or authorization, may begin. */
+export interface Pace {
+  path(): Promise<void>;
+  authorization(): Promise<void>;
+}
+
+/** What a victim noticed while it walked. */
+export interface Noticed {
+  readonly paths: number;
+  /** How long each authorization took, ms. */
+  readonly authorizationsMs: readonly number[];
+  /** Its requests that were refused or not answered, a line each. */
+  readonly harm: readonly string[];
+  /** What it pushed of each path of which something did not arrive, or not in order. */
+  readonly lost: Readonly<Record<string, readonly string[]>>;
+  /** Events of circuits of its partners that opened. */
+  readonly circuits: readonly unknown[];
+  /** Resident memory of the hub, bytes: before, and the most. */
+  readonly idle: number;
+  readonly peak: number;
+}
+
+/** Resolves when so many paths more were walked, for an attack that only has to last. */
+type Walked = (paths: number) => Promise<void>;
+
 export interface Victim {
   readonly cpo: PlainPartner;
   readonly emsp: PlainPartner;
-  /**
-   * Walks until the attack has ended, and `pathsMin` paths at least; then asserts that nothing was noticed of it. `walked` resolves when so
-   * many paths more were walked, for an attack that only has to last.
-   */
-  during<T>(t: Test, attack: (walked: (paths: number) => Promise<void>) => Promise<T>): Promise<T>;
+  /** Walks until the attack has ended, and `pathsMin` paths at least; then asserts that nothing was noticed of it. */
+  during<T>(t: Test, attack: (walked: Walked) => Promise<T>): Promise<T>;
+  /** The same, and tells instead; without a pace it walks a bounded number of paths. */
+  watch<T>(attack: (walked: Walked) => Promise<T>, pace?: Pace): Promise<{ result: T; noticed: Noticed }>;
 }
 
 const token = { country_code: 'NL', party_id: 'VEM', uid: 'CARD1', type: 'RFID', contract_id: 'NL-VEM-C1' };
@@ -96,7 +127,7 @@ export function sharedScene(file: Test, env: Readonly<Record<string, string>> = 
 }
 
 /** NL-VCP and NL-VEM, registered and routed. */
-export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
+export async function victimOf(t: Ends, hub: ChildHub): Promise<Victim> {
   const cpo = await partnerFor(t, hub, {
     ...{ role: 'CPO', countryCode: 'NL', partyId: 'VCP' },
     answer: ({ path }) => (path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 120 } } : {}),
@@ -109,20 +140,22 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
   await cpo.push('PUT', '/2.2.1/locations/NL/VCP/LOC1', locationBody('LOC1', { party_id: 'VCP' }));
   let paths = 0;
 
-  const during: Victim['during'] = async (t, attack) => {
+  const watch: Victim['watch'] = async (attack, pace) => {
     const idle = memoryOf(hub.pid).now;
     forgetPeak(hub.pid);
+    const earlier = new Set((await circuitsOpened(hub)).map(({ seq }) => seq));
     const harm: string[] = [];
     const pushed = new Map<string, string[]>();
     const changes = new Changes();
+    const authorizationsMs: number[] = [];
     let isAttacked = true;
     let walked = 0;
     let goal = 0;
-    let authorized = 0;
     const ask = (from: PlainPartner) => asking(from, (what) => void harm.push(what));
     const walking = async () => {
       while (isAttacked || walked < pathsMin) {
-        while (isAttacked && walked >= Math.max(pathsMax, goal)) await changes.next();
+        if (pace) await pace.path();
+        else while (isAttacked && walked >= Math.max(pathsMax, goal)) await changes.next();
         const id = `V${paths++}`;
         pushed.set(id, await walk(id, { cpo, emsp, asCpo: ask(cpo), asEmsp: ask(emsp) }));
         walked += 1;
@@ -130,10 +163,12 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
       }
     };
     const authorizing = async () => {
-      while (isAttacked || authorized < pathsMin) {
+      while (isAttacked || authorizationsMs.length < pathsMin) {
+        if (pace) await pace.authorization();
+        else while (isAttacked && authorizationsMs.length > authorizationsMax * (walked + 1)) await changes.next();
+        const begun = performance.now();
         await ask(cpo)('POST', '/2.2.1/tokens/CARD1/authorize', undefined, toEmsp);
-        authorized += 1;
-        while (isAttacked && authorized > authorizationsMax * (walked + 1)) await changes.next();
+        authorizationsMs.push(performance.now() - begun);
       }
     };
     const until = async (paths: number) => {
@@ -146,22 +181,37 @@ export async function victimOf(t: Test, hub: ChildHub): Promise<Victim> {
       changes.tell();
     });
     const [result] = await Promise.all([attacking, walking(), authorizing()]);
-    await quiet(hub);
+    await eventually('nothing is owed to the victim any more', async () => {
+      const shown = await Promise.all([cpo, emsp].map(({ id }) => admin(hub, 'GET', `/parties/${id}`)));
+      return shown.every(({ queue }) => (queue as { depth: number }).depth === 0);
+    });
 
     const { peak } = memoryOf(hub.pid);
-    const figures = `${walked} paths, ${authorized} authorizations, memory ${mib(idle)} idle, ${mib(peak)} at most`;
+    const arrived = arrivedAt(emsp);
+    const lost = [...pushed].filter(([id, texts]) => (arrived.get(id) ?? []).join('\n') !== texts.join('\n'));
+    const circuits = (await circuitsOpened(hub)).filter(({ seq }) => !earlier.has(seq));
+    const noticed = { paths: walked, authorizationsMs, harm, lost: Object.fromEntries(lost), circuits, idle, peak };
+    return { result, noticed };
+  };
+
+  const during: Victim['during'] = async (t, attack) => {
+    const { result, noticed } = await watch(attack);
+    const { paths, authorizationsMs, harm, lost, circuits, idle, peak } = noticed;
+    const figures = `${paths} paths, ${authorizationsMs.length} authorizations, memory ${mib(idle)} idle, ${mib(peak)} at most`;
     t.same(harm, [], `no request of the victim was refused or cut: ${figures}`);
-    const lost = [...pushed].filter(([id, texts]) => arrived(emsp, id).join('\n') !== texts.join('\n'));
-    t.same(Object.fromEntries(lost), {}, 'all that it pushed has arrived, in order');
-    t.same(await circuitsOpened(hub), [], 'no circuit of it was opened');
-    t.ok(peak < idle * 2 + roomsMiB * mebibyte, `memory stayed within twice ${mib(idle)} and ${roomsMiB} MiB of rooms`);
+    t.same(lost, {}, 'all that it pushed has arrived, in order');
+    t.same(circuits, [], 'no circuit of it was opened');
+    t.ok(peak < memoryMax(idle), `memory stayed within twice ${mib(idle)} and ${roomsMiB} MiB of rooms`);
     return result;
   };
 
-  return { cpo, emsp, during };
+  return { cpo, emsp, during, watch };
 }
 
-const mib = (bytes: number) => `${Math.round(bytes / mebibyte)} MiB`;
+/** What the hub may hold at most, bytes, by what it held before. */
+export const memoryMax = (idle: number): number => idle * 2 + roomsMiB * mebibyte;
+
+export const mib = (bytes: number) => `${Math.round(bytes / mebibyte)} MiB`;
 
 type Ask = (...call: Parameters<PlainPartner['call']>) => Promise<Answer | null>;
 
@@ -219,15 +269,22 @@ async function walk(id: string, { cpo, emsp, asCpo, asEmsp }: Walker): Promise<s
   return pushed;
 }
 
-/** What the eMSP got of a session and its CDR; a repetition, which follows a call whose answer was cut, counts once. */
-function arrived({ received }: PlainPartner, id: string): string[] {
-  const texts = received
-    .filter(({ path, body }) => path.endsWith(`/sessions/NL/VCP/${id}`) || body.includes(`"id":"C-${id}"`))
-    .map(({ method, body }) => `${method} ${body}`);
-  return texts.filter((text, index) => text !== texts[index - 1]);
+/** What the eMSP got of each session and its CDR; a repetition, which follows a call whose answer was cut, counts once. */
+function arrivedAt({ received }: PlainPartner): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const { method, path, body } of received) {
+    const id = /\/sessions\/NL\/VCP\/(V\d+)$/.exec(path)?.[1] ?? /"id":"C-(V\d+)"/.exec(body)?.[1];
+    if (id === undefined) continue;
+    const texts = found.get(id) ?? [];
+    found.set(id, texts);
+    const text = `${method} ${body}`;
+    if (texts.at(-1) !== text) texts.push(text);
+  }
+  return found;
 }
 
-async function circuitsOpened(hub: ChildHub): Promise<unknown[]> {
+/** Events of circuits of the victim's partners that opened. */
+async function circuitsOpened(hub: ChildHub): Promise<Record<string, unknown>[]> {
   const events = await itemsOf(hub, '/events?type=circuit.opened');
-  return events.filter(({ party }) => party === 'NL-VCP' || party === 'NL-VEM');
+  return events.filter(({ parties }) => (parties as string[]).some((id) => id === 'NL-VCP' || id === 'NL-VEM'));
 }

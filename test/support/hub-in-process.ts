@@ -87,7 +87,7 @@ export async function closed(hub: RunningHub, clock: Clock | undefined): Promise
 
 /** A registered partner, closed when the test ends. */
 export async function partnerFor(
-  t: Test,
+  t: Pick<Test, 'teardown'>,
   hub: HubAddress | TestHub,
   options: PlainPartnerOptions,
   settings: object = {},

@@ -28,7 +28,7 @@ const types = [
 ] as const;
 
 export async function nameServer(
-  t: Test,
+  t: Pick<Test, 'teardown'>,
   answer: (name: string) => NameAnswer,
   { ttlS = 0 }: Options = {},
 ): Promise<NameServer> {

@@ -46,6 +46,7 @@ export async function sentTo(port: number, bytes: Buffer | string): Promise<stri
   const chunks: Buffer[] = [];
   socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {});
   socket.end(bytes);
-  await once(socket, 'close');
+  // Also after an error.
+  await new Promise((resolve) => socket.once('close', resolve));
   return Buffer.concat(chunks).toString('latin1');
 }
