@@ -43,8 +43,11 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     };
     reply.raw.once('close', send);
     waiting.add(raw.socket);
-    if (waitMs === null) raw.socket.destroy();
-    else timer = clock.setTimeout(send, waitMs);
+    if (waitMs === null) {
+      // What is pipelined behind it was read with it.
+      markEnding(raw.socket);
+      raw.socket.destroy();
+    } else timer = clock.setTimeout(send, waitMs);
   });
 }
 

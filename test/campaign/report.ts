@@ -22,7 +22,7 @@ export interface CampaignReport {
 }
 
 /** Files whose tests stand for the rest of the partners being well while one of them is not. */
-const isolation = /^(delivery\/(hanging|lanes)|overload\/|hostile\/partner-answers)/;
+const isolation = /^(isolation\/|delivery\/(hanging|lanes)|overload\/|hostile\/partner-answers)/;
 
 /** Everything that must not be, a sentence each. */
 export function findingsOf({ parts, tests }: CampaignReport): string[] {
@@ -50,7 +50,7 @@ export function reportText(report: CampaignReport): string {
     ['Faults, worlds, inputs', parts.length === 0 ? 'Not run.' : table(partColumns, parts.map(partRow))],
     ['Access', figuresText(tests, 'access', 'cells of the access matrix')],
     ['Secrets', figuresText(tests, 'secrets', 'secrets, in every form')],
-    ['Isolation', filesText(tests, (name) => isolation.test(name))],
+    ['Isolation', isolationText(parts, tests)],
     [`Tests${share === undefined ? '' : `, TEST_SHARE ${share}`}`, filesText(tests, () => true)],
     ['Left to the campaign', leftText(tests)],
     ['Skipped', list(tests?.skipped.map(({ path, reason }) => `${path.join(' > ')}: ${reason}`) ?? [])],
@@ -83,6 +83,16 @@ function figuresText(tests: TestsReport | null, kind: string, of: string): strin
   const counts = tests?.figures.get(kind);
   if (!counts) return 'Not run.';
   return table(['', ...Object.keys(counts)], [[of, ...Object.values(counts)]]);
+}
+
+/** What the victim noticed of all attackers at once, and the tests of each attack alone. */
+function isolationText(parts: readonly PartReport[], tests: TestsReport | null): string {
+  const outcome = parts.find(({ name }) => name === 'isolation')?.outcome;
+  const files = filesText(tests, (name) => isolation.test(name));
+  if (typeof outcome !== 'object') return files;
+  const { done, lost, figures } = outcome;
+  const counts = { minutes: done, lost, ...figures };
+  return `${table(['', ...Object.keys(counts)], [['isolation', ...Object.values(counts)]])}\n\n${files}`;
 }
 
 function filesText(tests: TestsReport | null, isWanted: (name: string) => boolean): string {

@@ -38,6 +38,8 @@ import { EndsOf } from './ends.ts';
 
 export interface Begin {
   readonly hub: { readonly url: string; readonly adminToken: string };
+  /** A pattern of names: which attacks; all of them when absent. */
+  readonly attacks?: string;
 }
 
 /** How often each answer came, by attack. */
@@ -84,13 +86,14 @@ async function heldOpen(sent: readonly Sent[]): Promise<Statuses> {
   return sent.map((one) => (statuses.has(one) ? (statuses.get(one) ?? null) : 'held'));
 }
 
-process.once('message', ({ hub }: Begin) => void attack(hub));
+process.once('message', (begin: Begin) => void attack(begin));
 process.once('disconnect', () => process.exit());
 
-async function attack(hub: Begin['hub']): Promise<void> {
+async function attack({ hub, attacks }: Begin): Promise<void> {
   setPriority(19);
   const partner = (partyId: string, more: object = {}) =>
     partnerFor(all, hub, { role: 'CPO', countryCode: 'NL', partyId, ...more });
+  const wanted = new RegExp(attacks ?? '');
   const rounds: Record<string, Round> = {};
 
   const disk = await partner('BDK');
@@ -194,6 +197,8 @@ async function attack(hub: Begin['hub']): Promise<void> {
     over();
   });
   process.send?.('ready');
-  await Promise.all(Object.entries(rounds).map(([name, round]) => attacking(name, round)));
+  await Promise.all(
+    Object.entries(rounds).map(([name, round]) => (wanted.test(name) ? attacking(name, round) : undefined)),
+  );
   process.send?.(tally, () => process.exit());
 }

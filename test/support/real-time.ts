@@ -25,6 +25,8 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/hostile/partner-answers.test.ts': 'a partner that drips its answer over a real socket',
   'test/hostile/wire.ts': 'a connection that hangs is held, and given up, over a real socket',
   'test/hub/flights.test.ts': 'an end that comes too early has its time to show itself',
+  'test/isolation/attackers.ts': 'attackers of another process hold what they have for a while',
+  'test/isolation/campaign-part.ts': 'a victim walks for as many minutes as it is attacked',
   'test/overload/pace.test.ts': 'the system takes what it holds of an answer',
   'test/overload/process-pause.test.ts': 'a process stands still for longer than a second',
   'test/overload/readers.test.ts': 'a limit, so that what is never cut ends',
