@@ -1,5 +1,6 @@
 /** Answers about checks of a partner's endpoints. */
 import { z } from 'zod';
+import { settingNames } from '../domain/partner-settings.ts';
 import type { View } from './common.ts';
 
 export const finding = z.object({
@@ -9,10 +10,24 @@ export const finding = z.object({
       'error = breaks something; warning = the hub makes up for it, or loses something; note = worth knowing',
   }),
   module: z.string(),
+  tried: z.string().meta({ description: 'the call that it was found by, or where it was counted' }),
   seen: z.string().meta({ description: 'what the partner did' }),
   expected: z.string(),
   source: z.string().meta({ description: 'where OCPI says so' }),
   heals: z.string().exactOptional().meta({ description: 'the setting of the partner that heals it' }),
+  settings: z
+    .partialRecord(z.enum(settingNames), z.unknown())
+    .exactOptional()
+    .meta({ description: 'heals as the body of a PATCH of the partner' }),
+  healed: z.boolean().exactOptional().meta({ description: 'that setting is in force' }),
+});
+
+/** A part of a check. */
+const step = z.object({
+  name: z.string().meta({ description: 'what is tried' }),
+  state: z.enum(['open', 'running', 'done']),
+  calls: z.number().int(),
+  findings: z.number().int().meta({ description: 'that it added' }),
 });
 
 export const check = z.object({
@@ -21,6 +36,7 @@ export const check = z.object({
   state: z.enum(['RUNNING', 'DONE', 'FAILED']),
   write: z.boolean().meta({ description: 'it also sent test objects and a test command' }),
   calls: z.number().int(),
+  steps: z.array(step).meta({ description: 'in order; open = not tried yet, or not any more' }),
   findings: z.array(finding).meta({ description: 'worst first' }),
   error: z.string().exactOptional(),
   started_at: z.string(),
@@ -29,3 +45,4 @@ export const check = z.object({
 
 export type CheckView = View<typeof check>;
 export type FindingView = View<typeof finding>;
+export type CheckStep = View<typeof step>;

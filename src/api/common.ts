@@ -15,6 +15,10 @@ export const role = z.enum(['CPO', 'EMSP']);
 
 export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);
 
+export const quirkSource = z.enum(['learnt', 'operator']).meta({
+  description: 'learnt = the hub found it out and makes up for it; operator = a setting that an operator chose does',
+});
+
 /** Schema of a list: one page of items. */
 export function listOf<T extends z.ZodType>(item: T) {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });

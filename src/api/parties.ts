@@ -1,7 +1,7 @@
 /** Answers about partners and their registration. */
 import { z } from 'zod';
 import { moduleNames } from '../domain/modules.ts';
-import { interfaceRole, role, type View } from './common.ts';
+import { interfaceRole, quirkSource, role, type View } from './common.ts';
 import { settingOutputs } from './partner-settings.ts';
 
 export const businessDetails = z.strictObject({
@@ -70,7 +70,7 @@ export const party = z.object({
     description: 'form in which the hub sends the token of the partner; with auto as the last exchange found it',
   }),
   quirks: z
-    .array(z.object({ setting: z.string(), value: z.string(), heals: z.string() }))
+    .array(z.object({ setting: z.string(), value: z.string(), heals: z.string(), source: quirkSource }))
     .meta({ description: 'settings that make up for a habit of the partner' }),
   circuits: z.array(
     z.object({

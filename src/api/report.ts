@@ -1,7 +1,7 @@
 /** Answer about the mistakes and habits of one partner. [D69, D70, D86] */
 import { z } from 'zod';
 import { moduleNames } from '../domain/modules.ts';
-import type { View } from './common.ts';
+import { quirkSource, type View } from './common.ts';
 
 const module = z.enum(moduleNames);
 const count = z.number().int();
@@ -32,7 +32,7 @@ export const report = z.object({
   refused: z.array(refusedPush).meta({ description: 'the last 200, newest first' }),
   warnings: z.array(z.object({ ...tally, field: z.string() })).meta({ description: 'most first' }),
   quirks: z
-    .array(z.object({ ...tally, quirk: z.string() }))
+    .array(z.object({ ...tally, quirk: z.string(), source: quirkSource }))
     .meta({ description: 'what the hub makes up for, most first' }),
   dead_letters: z
     .array(

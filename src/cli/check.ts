@@ -4,6 +4,7 @@
  */
 import type { Command } from 'commander';
 import type { CheckView, FindingView } from '../api/checks.ts';
+import { checkSummary, findingParts } from '../domain/findings.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
@@ -26,32 +27,31 @@ export function command(): Command {
       const look = () => hub.get<CheckView>(`/checks/${encodeURIComponent(started.id)}`);
       let check = await look();
       for (; check.state === 'RUNNING'; check = await look()) {
-        progress.show(0, 0, `${check.calls} calls, ${check.findings.length} findings`);
+        const now = check.steps.find(({ state }) => state === 'running')?.name ?? 'it begins';
+        progress.show(0, 0, `${now}: ${check.calls} calls, ${check.findings.length} findings`);
         await sleep(systemClock, lookEveryMs);
       }
       progress.end();
-      screen.answer(check, told);
+      screen.answer(check, checkLines);
       if (check.state === 'FAILED') throw new Failure(`the check failed: ${check.error ?? 'the hub gives no reason'}`);
-      if (check.findings.length > 0) process.exitCode = 1;
+      process.exitCode = exitCodeOf(check);
     },
   });
 }
 
 const colours = { error: 'red', warning: 'yellow', note: 'dim' } as const;
 
-function told({ party, calls, findings }: CheckView, page: Page): string[] {
-  if (findings.length === 0) return [`${party} answers as OCPI 2.2.1 says: nothing found in ${calls} calls.`];
-  return [
-    `${party}: ${findings.length === 1 ? '1 finding' : `${findings.length} findings`} in ${calls} calls`,
-    ...findings.flatMap((finding) => ['', ...lines(finding, page)]),
-  ];
+/** 0 when nothing was found. */
+export const exitCodeOf = ({ findings }: Pick<CheckView, 'findings'>): 0 | 1 => (findings.length === 0 ? 0 : 1);
+
+export function checkLines(check: CheckView, page: Page): string[] {
+  return [checkSummary(check), ...check.findings.flatMap((finding) => ['', ...lines(finding, page)])];
 }
 
-function lines({ name, severity, module, seen, expected, source, heals }: FindingView, page: Page): string[] {
+function lines(finding: FindingView, page: Page): string[] {
+  const { name, severity, module } = finding;
   return [
     `${page.paint(colours[severity], severity)} ${page.paint('bold', name)} (${module})`,
-    `  seen      ${plain(seen)}`,
-    `  expected  ${plain(expected)} [${source}]`,
-    `  heals it  ${heals ?? (severity === 'warning' ? 'nothing is needed: the hub makes up for it' : 'the partner has to')}`,
+    ...findingParts(finding).map(([label, text]) => `  ${label.padEnd(9)} ${plain(text)}`),
   ];
 }

@@ -10,6 +10,7 @@ import { verb } from './verb.ts';
 
 type Refused = ReportView['refused'][number];
 type Dead = ReportView['dead_letters'][number];
+type Quirk = ReportView['quirks'][number];
 
 /** A warning or a quirk. */
 type Seen = Omit<ReportView['warnings'][number], 'field'> & { readonly name: string };
@@ -21,12 +22,24 @@ const refused: readonly Column<Refused>[] = [
   { title: 'reason', of: ({ reason }) => plain(reason), colour: () => 'red' },
 ];
 
+const exampleColumn: Column<Seen> = {
+  title: 'example',
+  of: ({ object, example }) => plain([object, example].filter(Boolean).join(' ')),
+  shrinksTo: 24,
+};
+
 const seen = (name: string): readonly Column<Seen>[] => [
   { title: 'times', of: ({ count }) => count, align: 'right' },
   { title: 'last', of: ({ last_at }, now) => age(last_at, now) },
   { title: 'module', of: ({ module }) => module },
   { title: name, of: (one) => plain(one.name) },
-  { title: 'example', of: ({ object, example }) => plain([object, example].filter(Boolean).join(' ')), shrinksTo: 24 },
+  exampleColumn,
+];
+
+const quirkColumns: readonly Column<Quirk & Seen>[] = [
+  ...seen('quirk').slice(0, -1),
+  { title: 'from', of: ({ source }) => source },
+  exampleColumn,
 ];
 
 const dead: readonly Column<Dead>[] = [
@@ -64,8 +77,8 @@ function report(view: ReportView, page: Page): string[] {
     [
       'Quirks that the hub makes up for',
       table(
-        seen('quirk'),
-        view.quirks.map(({ quirk: name, ...one }) => ({ ...one, name })),
+        quirkColumns,
+        view.quirks.map((one) => ({ ...one, name: one.quirk })),
         page,
       ),
     ],

@@ -199,6 +199,12 @@ function party(item: PartyView, page: Page): string[] {
       ['deliveries', `${queue.depth} waiting${oldest}; ${queue.dead} dead`],
       ['circuits', circuits.join('; ')],
       ['settings', settings.join(', ')],
+      [
+        'habits',
+        item.quirks
+          .map(({ heals, setting, value, source }) => `${heals}: ${setting} ${value} (${source})`)
+          .join('; ') || null,
+      ],
     ],
     page,
   );

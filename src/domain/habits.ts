@@ -2,6 +2,7 @@
  * The habits of partners that can be rehearsed with `ocpi-hub partner`: how a partner departs from OCPI 2.2.1, or does
  * what OCPI leaves open; by which name its report counts that; what heals it, and where OCPI says so.
  */
+import { isInForce, isPreset, type PartnerChoices, type QuirkSource, type SettingName } from './partner-settings.ts';
 
 export interface Habit {
   /** The name of the quirk in the partner's report. */
@@ -9,7 +10,7 @@ export interface Habit {
   /** What the partner does. */
   readonly does: string;
   /** The setting of the partner that heals it; null when the hub makes up for it without one. */
-  readonly heals: string | null;
+  readonly heals: Readonly<Partial<PartnerChoices>> | null;
   /** What OCPI 2.2.1 says, or what follows from what it leaves open. */
   readonly expected: string;
   /** Where it says so. */
@@ -43,7 +44,7 @@ export const habits = {
   'plain-token': {
     counted: 'plain-token',
     does: 'takes its token only as it is, not in base64',
-    heals: 'token_encoding: auto',
+    heals: { token_encoding: 'auto' },
     expected: 'the token is encoded in base64',
     source: `${transport}, Authorization header`,
   },
@@ -127,7 +128,7 @@ export const habits = {
   'empty-2xx': {
     counted: 'empty-2xx',
     does: 'answers pushes with 2xx and no body',
-    heals: 'empty_2xx_ok: true',
+    heals: { empty_2xx_ok: true },
     expected: 'every answer is an envelope',
     source: `${transport}, Response format`,
   },
@@ -204,29 +205,46 @@ export const habits = {
   'patch-without-date': {
     counted: 'patch-without-date',
     does: 'sends PATCH without last_updated',
-    heals: 'patch_without_last_updated: accept',
+    heals: { patch_without_last_updated: 'accept' },
     expected: 'last_updated is required',
     source: 'mod_sessions, PATCH',
   },
   'first-link': {
     counted: 'first-link',
     does: 'takes the first link of a list for the next page',
-    heals: 'link_prev: false',
+    heals: { link_prev: false },
     expected: 'rel="next" tells the next page',
     source: `${transport}, Pagination`,
   },
   'strict-modules': {
     counted: 'strict-modules',
     does: 'refuses version details with a module that it does not know',
-    heals: 'hidden_modules: [hubclientinfo]',
+    heals: { hidden_modules: ['hubclientinfo'] },
     expected: 'further identifiers are allowed',
     source: 'version_information_endpoint, ModuleID',
   },
   'authorize-to-hub': {
     counted: 'authorize-to-hub',
     does: 'asks the hub itself to authorize, not an eMSP',
-    heals: 'authorize_to_hub: resolve',
+    heals: { authorize_to_hub: 'resolve' },
     expected: 'OCPI-to names the receiver',
     source: `${transport}, Message routing`,
   },
 } as const satisfies Readonly<Record<string, Habit>>;
+
+const byCounted = new Map<string, Habit>(Object.values(habits).map((habit) => [habit.counted, habit]));
+
+/** The habit that a report counts by this name. */
+export const habitCounted = (name: string): Habit | undefined => byCounted.get(name);
+
+/** Whether a setting that an operator chose makes up for the habit. */
+export function isSet({ heals }: Habit, settings: PartnerChoices): boolean {
+  if (heals === null || !isInForce(heals, settings)) return false;
+  return Object.entries(heals).some(([name, value]) => !isPreset(name as SettingName, value));
+}
+
+/** Who makes up for what a report counts by this name. */
+export function sourceOf(counted: string, settings: PartnerChoices): QuirkSource {
+  const habit = habitCounted(counted);
+  return habit && isSet(habit, settings) ? 'operator' : 'learnt';
+}

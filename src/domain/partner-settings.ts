@@ -19,6 +19,8 @@ type Setting = Form & {
   readonly means: string;
   /** The habit of a partner that it makes up for; absent when it is no matter of habits. */
   readonly heals?: string;
+  /** The role that may change it, when operator is not enough: it may issue a token. */
+  readonly role?: 'admin';
 };
 
 export const partnerSettings = {
@@ -94,6 +96,7 @@ export const partnerSettings = {
     means:
       'it calls with a hub token that the operator got once, without an exchange; the hub never calls it and owes it nothing. To change it, suspend the partner first',
     heals: 'it has no server, and takes part in no exchange of credentials',
+    role: 'admin',
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 
@@ -124,7 +127,11 @@ const rows: readonly [string, Setting][] = Object.entries(partnerSettings);
 
 export const settingRows = rows as readonly [SettingName, Setting][];
 
-const presets = Object.fromEntries(rows.map(([name, { preset }]) => [name, preset])) as unknown as PartnerChoices;
+export const settingNames = settingRows.map(([name]) => name);
+
+export const presets = Object.fromEntries(
+  rows.map(([name, { preset }]) => [name, preset]),
+) as unknown as PartnerChoices;
 
 export const defaultSettings: PartnerSettings = { ...presets, token_encoding: 'base64', token_encoding_auto: true };
 
@@ -148,11 +155,47 @@ export function choicesOf({ token_encoding_auto: isAuto, ...settings }: PartnerS
 /** The modules that may be hidden: without `credentials` nobody could register. */
 export const hideableModules = ['cdrs', 'commands', 'hubclientinfo', 'locations', 'sessions', 'tariffs', 'tokens'];
 
-/** The settings that make up for a habit and are not at their default. */
-export function quirksOf(settings: PartnerChoices) {
-  return settingRows.flatMap(([setting, { preset, heals }]) => {
-    const value = settings[setting];
-    const isDefault = JSON.stringify(value) === JSON.stringify(preset);
-    return heals === undefined || isDefault ? [] : [{ setting, value: String(value), heals }];
+/** `hidden_modules: [tariffs, tokens]`, as texts name settings with their values. */
+export function settingText(choices: Readonly<Partial<PartnerChoices>>): string {
+  const all = Object.entries(choices).map(([name, value]) => {
+    return `${name}: ${Array.isArray(value) ? `[${value.join(', ')}]` : String(value)}`;
   });
+  return all.join(', ');
+}
+
+/** Whether all these settings have these values; of a list, whether it has these members. */
+export function isInForce(choices: Readonly<Partial<PartnerChoices>>, settings: PartnerChoices): boolean {
+  return Object.entries(choices).every(([name, value]) =>
+    isSame(settings[name as SettingName], joined(name, value, settings)),
+  );
+}
+
+/** These settings on top of those in force: a list keeps its members. */
+export function onTopOf(settings: PartnerChoices, choices: Readonly<Partial<PartnerChoices>>): Partial<PartnerChoices> {
+  return Object.fromEntries(Object.entries(choices).map(([name, value]) => [name, joined(name, value, settings)]));
+}
+
+function joined(name: string, value: unknown, settings: PartnerChoices): unknown {
+  const present = settings[name as SettingName];
+  return Array.isArray(value) && Array.isArray(present) ? [...new Set([...present, ...value])] : value;
+}
+
+export const isPreset = (name: SettingName, value: unknown): boolean => isSame(value, partnerSettings[name].preset);
+
+const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
+
+/** Who found out that a partner has a habit: the hub by itself, or an operator who set what makes up for it. */
+export type QuirkSource = 'learnt' | 'operator';
+
+/** The settings that make up for a habit: those that an operator set, and the form of the token that the hub found out. */
+export function quirksOf(settings: PartnerChoices, tokenSentAs: TokenEncoding) {
+  const rowOf = (setting: SettingName, value: unknown, source: QuirkSource) => {
+    const { heals }: Setting = partnerSettings[setting];
+    return heals === undefined ? [] : [{ setting, value: String(value), heals, source }];
+  };
+  const set = settingRows.flatMap(([setting]) =>
+    isPreset(setting, settings[setting]) ? [] : rowOf(setting, settings[setting], 'operator'),
+  );
+  const isLearnt = settings.token_encoding === 'auto' && tokenSentAs === 'plain';
+  return isLearnt ? [...rowOf('token_encoding', tokenSentAs, 'learnt'), ...set] : set;
 }

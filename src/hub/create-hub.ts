@@ -179,6 +179,7 @@ export function createHub(
       cancelJob: (id) => jobs.cancel(id),
       startCheck: (id, write, trace) => checks.start(id, write, trace),
       checkOf: (id) => checks.view(id),
+      checks: (party) => checks.views(party),
       report: (id) => reportOf(context, dispatcher, reports, id),
       trace: (key, cursor) => traceOf(context, reports, { key, cursor }, deliveryView),
       explain: (from, to, module) => explain(context, from, to, module),

@@ -132,7 +132,7 @@ export function operations(parts: OperationsParts): Verbs {
       ...{ id, status, roles, url, endpoints, last_updated },
       settings: choices,
       token_sent_as: settings.token_encoding,
-      quirks: quirksOf(choices),
+      quirks: quirksOf(choices, settings.token_encoding),
       ...registration.tokensOf(partner),
       host_change: partner.hostChange ?? null,
       circuits: context.circuits.view(id),

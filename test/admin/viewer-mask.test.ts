@@ -125,6 +125,7 @@ async function samplesOf(at: { url: string; adminToken: string }): Promise<Recor
     '/commands/{id}': await all('/commands'),
     '/pulls/{id}': [`/pulls/${pull}`],
     '/redrives/{id}': [`/redrives/${redrive}`],
+    '/checks': ['/checks'],
     '/checks/{id}': [`/checks/${checked}`],
     '/orphans': ['/orphans', '/orphans?state=GRACE'],
     '/routes/explain': ['/routes/explain?from=NL-CPO&to=NL-EMS&module=sessions'],

@@ -83,6 +83,9 @@ browserTest('a partner is added and its handshake is seen step by step as it hap
     .locator('.steps')
     .getByText(/tokens, /)
     .waitFor();
+  const check = page.getByRole('region', { name: 'Check' });
+  await check.getByRole('button', { name: 'Check its endpoints' }).click();
+  await hurried(page, () => check.getByText('NL-CPO answers as OCPI 2.2.1 says').waitFor());
   await page.getByRole('link', { name: 'Next: routing' }).click();
   await page.waitForURL('**/routing?party=NL-CPO');
 });

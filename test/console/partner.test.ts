@@ -2,6 +2,9 @@
  * The page of one partner: its chart follows it, and every action does what it says. [contract 5]
  */
 import type { Page } from 'playwright-core';
+import type { CheckView } from '../../src/api/checks.ts';
+import { findingParts } from '../../src/domain/findings.ts';
+import { choicesOf, defaultSettings } from '../../src/domain/partner-settings.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../../src/sandbox/emsp.ts';
@@ -20,6 +23,7 @@ const viewerToken = 'viewer-token-of-the-test';
 interface Party {
   readonly status: string;
   readonly settings: Record<string, unknown>;
+  readonly host_change: unknown;
   readonly endpoints: readonly { identifier: string; url: string; source: string }[];
   readonly circuits: readonly { circuit: string; state: string }[];
 }
@@ -31,8 +35,8 @@ async function initialToken(hub: RunningHub, role: 'CPO' | 'EMSP', party_id: str
   return String((await admin(hub, 'POST', '/parties', { roles })).initial_token);
 }
 
-async function emspFor(t: Test, hub: RunningHub): Promise<Emsp> {
-  const emsp = await startEmsp({ hubUrl: hub.url, country_code: 'NL', party_id: 'EMS' });
+async function emspFor(t: Test, hub: RunningHub, habits: readonly string[] = []): Promise<Emsp> {
+  const emsp = await startEmsp({ hubUrl: hub.url, country_code: 'NL', party_id: 'EMS', habits });
   t.teardown(() => emsp.close());
   await emsp.register(await initialToken(hub, 'EMSP', 'EMS'));
   return emsp;
@@ -185,13 +189,26 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await page.getByLabel('Identity mode').selectOption('COMPATIBILITY');
   await page.getByLabel('Compatibility until').fill('2031-05-06T07:08');
   await page.getByLabel('An empty 2xx').check();
+  await page.getByLabel('Networks that may call').fill('192.0.2.0/24\n127.0.0.1');
+  await page.getByLabel('PATCH without last_updated').selectOption('accept');
+  await page.getByRole('group', { name: 'Modules that it is not offered' }).getByLabel('tariffs').check();
+  await page.getByLabel('Link to the previous page').uncheck();
   await press('Save settings');
   await page.getByText('Another name').first().waitFor();
   const until = await page.evaluate('new Date("2031-05-06T07:08").toISOString()');
-  t.match((await partyOf(hub, 'NL-EMS')).settings, {
-    ...{ identity_mode: 'COMPATIBILITY', empty_2xx_ok: true, token_encoding: 'auto' },
-    compatibility_until: until,
+  const { settings } = await partyOf(hub, 'NL-EMS');
+  t.strictSame(settings, {
+    ...choicesOf(defaultSettings),
+    ...{ identity_mode: 'COMPATIBILITY', empty_2xx_ok: true, compatibility_until: until, link_prev: false },
+    ...{ allow_from: ['192.0.2.0/24', '127.0.0.1'], patch_without_last_updated: 'accept', hidden_modules: ['tariffs'] },
   });
+  const card = page.getByRole('region', { name: 'Settings' });
+  await card.getByText('192.0.2.0/24, 127.0.0.1').waitFor();
+  t.equal(await card.locator('.badge', { hasText: 'set here' }).count(), 7, 'what differs from its default');
+  await press('Change settings');
+  await press('Save settings');
+  await page.getByText('Nothing was changed.').waitFor();
+  t.strictSame((await partyOf(hub, 'NL-EMS')).settings, settings, 'what nobody touched stays');
 
   await press('Set endpoints');
   await press('Add an endpoint');
@@ -201,6 +218,76 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await page.locator('.badge', { hasText: 'set here' }).waitFor();
   const set = (await partyOf(hub, 'NL-EMS')).endpoints.find(({ source }) => source === 'operator');
   t.match(set, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' });
+});
+
+browserTest('a check is begun, seen as it runs, and what it finds is healed [operators, check]', async (t, browser) => {
+  const hub = await hubFor(t);
+  const emsp = await emspFor(t, hub, ['empty-2xx']);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const check = page.getByRole('region', { name: 'Check' });
+  await check.getByText('Not checked yet').waitFor();
+  // It hangs until the page has shown that the check runs.
+  emsp.at(/^POST .*authorize/).hang({ times: 1 });
+  await check.getByRole('button', { name: 'Check its endpoints' }).click();
+  await hurried(page, () => check.locator('.tried .running', { hasText: 'authorization' }).waitFor());
+  await check.getByText('◐ RUNNING').waitFor();
+  t.equal(await check.getByRole('button', { name: 'Checking …' }).isDisabled(), true);
+  await emsp.hangUp();
+  await emsp.listen();
+  await hurried(page, () => check.getByText('DONE').waitFor());
+
+  await check.getByLabel('also send test objects').check();
+  await check.getByRole('button', { name: 'Check its endpoints' }).click();
+  const finding = check.locator('.findings li').filter({ hasText: 'empty-2xx' }).first();
+  await hurried(page, () => finding.getByText('empty_2xx_ok: true', { exact: true }).waitFor());
+  const [{ id, steps, findings }] = (await admin(hub, 'GET', '/checks?party=nl-ems')).items as [CheckView];
+  const found = findings.find(({ name }) => name === 'empty-2xx');
+  if (!found) throw new Error(`${id} did not find the habit`);
+  for (const [label, text] of findingParts(found)) {
+    const part = finding.locator('.part').filter({ has: page.getByText(label, { exact: true }) });
+    t.equal(await part.locator('dd').textContent(), text, label);
+  }
+  t.strictSame(
+    await check.locator('.tried li').allTextContents(),
+    steps.map(({ name, calls, findings: added }) => {
+      const mark = added > 0 ? '▲' : '✓';
+      const counts = [
+        calls === 1 ? '1 call' : `${calls} calls`,
+        added === 1 ? '1 finding' : added > 0 && `${added} findings`,
+      ];
+      return `${mark}done: ${name} ${counts.filter(Boolean).join(', ')}`;
+    }),
+  );
+  await isOpenToAll(t, page, 'the check', '.check');
+
+  await finding.getByRole('button', { name: 'Set empty_2xx_ok: true' }).click();
+  await page.getByRole('button', { name: 'Set it', exact: true }).click();
+  await finding.getByText('empty_2xx_ok: true, which is set').waitFor();
+  t.equal((await partyOf(hub, 'NL-EMS')).settings.empty_2xx_ok, true);
+  t.equal(await finding.getByRole('button').count(), 0, 'it is not offered twice');
+});
+
+browserTest('a change of host that waits is shown, and confirmed [D87]', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_CONFIRM_HOST_CHANGE: 'true' });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  const elsewhere = emsp.url.replace('127.0.0.1', 'localhost');
+  const move = () => {
+    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
+    return emsp.call('PUT', '/2.2.1/credentials', { token: emsp.token, url: `${elsewhere}/ocpi/versions`, roles });
+  };
+  t.equal((await move()).json.status_code, 3001);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const { host } = new URL(elsewhere);
+  await page
+    .getByText(`A change of its host waits for an operator: from ${new URL(emsp.url).host} to ${host}`)
+    .waitFor();
+  await page.getByRole('button', { name: 'Confirm host' }).click();
+  t.equal(await page.getByLabel('Host and port').inputValue(), host);
+  await page.getByRole('dialog').getByLabel('Reason').fill('they called us');
+  await page.getByRole('button', { name: 'It was the partner: confirm' }).click();
+  await page.getByText('Its next PUT of credentials may change its host').waitFor();
+  t.match((await partyOf(hub, 'NL-EMS')).host_change, { state: 'confirmed', to: host });
+  t.match(await itemsOf(hub, '/audit?operator=admin'), [{ reason: 'they called us' }]);
 });
 
 browserTest('pulls and resyncs show how far they are, and how they ended', async (t, browser) => {

@@ -131,6 +131,7 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   },
   'GET /parties': { as: 'admin', path: `${admin}/parties?limit=2` },
   'POST /parties/{id}/check': { as: 'admin', path: `${admin}/parties/NL-LVR/check`, body: () => ({ write: false }) },
+  'GET /checks': { as: 'admin', path: `${admin}/checks?party=NL-LVR` },
   'GET /checks/{id}': { as: 'admin', path: `${admin}/checks/nothing` },
   'GET /parties/{id}': { as: 'admin', path: `${admin}/parties/NL-LVR` },
   'PATCH /parties/{id}': {

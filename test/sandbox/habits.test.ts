@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { habits } from '../../src/domain/habits.ts';
+import { settingText } from '../../src/domain/partner-settings.ts';
 import { behaviours } from '../../src/sandbox/habits.ts';
 import { runSessions } from '../../src/sandbox/traffic.ts';
 import { someOf } from '../support/share.ts';
@@ -11,7 +12,7 @@ t.test('every habit can be rehearsed, and docs/PARTNERS.md lists it', async (t) 
   t.same(Object.keys(behaviours).sort(), Object.keys(habits).sort());
   const rows = readFileSync('docs/PARTNERS.md', 'utf8').match(/^\| `.*$/gm) ?? [];
   const expected = Object.entries(habits).map(([name, { does, counted, heals, expected, source }]) => {
-    return `| \`${name}\` | ${does} | \`${counted}\` | ${heals === null ? 'nothing' : `\`${heals}\``} | ${source}: ${expected} |`;
+    return `| \`${name}\` | ${does} | \`${counted}\` | ${heals === null ? 'nothing' : `\`${settingText(heals)}\``} | ${source}: ${expected} |`;
   });
   t.same(rows, expected);
 });

@@ -23,6 +23,14 @@ export function checks(operations: Operations): AdminRoute[] {
     }),
     route({
       method: 'GET',
+      path: '/checks',
+      summary: 'List the checks that are kept, of one partner or of all, newest first',
+      query: z.strictObject({ party: partnerId.exactOptional() }),
+      answer: z.object({ items: z.array(check) }),
+      run: async ({ query: { party = null } }) => ({ items: operations.checks(party) }),
+    }),
+    route({
+      method: 'GET',
       path: '/checks/{id}',
       summary: 'Show a check and what it has found; the hub keeps the last 100 until it restarts',
       params: z.strictObject({ id: anyId }),

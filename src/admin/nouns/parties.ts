@@ -8,6 +8,7 @@ import type { PartyView } from '../../api/parties.ts';
 import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
 import { settingInputs } from '../../api/partner-settings.ts';
 import { report } from '../../api/report.ts';
+import { settingRows } from '../../domain/partner-settings.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
@@ -92,8 +93,9 @@ export function parties(operations: Operations): AdminRoute[] {
       body: changes,
       answer: party.extend({ hub_token: hubToken }),
       async run({ params: { id }, body: { business_details, ...chosen }, trace, caller }) {
-        // It may issue a token.
-        if (chosen.pull_only !== undefined) requireRole(caller, 'admin');
+        for (const [name, row] of settingRows) {
+          if (row.role !== undefined && chosen[name] !== undefined) requireRole(caller, row.role);
+        }
         const changed = await operations.changeParty(id, chosen, business_details, trace);
         return { ...changed.party, ...(changed.hubToken !== undefined && { hub_token: changed.hubToken }) };
       },

@@ -3,9 +3,11 @@
  * leniency of the hub makes up for.
  */
 import type { FindingView } from '../../api/checks.ts';
-import { type Habit, habits } from '../../domain/habits.ts';
+import { type Habit, habitCounted, habits, isSet } from '../../domain/habits.ts';
+import { isInForce, type PartnerChoices, settingText } from '../../domain/partner-settings.ts';
 
-type Kind = Pick<FindingView, 'severity' | 'expected' | 'source'> & { readonly heals?: string };
+type Seen = Pick<FindingView, 'name' | 'module' | 'tried' | 'seen'>;
+type Kind = Omit<FindingView, keyof Seen>;
 
 const transport = 'transport_and_format';
 const pagination = `${transport}, Pagination`;
@@ -92,20 +94,28 @@ const kinds = {
   },
 } as const satisfies Readonly<Record<string, Kind>>;
 
-const quirks = new Map<string, Habit>(Object.values(habits).map((habit) => [habit.counted, habit]));
-
-/** The finding of this name; a quirk that no habit explains is one all the same. */
-export function findingOf(name: string, module: string, seen: string): FindingView {
-  const known = kindOf(name);
-  return { name, module, seen, ...known };
+/**
+ * The finding of this name; a quirk that no habit explains is one all the same. What a setting heals is an error until
+ * the setting is in force.
+ */
+export function findingOf(seen: Seen, settings: PartnerChoices): FindingView {
+  return { ...seen, ...kindOf(seen.name, settings) };
 }
 
-function kindOf(name: string): Kind {
+function kindOf(name: string, settings: PartnerChoices): Kind {
   if (Object.hasOwn(kinds, name)) return kinds[name as keyof typeof kinds];
-  const quirk = quirks.get(name);
-  if (!quirk) return { severity: 'warning', expected: 'what OCPI 2.2.1 says', source: 'docs/RUNBOOK.md' };
-  const { expected, source, heals } = quirk;
-  return heals === null ? { severity: 'warning', expected, source } : { severity: 'error', expected, source, heals };
+  const habit = habitCounted(name);
+  if (!habit) return { severity: 'warning', expected: 'what OCPI 2.2.1 says', source: 'docs/RUNBOOK.md' };
+  const { expected, source, heals } = habit;
+  if (heals === null) return { severity: 'warning', expected, source };
+  const healed = isInForce(heals, settings);
+  const severity = healed ? 'warning' : 'error';
+  return { severity, expected, source, heals: settingText(heals), settings: heals, healed };
+}
+
+/** The habits that an operator's settings say the partner has: some of them no call can find. */
+export function habitsSet(settings: PartnerChoices): Habit[] {
+  return Object.values(habits).filter((habit) => isSet(habit, settings));
 }
 
 /** The quirk that a warning about a field is a case of, else `object-warning`. */

@@ -2,14 +2,14 @@
 import type { FindingView } from '../../api/checks.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
-import type { TokenEncoding } from '../../domain/partner-settings.ts';
+import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
 import { type Endpoint, endpointOf, type InterfaceRole, type Partner } from '../../domain/party.ts';
 import { isQuirk } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { HeaderParty, InspectedPage, OutboundCall } from '../ports/ports.ts';
-import { findingOf, nameOfWarning } from './check-findings.ts';
+import { findingOf, habitsSet, nameOfWarning } from './check-findings.ts';
 
 /** Time-out of one call, ms. */
 const callMs = 10_000;
@@ -41,6 +41,8 @@ export class CheckRun {
   /** By module and name. */
   readonly findings = new Map<string, FindingView>();
   calls = 0;
+  /** What was tried last: a finding says what it was found by. */
+  tried = '';
   /** The encoding of the token that was taken. */
   encoding: TokenEncoding;
   readonly #parts: Parts;
@@ -68,10 +70,16 @@ export class CheckRun {
   found(name: string, module: string, seen: string, isCounted = false): void {
     const key = `${module} ${name}`;
     if (this.findings.has(key)) return;
-    this.findings.set(key, findingOf(name, module, seen));
+    this.findings.set(key, findingOf({ name, module, tried: this.tried, seen }, this.#settings()));
     if (isQuirk(name) && !isCounted) {
       this.#parts.reports.used({ partner: this.partner.id, module, object: null }, [name]);
     }
+  }
+
+  /** As they are now: an operator may heal something while the check runs. */
+  #settings(): PartnerChoices {
+    const { settings } = this.context.directory.partner(this.partner.id) ?? this.partner;
+    return choicesOf(settings);
   }
 
   endpoint(module: string, role: InterfaceRole): Endpoint | undefined {
@@ -89,8 +97,9 @@ export class CheckRun {
     return page;
   }
 
-  /** What the report of the partner has counted so far, also from its traffic. */
+  /** What the report of the partner has counted so far, also from its traffic, and the habits that operators know of. */
   takeReport({ quirks: counted, warnings, refused, dead_letters }: ReportView): void {
+    this.tried = 'its report, of all its traffic';
     for (const { quirk, module, count, example } of counted) {
       this.found(quirk, module, `counted ${times(count)}: ${example}`, true);
     }
@@ -104,6 +113,11 @@ export class CheckRun {
     for (const { module, count, reason } of dead_letters) {
       this.found('dead-letters', module, `${count} dead: ${reason}`, true);
     }
+    this.tried = 'its settings';
+    const known = new Set([...this.findings.values()].map(({ name }) => name));
+    for (const { counted: name, heals } of habitsSet(this.#settings())) {
+      if (!known.has(name)) this.found(name, 'all', `an operator set ${settingText(heals ?? {})}`, true);
+    }
   }
 
   #noted(
@@ -116,6 +130,7 @@ export class CheckRun {
 
   #request({ module, ...asked }: Asked): OutboundCall {
     this.calls++;
+    this.tried = `${asked.method} ${asked.url}`;
     const { ports } = this.context;
     const [role = null] = this.partner.roles;
     const isRouted = module !== 'versions';

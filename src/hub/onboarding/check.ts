@@ -7,7 +7,7 @@
  * CHECK-3  A finding that is a habit of the partner bears the name under which its report counts it, and is counted
  *     there, too.
  */
-import type { CheckView } from '../../api/checks.ts';
+import type { CheckStep, CheckView } from '../../api/checks.ts';
 import type { ReportView } from '../../api/report.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -15,7 +15,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
-import { findingOf, worstFirst } from './check-findings.ts';
+import { worstFirst } from './check-findings.ts';
 import { CheckRun } from './check-run.ts';
 import { steps } from './check-steps.ts';
 
@@ -23,11 +23,15 @@ import { steps } from './check-steps.ts';
 const keptMax = 100;
 const limitMs = 120_000;
 
+/** The last step: what is known of the partner from elsewhere. */
+const lastStep = 'what its report has counted, and its settings';
+
 export class Checks {
   readonly #context: Context;
   readonly #reports: PartnerReports;
   readonly #reportOf: (id: PartyId) => Promise<ReportView>;
-  readonly #checks = new Map<string, CheckView>();
+  /** Each as it is shown now, oldest first. */
+  readonly #checks = new Map<string, () => CheckView>();
   readonly #runs = new Running();
   readonly #closing = new AbortController();
 
@@ -45,13 +49,13 @@ export class Checks {
     if (partner.partnerToken === null || partner.url === null) {
       throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });
     }
-    const running = [...this.#checks.values()].find(({ party, state }) => party === partner.id && state === 'RUNNING');
+    const running = this.views(partner.id).find(({ state }) => state === 'RUNNING');
     if (running) throw new HubError('conflict', { message: `${partner.id} is being checked: ${running.id}` });
     const view: CheckView = {
-      ...{ id: ports.secrets.newId(), party: partner.id, state: 'RUNNING', write, calls: 0, findings: [] },
+      ...{ id: ports.secrets.newId(), party: partner.id, state: 'RUNNING', write, calls: 0, steps: [], findings: [] },
       ...{ started_at: recorder.instant(), ended_at: null },
     };
-    this.#keep(view);
+    this.#keep(view.id, () => view);
     this.#runs.add(this.#run(view, partner, trace));
     return view.id;
   }
@@ -59,7 +63,13 @@ export class Checks {
   view(id: string): CheckView {
     const view = this.#checks.get(id);
     if (!view) throw new HubError('notFound');
-    return view;
+    return view();
+  }
+
+  /** Those that are kept of a partner, or of all, newest first. */
+  views(id: string | null): CheckView[] {
+    const all = [...this.#checks.values()].map((view) => view()).reverse();
+    return id === null ? all : all.filter(({ party }) => party === id.toUpperCase());
   }
 
   async close(): Promise<void> {
@@ -67,8 +77,8 @@ export class Checks {
     await this.#runs.ended();
   }
 
-  #keep(view: CheckView): void {
-    this.#checks.set(view.id, view);
+  #keep(id: string, view: () => CheckView): void {
+    this.#checks.set(id, view);
     const [oldest = ''] = this.#checks.keys();
     if (this.#checks.size > keptMax) this.#checks.delete(oldest);
   }
@@ -77,22 +87,38 @@ export class Checks {
     const { ports, recorder } = this.#context;
     const until = ports.clock.now() + limitMs;
     const run = new CheckRun(this.#context, { partner, trace, until, reports: this.#reports });
-    const shown = () => ({ calls: run.calls, findings: [...run.findings.values()].sort(worstFirst) });
-    const end = (state: 'DONE' | 'FAILED', error?: string) =>
-      this.#keep({ ...view, ...shown(), state, ended_at: recorder.instant(), ...(error !== undefined && { error }) });
+    const told: (() => CheckStep)[] = [];
+    const work = [
+      ...steps.filter(({ writes }) => view.write || !writes),
+      { name: lastStep, run: async () => run.takeReport(await this.#reportOf(partner.id)) },
+    ];
+    const shown = () => ({
+      calls: run.calls,
+      steps: work.map(({ name }, index) => told[index]?.() ?? { name, state: 'open' as const, calls: 0, findings: 0 }),
+      findings: [...run.findings.values()].sort(worstFirst),
+    });
+    this.#keep(view.id, () => ({ ...view, ...shown() }));
+    const end = (state: 'DONE' | 'FAILED', error?: string) => {
+      const ended = { ...view, ...shown(), state, ended_at: recorder.instant(), ...(error !== undefined && { error }) };
+      this.#keep(view.id, () => ended);
+    };
     try {
-      for (const step of steps) {
-        if (step.writes && !view.write) continue;
+      for (const [index, step] of work.entries()) {
         if (this.#closing.signal.aborted) return end('FAILED', 'the hub was shut down meanwhile');
-        if (run.leftMs() <= 0) {
+        if (run.leftMs() <= 0 && step.name !== lastStep) {
           const seen = `the check ended after ${limitMs / 1000} s, before ${step.name}`;
-          run.findings.set('unfinished', findingOf('unfinished', 'versions', seen));
-          break;
+          run.found('unfinished', 'versions', seen);
+          continue;
         }
+        const [calls, findings] = [run.calls, run.findings.size];
+        const stepNow = (state: CheckStep['state']) => ({
+          ...{ name: step.name, state, calls: run.calls - calls, findings: run.findings.size - findings },
+        });
+        told[index] = () => stepNow('running');
         await step.run(run);
-        this.#keep({ ...view, ...shown() });
+        const done = stepNow('done');
+        told[index] = () => done;
       }
-      run.takeReport(await this.#reportOf(partner.id));
       end('DONE');
     } catch (error) {
       ports.log.error({ err: error, check: view.id, partyId: partner.id }, 'a check of a partner failed');

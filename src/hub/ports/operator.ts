@@ -198,6 +198,8 @@ export interface CheckVerbs {
   startCheck(id: string, write: boolean, trace: Trace): string;
   /** Throws `notFound`. */
   checkOf(id: string): CheckView;
+  /** Those that are kept, of one partner or of all, newest first. */
+  checks(party: string | null): CheckView[];
 }
 
 export interface PersonVerbs {

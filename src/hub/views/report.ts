@@ -6,7 +6,9 @@ import type { Seq, Store } from '../../../storage/contract.ts';
 import type { RefusedView, ReportView } from '../../api/report.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData } from '../../domain/events.ts';
+import { sourceOf } from '../../domain/habits.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
+import { choicesOf } from '../../domain/partner-settings.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import { noTallies, type RefusedRecord, type Tallies, type Tally } from '../../domain/report.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
@@ -34,10 +36,11 @@ export async function reportOf(
     deadLetters(context, outbound, new Set(partner.roles.map(keyOf))),
   ]);
   const { warnings, quirks } = tallies ?? noTallies;
+  const settings = choicesOf(partner.settings);
   return {
     refused: refused.map(({ data, body }) => refusedView(data as RefusedRecord, body ?? '')),
     warnings: seen(warnings).map(({ name: field, ...one }) => ({ ...one, field })),
-    quirks: seen(quirks).map(({ name: quirk, ...one }) => ({ ...one, quirk })),
+    quirks: seen(quirks).map(({ name: quirk, ...one }) => ({ ...one, quirk, source: sourceOf(quirk, settings) })),
     dead_letters,
   };
 }

@@ -3,13 +3,20 @@
  */
 import { useId, useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
+import { presets, settingNames } from '../../../domain/partner-settings.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
+import { changesIn, SettingFields } from './setting-fields.tsx';
 
 /** The hub's answer to adding a partner. Only this page still has the token: the hub keeps a digest. */
-export interface Added {
+export interface Added extends Tokens {
   readonly party: PartyView;
-  readonly initial_token: string;
+}
+
+/** A partner that is pull only has a hub token at once, any other an initial token. */
+interface Tokens {
+  readonly initial_token?: string | undefined;
+  readonly hub_token?: string | undefined;
 }
 
 interface Draft {
@@ -54,12 +61,11 @@ export function PartnerForm({ taken, onAdded }: FormProps) {
   const change = (key: number, changes: Partial<Draft>) =>
     setDrafts(drafts.map((draft) => (draft.key === key ? { ...draft, ...changes } : draft)));
   const { isRunning, run } = useAction(async (form: FormData) => {
-    const { initial_token, ...party } = await call<PartyView & { initial_token: string }>('POST', '/parties', {
+    const { initial_token, hub_token, ...party } = await call<PartyView & Tokens>('POST', '/parties', {
       roles: drafts.flatMap(rolesOf),
-      token_encoding: form.get('encoding'),
-      empty_2xx_ok: form.get('empty') === 'on',
+      ...changesIn(form, { names: settingNames, settings: presets }),
     });
-    onAdded({ party, initial_token });
+    onAdded({ party, initial_token, hub_token });
     return `${party.id} is added.`;
   });
   const isWell = drafts.every((draft) => Object.values(mistakesOf(draft, drafts, taken)).every((one) => one === null));
@@ -96,18 +102,7 @@ export function PartnerForm({ taken, onAdded }: FormProps) {
         <details>
           <summary>Options</summary>
           <div class="stack options">
-            <label>
-              Token encoding
-              <select name="encoding">
-                <option value="auto">auto: what the partner takes</option>
-                <option value="base64">base64, as OCPI 2.2.1 says</option>
-                <option value="plain">plain, for partners that do not encode</option>
-              </select>
-            </label>
-            <label>
-              <input type="checkbox" name="empty" />
-              An empty 2xx answer counts as success
-            </label>
+            <SettingFields names={settingNames} settings={presets} />
           </div>
         </details>
         <div class="row">

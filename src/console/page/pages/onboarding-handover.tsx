@@ -44,6 +44,27 @@ export function Handover({ party, token: told }: HandoverProps) {
   );
 }
 
+/** A partner that is pull only exchanges nothing: its hub token and the address are all it needs. [D89] */
+export function PullOnly({ party: { id }, token }: HandoverProps) {
+  const { data } = useQuery<HandshakeView>(`/parties/${id}/handshake`);
+  return (
+    <div class="inside stack">
+      <p class="quiet">It calls the hub with a hub token, and exchanges no credentials. The hub never calls it.</p>
+      {data && <Copied label="versions URL" text={data.versions_url} />}
+      {token === null ? (
+        <p>Its hub token was shown when it was issued and cannot be shown again.</p>
+      ) : (
+        <>
+          <p class="once" role="note">
+            The token is shown only once: the hub keeps only its digest. Send it by a safe way.
+          </p>
+          <Copied label="hub token" text={token} />
+        </>
+      )}
+    </div>
+  );
+}
+
 interface IssueProps {
   readonly party: PartyView;
   readonly isExpected: boolean;

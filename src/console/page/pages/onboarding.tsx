@@ -11,8 +11,9 @@ import { Badge } from '../parts/badge.tsx';
 import { useFilters } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { type Added, PartnerForm } from './onboarding-form.tsx';
-import { Handover } from './onboarding-handover.tsx';
+import { Handover, PullOnly } from './onboarding-handover.tsx';
 import { Handshake } from './onboarding-handshake.tsx';
+import { Check } from './partner-check.tsx';
 import '../style/onboarding.css';
 
 type OverviewView = ReturnType<Operations['overview']>;
@@ -37,7 +38,7 @@ export function Onboarding() {
         )}
       </div>
       {partner ? (
-        <Connecting key={partner} id={partner} token={added?.party.id === partner ? added.initial_token : null} />
+        <Connecting key={partner} id={partner} added={added?.party.id === partner ? added : null} />
       ) : (
         <Beginning
           onAdded={(told) => {
@@ -100,7 +101,7 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
 
 const expectedMax = 20;
 
-function Connecting({ id, token }: { id: string; token: string | null }) {
+function Connecting({ id, added }: { id: string; added: Added | null }) {
   const query = useQuery<PartyView>(`/parties/${encodeURIComponent(id)}`, 1_000);
   return (
     <Asked query={query} what={`partner ${id}`}>
@@ -111,9 +112,14 @@ function Connecting({ id, token }: { id: string; token: string | null }) {
               <h2>Send this to the partner's engineer</h2>
               <Badge state={party.status} />
             </header>
-            <Handover party={party} token={token} />
+            {party.settings.pull_only ? (
+              <PullOnly party={party} token={added?.hub_token ?? null} />
+            ) : (
+              <Handover party={party} token={added?.initial_token ?? null} />
+            )}
           </section>
-          <Handshake party={party} reload={query.reload} />
+          {!party.settings.pull_only && <Handshake party={party} reload={query.reload} />}
+          {party.url !== null && <Check party={party} reload={query.reload} />}
         </div>
       )}
     </Asked>

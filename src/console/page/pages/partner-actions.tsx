@@ -16,7 +16,7 @@ interface ActionsProps {
   readonly reload: () => void;
 }
 
-type Asking = 'suspend' | 'token' | null;
+type Asking = 'suspend' | 'token' | 'host' | null;
 
 interface Probed {
   readonly status: string;
@@ -28,6 +28,7 @@ export function PartnerActions({ party, reload }: ActionsProps) {
   const { id, status, settings } = party;
   const [asking, setAsking] = useState<Asking>(null);
   const isRegistered = status === 'CONNECTED' || status === 'OFFLINE';
+  const isMove = party.host_change !== null && party.host_change.state !== 'confirmed';
   const probe = useAction(async () => {
     const { status: found, latency_ms, error } = await call<Probed>('POST', `/parties/${id}/probe`);
     reload();
@@ -56,12 +57,18 @@ export function PartnerActions({ party, reload }: ActionsProps) {
           New initial token
         </button>
       )}
+      {mayAdminister.value && party.url !== null && (
+        <button type="button" class={isMove ? 'main' : ''} onClick={() => setAsking('host')}>
+          Confirm host
+        </button>
+      )}
       {mayOperate.value && status !== 'SUSPENDED' && (
         <button type="button" class="danger" onClick={() => setAsking('suspend')}>
           Suspend
         </button>
       )}
       {asking === 'suspend' && <Suspend party={party} reload={reload} onClose={() => setAsking(null)} />}
+      {asking === 'host' && <ConfirmHost party={party} reload={reload} onClose={() => setAsking(null)} />}
       {asking === 'token' && <NewToken party={party} isRegistered={isRegistered} onClose={() => setAsking(null)} />}
     </div>
   );
@@ -96,6 +103,67 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
     </Dialog>
   );
 }
+
+/** A change of host that waits or was made is confirmed, or one that no PUT of credentials has asked for yet. [D87] */
+function ConfirmHost({ party: { id, host_change: change }, reload, onClose }: ActionsProps & { onClose: () => void }) {
+  const reason = useReason();
+  const { isRunning, run } = useAction(async (form: FormData) => {
+    const host = String(form.get('host') ?? '').trim();
+    const path = reason.given(`/parties/${id}/confirm-host`);
+    const { host_change: left } = await call<PartyView>('POST', path, host === '' ? {} : { host });
+    reload();
+    onClose();
+    return left ? `The next PUT of ${id} may change its host to ${left.to}.` : `The host of ${id} is confirmed.`;
+  });
+  return (
+    <Dialog title={`Confirm the host of ${id}`} onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          run(new FormData(event.currentTarget));
+        }}
+      >
+        <p>
+          {change ? (
+            <>
+              {hostChangeWords[change.state]}: from <code>{change.from}</code> to <code>{change.to}</code>. Ask the
+              partner whether it moved: whoever has its token can do this.
+            </>
+          ) : (
+            'No change of host is known. Confirm one beforehand, and the next PUT of its credentials may make it.'
+          )}
+        </p>
+        <label>
+          Host and port
+          <input
+            name="host"
+            maxLength={255}
+            required
+            defaultValue={change?.to ?? ''}
+            autocomplete="off"
+            spellcheck={false}
+          />
+        </label>
+        {reason.field}
+        <div class="row">
+          <button type="submit" class="main" disabled={isRunning}>
+            It was the partner: confirm
+          </button>
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export const hostChangeWords = {
+  waiting: 'A change of its host waits for an operator',
+  confirmed: 'Its next PUT of credentials may change its host',
+  made: 'It changed its host',
+} as const;
 
 interface NewTokenProps {
   readonly party: PartyView;

@@ -16,6 +16,7 @@ import { Table } from '../parts/fields.tsx';
 import { LastError } from '../parts/last-error.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Since, Until } from '../parts/time.tsx';
+import { hostChangeWords } from './partner-actions.tsx';
 import { EndpointsForm } from './partner-endpoints.tsx';
 
 interface Facts {
@@ -28,6 +29,7 @@ const tokenNames = { hub: 'Hub token', former: 'Former hub token', initial: 'Ini
 
 export function Queue({ party }: Facts) {
   const { id, queue, last_request, last_answer, last_error, last_updated, tokens, refused_from } = party;
+  const { host_change: change } = party;
   return (
     <section class="card" aria-label="Queue">
       <header>
@@ -77,6 +79,15 @@ export function Queue({ party }: Facts) {
             <dd>
               {count(refused_from.count)} · last from <span class="mono">{refused_from.address}</span>{' '}
               <Since instant={refused_from.at} />
+            </dd>
+          </>
+        )}
+        {change && (
+          <>
+            <dt>Change of host</dt>
+            <dd class={change.state === 'confirmed' ? '' : 'urgent'}>
+              {hostChangeWords[change.state]}: from <span class="mono">{change.from}</span> to{' '}
+              <span class="mono">{change.to}</span>
             </dd>
           </>
         )}

@@ -55,7 +55,7 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
         </Table>
       )}
       <Tallies caption="Warnings" noun="Field" items={warnings.map(({ field: name, ...one }) => ({ name, ...one }))} />
-      <Tallies caption="Quirks" noun="Quirk" items={quirks.map(({ quirk: name, ...one }) => ({ name, ...one }))} />
+      <Tallies caption="Quirks" noun="Quirk" items={quirks.map((one) => ({ ...one, name: one.quirk }))} />
       {dead_letters.length > 0 && (
         <Table caption="Dead letters by reason" columns={['Count', 'From', 'To', 'Module', 'Reason of dead letters']}>
           {dead_letters
@@ -78,13 +78,18 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
 }
 
 /** A warning or a quirk. */
-type Tally = Omit<ReportView['warnings'][number], 'field'> & { readonly name: string };
+type Tally = Omit<ReportView['warnings'][number], 'field'> & {
+  readonly name: string;
+  /** Of a quirk: learnt, or set by an operator. */
+  readonly source?: string;
+};
 
 function Tallies({ caption, noun, items }: { caption: string; noun: string; items: readonly Tally[] }) {
   if (items.length === 0) return null;
+  const hasSource = items.some(({ source }) => source !== undefined);
   return (
-    <Table caption={caption} columns={['Last', 'Times', 'Module', noun, 'Example']}>
-      {items.slice(0, shown).map(({ module, name, count: times, last_at, object, example }) => (
+    <Table caption={caption} columns={['Last', 'Times', 'Module', noun, ...(hasSource ? ['From'] : []), 'Example']}>
+      {items.slice(0, shown).map(({ module, name, count: times, last_at, object, example, source }) => (
         <tr key={`${module} ${name}`}>
           <td>
             <Instant value={last_at} />
@@ -92,6 +97,7 @@ function Tallies({ caption, noun, items }: { caption: string; noun: string; item
           <td class="number">{count(times)}</td>
           <td>{module}</td>
           <td class="mono">{name}</td>
+          {hasSource && <td>{source}</td>}
           <td>{object === null ? example : <Link href={traceOf(object)}>{example}</Link>}</td>
         </tr>
       ))}

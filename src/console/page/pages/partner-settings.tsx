@@ -1,13 +1,19 @@
 /**
  * Settings of a partner. A dialog changes them, so that a slip on the page changes nothing.
  */
+import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
+import { isPreset, type SettingName, settingNames, settingRows } from '../../../domain/partner-settings.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { mayOperate } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
+import { changesIn, SettingFields } from './setting-fields.tsx';
 
 interface SettingsProps {
   readonly party: PartyView;
@@ -16,7 +22,6 @@ interface SettingsProps {
 
 export function Settings({ party, reload }: SettingsProps) {
   const [isEdited, setEdited] = useState(false);
-  const { token_encoding, identity_mode, compatibility_until, empty_2xx_ok, paused } = party.settings;
   return (
     <section class="card" aria-label="Settings">
       <header>
@@ -28,49 +33,79 @@ export function Settings({ party, reload }: SettingsProps) {
         )}
       </header>
       <dl class="facts inside">
-        <dt>Token encoding</dt>
-        <dd>{token_encoding === 'auto' ? `auto: ${party.token_sent_as}` : token_encoding}</dd>
-        <dt>Identity mode</dt>
-        <dd>
-          {identity_mode}
-          {identity_mode === 'COMPATIBILITY' && (
-            <span class="quiet">
-              {' '}
-              until {compatibility_until ? <Instant value={compatibility_until} /> : 'never set: not active'}
-            </span>
-          )}
-        </dd>
-        <dt>Empty 2xx is a success</dt>
-        <dd>{empty_2xx_ok ? 'yes' : 'no'}</dd>
-        <dt>Deliveries</dt>
-        <dd>{paused ? 'paused' : 'flow'}</dd>
+        {settingRows.map(([name, { label }]) => (
+          <Fragment key={name}>
+            <dt>{label}</dt>
+            <dd>
+              <Value party={party} name={name} /> <Origin party={party} name={name} />
+            </dd>
+          </Fragment>
+        ))}
       </dl>
       {isEdited && <SettingsForm party={party} reload={reload} onClose={() => setEdited(false)} />}
     </section>
   );
 }
 
+interface RowProps {
+  readonly party: PartyView;
+  readonly name: SettingName;
+}
+
+function Value({ party: { settings, token_sent_as }, name }: RowProps) {
+  const value = settings[name];
+  if (name === 'token_encoding' && value === 'auto') return <>auto: {token_sent_as}</>;
+  if (name === 'compatibility_until' && typeof value === 'string') return <Instant value={value} />;
+  if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
+  const text = Array.isArray(value) ? value.join(', ') : value;
+  return text === '' || text === null ? <span class="quiet">none</span> : text;
+}
+
+/** Whether an operator chose the value, or the hub learnt it. */
+function Origin({ party: { settings, quirks }, name }: RowProps) {
+  const isLearnt = quirks.some(({ setting, source }) => setting === name && source === 'learnt');
+  if (isLearnt) return <Badge state="learnt" tone="info" />;
+  return isPreset(name, settings[name]) ? null : <Badge state="set here" tone="info" />;
+}
+
+interface Changed extends PartyView {
+  readonly hub_token?: string;
+}
+
 function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () => void }) {
-  const { settings, roles } = party;
+  // As they were when the dialog was opened: what another operator changes meanwhile is not changed back.
+  const [{ id, settings, roles }] = useState(party);
+  const [issued, setIssued] = useState<string | null>(null);
   const name = roles[0]?.business_details?.name ?? '';
-  const [mode, setMode] = useState(settings.identity_mode);
+  const reason = useReason();
   const { isRunning, run } = useAction(async (form: FormData) => {
-    const text = (field: string) => String(form.get(field) ?? '').trim();
-    const until = text('until');
-    const called = text('name');
-    await call('PATCH', `/parties/${party.id}`, {
-      token_encoding: text('encoding'),
-      identity_mode: mode,
-      compatibility_until: mode === 'COMPATIBILITY' && until !== '' ? new Date(until).toISOString() : null,
-      empty_2xx_ok: form.get('empty') === 'on',
+    const called = String(form.get('name') ?? '').trim();
+    const changes = {
+      ...changesIn(form, { names: settingNames, settings }),
       ...(called !== '' && called !== name && { business_details: { name: called } }),
-    });
+    };
+    if (Object.keys(changes).length === 0) {
+      onClose();
+      return 'Nothing was changed.';
+    }
+    const { hub_token } = await call<Changed>('PATCH', reason.given(`/parties/${id}`), changes);
     reload();
-    onClose();
-    return `Settings of ${party.id} are changed.`;
+    if (hub_token === undefined) onClose();
+    else setIssued(hub_token);
+    return `Settings of ${id} are changed.`;
   });
+  if (issued !== null) {
+    return (
+      <Dialog title={`Hub token of ${id}`} onClose={onClose}>
+        <div class="stack">
+          <p>Copy it now: the hub keeps only its digest, and nobody can show it again.</p>
+          <Copied label="hub token" text={issued} />
+        </div>
+      </Dialog>
+    );
+  }
   return (
-    <Dialog title={`Settings of ${party.id}`} onClose={onClose}>
+    <Dialog title={`Settings of ${id}`} onClose={onClose}>
       <form
         class="stack"
         onSubmit={(event) => {
@@ -82,36 +117,8 @@ function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () 
           Name
           <input name="name" maxLength={100} defaultValue={name} />
         </label>
-        <label>
-          Token encoding
-          <select name="encoding" defaultValue={settings.token_encoding}>
-            <option value="auto">auto: what the partner takes</option>
-            <option value="base64">base64, as OCPI 2.2.1 says</option>
-            <option value="plain">plain, for partners that do not encode</option>
-          </select>
-        </label>
-        <label>
-          Identity mode
-          <select value={mode} onChange={({ currentTarget }) => setMode(currentTarget.value as typeof mode)}>
-            <option value="COMPLIANT">compliant</option>
-            <option value="COMPATIBILITY">compatibility, for a while</option>
-          </select>
-        </label>
-        {mode === 'COMPATIBILITY' && (
-          <label>
-            Compatibility until
-            <input
-              name="until"
-              type="datetime-local"
-              required
-              defaultValue={settings.compatibility_until ? localInput(settings.compatibility_until) : ''}
-            />
-          </label>
-        )}
-        <label>
-          <input name="empty" type="checkbox" defaultChecked={settings.empty_2xx_ok} />
-          An empty 2xx answer counts as success
-        </label>
+        <SettingFields names={settingNames} settings={settings} />
+        {reason.field}
         <div class="row">
           <button type="submit" class="main" disabled={isRunning}>
             Save settings
@@ -120,10 +127,4 @@ function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () 
       </form>
     </Dialog>
   );
-}
-
-/** An instant in the format of `datetime-local`: local time, no zone. */
-function localInput(instant: string): string {
-  const date = new Date(instant);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

@@ -12,6 +12,7 @@ import { StateChart } from '../parts/chart.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
 import { Asked } from '../parts/states.tsx';
 import { PartnerActions } from './partner-actions.tsx';
+import { Check } from './partner-check.tsx';
 import { Circuits, Endpoints, Queue, Routes } from './partner-facts.tsx';
 import { History } from './partner-history.tsx';
 import { Report } from './partner-report.tsx';
@@ -55,6 +56,7 @@ function OnePartner({ id }: { id: string }) {
               <div class="stack">
                 <History id={id} watch={watch} />
                 <Endpoints party={party} reload={query.reload} />
+                <Check party={party} reload={query.reload} />
                 <Report id={id} />
                 <Routes party={party} />
               </div>
