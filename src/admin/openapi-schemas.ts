@@ -4,6 +4,7 @@
  * The packages `zod-openapi` and `fastify-zod-openapi` would add 0.3 and 5.7 MB and call the same generator.
  */
 import { z } from 'zod';
+import { check } from '../api/checks.ts';
 import { command } from '../api/commands.ts';
 import { delivery, unforwarded } from '../api/deliveries.ts';
 import { event } from '../api/events.ts';
@@ -33,7 +34,7 @@ const named = {
   ...{ Problem: problemDetails, Party: party, Route: routingRule, Delivery: delivery, Job: job, Trace: story },
   ...{ Explanation: explanation, Event: event, Command: command, Pull: pull, RefusedObject: refusedObject },
   ...{ Orphan: orphan, StoredNotForwarded: unforwarded, Status: hubStatus, Overview: overviewOfAll, Backup: backup },
-  ...{ Erasure: erasure, Subject: subject },
+  ...{ Erasure: erasure, Subject: subject, Check: check },
 };
 
 type Override = NonNullable<z.core.ToJSONSchemaParams['override']>;

@@ -28,9 +28,16 @@ export const quirks = {
   'early-cdr': 'it posts CDRs before a routing rule lets them pass: the hub keeps them until one does',
   'cdr-again': 'it posts a CDR again with another last_updated, which counts as a duplicate',
   'to-hub': 'it names the hub in OCPI-to where one party is meant: the hub finds that party',
+  'lower-case': 'it writes values of enumerations in lower case, which are read as if in upper case',
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
 } as const satisfies Readonly<Record<string, string>>;
 
 export type Quirk = keyof typeof quirks;
+
+/** How the warning ends that a value of an enumeration would be known in upper case. [D17] */
+export const notUpperCase = 'expected upper case';
+
+/** A value of an enumeration as the hub decides on it: texts pass on as they came. [D17] */
+export const enumValue = (value: unknown): unknown => (typeof value === 'string' ? value.toUpperCase() : value);
 
 export const isQuirk = (name: string): name is Quirk => Object.hasOwn(quirks, name);

@@ -3,7 +3,7 @@
  * class and one sentence for people out. Pure: no I/O.
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
-import type { Quirk } from '../domain/quirks.ts';
+import { enumValue, type Quirk } from '../domain/quirks.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import { memoized } from '../kit/memo.ts';
 import { type Envelope, readEnvelope, readRaw, soleObject, soleObjectText } from '../transport/envelope.ts';
@@ -206,7 +206,7 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
   }
   if (!read.ok) {
     const raw = call.oneObject === undefined ? null : readRaw(met.text, call.oneObject);
-    if (raw !== null) return ofRaw(met, raw);
+    if (raw !== null) return ofRaw(met, raw, call.oneObject);
     const encoding = encodingNote(header(met.headers['content-encoding']));
     const message = `The partner answered HTTP ${met.status}, but its ${read.reason}${encoding}`;
     return { class: 'invalid_response', message };
@@ -220,13 +220,20 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     data: sole,
     ...(call.oneObject && ocpiClass === 'delivered' && { dataText: soleObjectText(met.text, data) }),
     message: `The partner answered HTTP ${met.status}${saying(statusCode, told)}`,
-    quirks: quirksOf(read.envelope, sole !== data),
+    quirks: [...quirksOf(read.envelope, sole !== data), ...caseOf(sole, call.oneObject)],
   };
 }
 
-function ofRaw({ status, text }: Answer, data: unknown): Verdict {
+/** `allowed` and `result` are enumerations, which the hub reads in either case. [D17] */
+function caseOf(data: unknown, field: OutboundCall['oneObject']): readonly Quirk[] {
+  if (field !== 'allowed' && field !== 'result') return noQuirks;
+  const value = (data as Readonly<Record<string, unknown>> | null | undefined)?.[field];
+  return value === enumValue(value) ? noQuirks : ['lower-case'];
+}
+
+function ofRaw({ status, text }: Answer, data: unknown, field: OutboundCall['oneObject']): Verdict {
   const message = `The partner answered HTTP ${status} without an envelope around its data`;
-  return { class: 'delivered', message, data, dataText: text.trim(), quirks: ['raw-answer'] };
+  return { class: 'delivered', message, data, dataText: text.trim(), quirks: ['raw-answer', ...caseOf(data, field)] };
 }
 
 function quirksOf({ isTextCode }: Envelope, isArray = false): readonly Quirk[] {

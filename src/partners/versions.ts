@@ -118,6 +118,7 @@ function readDetails(details: unknown, endpointsMax: number, { partner, quirks }
   const endpoints = new Map<string, Endpoint>();
   const listed = details.endpoints.map(readEndpoint).filter((endpoint) => endpoint !== null);
   const opened = openRoles(listed, partner.roles);
+  if (details.endpoints.some(hasLowRole)) quirks.add('lower-case');
   if (opened.length > 0) quirks.add('no-endpoint-role');
   for (const { identifier, url, role } of [...listed, ...opened]) {
     const key = `${identifier}/${role}`;
@@ -141,6 +142,8 @@ function readEndpoint(entry: unknown): ListedEndpoint | null {
   const role = readRole(entry.role, identifier);
   return role === undefined ? null : { identifier, role, url: entry.url };
 }
+
+const hasLowRole = (entry: unknown) => isFields(entry) && typeof entry.role === 'string' && /[a-z]/.test(entry.role);
 
 /**
  * The interface role; null when there is none, undefined when it is malformed. For credentials it has no meaning, and

@@ -64,6 +64,8 @@ const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
 
 const tokenType = oneOf('AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID');
 
+const whitelist = oneOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER');
+
 const tokenFields = {
   visual_number: may(text(64)),
   group_id: may(ciString(36)),
@@ -81,7 +83,7 @@ export const token = object({
   contract_id: should(ciString(36)),
   issuer: should(text(64)),
   valid: should(flag),
-  whitelist: should(oneOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER')),
+  whitelist: should(whitelist),
   last_updated: must(dateTime),
   ...tokenFields,
 });
@@ -97,7 +99,7 @@ export const commandToken = object({
   party_id: may(ciString(3)),
   issuer: may(text(64)),
   valid: may(flag),
-  whitelist: may(text(16)),
+  whitelist: may(whitelist),
   last_updated: may(dateTime),
   ...tokenFields,
 });

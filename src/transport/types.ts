@@ -12,6 +12,7 @@
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';
+import { notUpperCase } from '../domain/quirks.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { isToken } from './headers.ts';
 
@@ -78,11 +79,15 @@ export function text(max: number): Checked<string> {
   return noted(aString, (value) => value.length <= max, `expected at most ${max} characters`);
 }
 
-/** An enum, read leniently: any non-empty string; a note when the specification lacks the value. */
+/** An enum, read leniently: any non-empty string; a note when the specification lacks the value, or this case of it. */
 export function oneOf(...values: readonly string[]): Checked<string> {
   const known = new Set(values);
   const schema = aString.min(1, { error: `expected one of ${values.join(', ')}` });
-  return noted(schema, (value) => known.has(value), 'value unknown to OCPI 2.2.1');
+  const note: Note = (value, path, notes) => {
+    if (typeof value !== 'string' || known.has(value)) return;
+    notes.push(`${path}: ${known.has(value.toUpperCase()) ? notUpperCase : 'value unknown to OCPI 2.2.1'}`);
+  };
+  return { schema, note };
 }
 
 /** A token of at most 64 printable ASCII characters without spaces. [D8] */

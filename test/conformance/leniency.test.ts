@@ -71,6 +71,96 @@ t.test(
   },
 );
 
+const low = (body: object) =>
+  JSON.stringify(body).replace(/"(RFID|ALLOWED|COMPLETED|COMMAND|AVAILABLE|AC_3_PHASE)"/g, (word) =>
+    word.toLowerCase(),
+  );
+
+t.test(
+  'values of enumerations in lower case are taken, counted, and passed on byte for byte [D17] [D70]',
+  async (t) => {
+    const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+    const { cpo, emsp } = await routedPair(t, hub);
+    const pushes: [
+      from: PlainPartner,
+      to: PlainPartner,
+      method: string,
+      path: string,
+      body: object,
+      fields: string[],
+    ][] = [
+      [emsp, cpo, 'PUT', '/tokens/NL/EMS/CARD', tokenBody('CARD'), ['tokens type', 'tokens whitelist']],
+      [
+        cpo,
+        emsp,
+        'PUT',
+        '/locations/NL/CPO/L1',
+        locationBody('L1'),
+        ['locations evses[].connectors[].power_type', 'locations evses[].status'],
+      ],
+      [
+        cpo,
+        emsp,
+        'PUT',
+        '/sessions/NL/CPO/S1',
+        sessionBody('S1', { status: 'COMPLETED' }),
+        ['sessions auth_method', 'sessions status'],
+      ],
+      [cpo, emsp, 'POST', '/cdrs', cdrBody('C1'), ['cdrs auth_method']],
+    ];
+    for (const [from, to, method, path, body, fields] of pushes) {
+      const text = low(body);
+      const answer = await ocpi(hub, method, `/2.2.1${path}`, { token: from.hubToken, body: text });
+      t.equal(answer.json.status_code, 1000, path);
+      await hub.settled();
+      t.equal(to.received.at(-1)?.body, text, `${path}: it arrives as it came`);
+      const { warnings, quirks } = (await admin(hub, 'GET', `/parties/${from.id}/report`)) as unknown as ReportView;
+      const warned = warnings.filter(({ example }) => example.endsWith('expected upper case'));
+      for (const field of fields)
+        t.ok(
+          warned.some((one) => `${one.module} ${one.field}` === field),
+          field,
+        );
+      const [module = ''] = fields[0]?.split(' ') ?? [];
+      t.match(
+        quirks.filter((one) => one.module === module),
+        [{ quirk: 'lower-case', count: 1, source: 'learnt' }],
+        module,
+      );
+    }
+    t.match(await itemsOf(hub, '/events?type=object.put&object=NL-CPO/S1'), [
+      { data: { facts: { status: 'COMPLETED' } } },
+    ]);
+    t.equal((await cpo.call('GET', '/2.2.1/tokens/NL/EMS/CARD?type=rfid')).json.status_code, 1000, 'found by its type');
+  },
+);
+
+t.test('allowed and result in lower case decide as in upper case, and pass as they came [D17] [D72]', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: () => ({ body: { result: 'accepted', timeout: 30 } }),
+    emsp: ({ path }) => (path.includes('authorize') ? { body: { allowed: 'allowed' } } : {}),
+  });
+  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+  const asked = await cpo.call('POST', '/2.2.1/tokens/CARD/authorize', {}, to);
+  t.match(asked.json, { status_code: 1000, data: { allowed: 'allowed' } });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
+  const response_url = `${emsp.url}/ocpi/result`;
+  const stop = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url, session_id: 'S1' });
+  t.match(stop.json, { status_code: 1000, data: { result: 'accepted' } });
+  t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }], 'the stop counts as accepted');
+  const { response_url: callback } = JSON.parse(cpo.received.at(-1)?.body ?? '{}') as { response_url: string };
+  await cpo.push('POST', new URL(callback).pathname.replace('/ocpi', ''), { result: 'accepted' });
+  t.equal(emsp.received.at(-1)?.body, '{"result":"accepted"}');
+  t.match(await itemsOf(hub, '/commands'), [{ result: 'ACCEPTED' }]);
+  const quirksOf = async (id: string) =>
+    ((await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView).quirks.map(
+      ({ module, quirk, count }) => `${module} ${quirk} ${count}`,
+    );
+  t.same(await quirksOf('NL-CPO'), ['commands lower-case 2']);
+  t.same(await quirksOf('NL-EMS'), ['tokens lower-case 1']);
+});
+
 t.test('a price of a later version is refused: its receiver would bill wrongly [D64]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);

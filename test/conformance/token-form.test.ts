@@ -45,6 +45,9 @@ t.test('a partner that takes its token only in plain is found out by the exchang
   t.same(asked, ['base64 /ocpi/versions', 'plain /ocpi/versions', 'plain /ocpi/2.2.1']);
   t.equal(await shownBy(hub), 'auto: plain');
   t.same(await quirksOf(hub), ['versions plain-token 1']);
+  t.match(await admin(hub, 'GET', '/parties/NL-PKY'), {
+    quirks: [{ setting: 'token_encoding', value: 'plain', source: 'learnt' }],
+  });
   await admin(hub, 'PUT', '/routes/NL-PKY/NL-CPO', { active: true });
   const cdr_token = { country_code: 'NL', party_id: 'PKY', uid: 'U', type: 'RFID', contract_id: 'C' };
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token }));

@@ -215,7 +215,7 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await page.getByLabel('Module', { exact: true }).fill('cdrs');
   await page.getByLabel('URL').fill('https://elsewhere.example/cdrs');
   await press('Save');
-  await page.locator('.badge', { hasText: 'set here' }).waitFor();
+  await page.getByRole('region', { name: 'Endpoints' }).first().locator('.badge', { hasText: 'set here' }).waitFor();
   const set = (await partyOf(hub, 'NL-EMS')).endpoints.find(({ source }) => source === 'operator');
   t.match(set, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' });
 });
@@ -230,11 +230,11 @@ browserTest('a check is begun, seen as it runs, and what it finds is healed [ope
   emsp.at(/^POST .*authorize/).hang({ times: 1 });
   await check.getByRole('button', { name: 'Check its endpoints' }).click();
   await hurried(page, () => check.locator('.tried .running', { hasText: 'authorization' }).waitFor());
-  await check.getByText('◐ RUNNING').waitFor();
+  await check.locator('header').getByText('RUNNING').waitFor();
   t.equal(await check.getByRole('button', { name: 'Checking …' }).isDisabled(), true);
   await emsp.hangUp();
   await emsp.listen();
-  await hurried(page, () => check.getByText('DONE').waitFor());
+  await hurried(page, () => check.locator('header').getByText('DONE').waitFor());
 
   await check.getByLabel('also send test objects').check();
   await check.getByRole('button', { name: 'Check its endpoints' }).click();

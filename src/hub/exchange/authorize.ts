@@ -2,9 +2,11 @@
  * Forwards real-time token authorization while the driver waits: one attempt, no retry.
  * [interface, Token authorization; D25, D43, D44]
  */
+
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { objectKey } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
+import { enumValue } from '../../domain/quirks.ts';
 import type { Context } from '../kernel/context.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
@@ -110,7 +112,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
     const outcome = await callPartner(context, partner, call, caller.trace);
     const failure = failureOf(outcome);
     if (failure) throw refuse(refusals[failure]);
-    const allowed = (outcome.data as { allowed?: unknown } | null | undefined)?.allowed;
+    const allowed = enumValue((outcome.data as { allowed?: unknown } | null | undefined)?.allowed);
     const text = unambiguousText(outcome, 'allowed');
     if (!answers.has(allowed) || text === null) throw refuse('authorizeIncomplete');
     note(direction, caller, request, to, String(allowed), 'answered');

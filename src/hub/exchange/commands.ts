@@ -10,6 +10,7 @@
  *     timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
  * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
  */
+
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
 import type { Seen, StoredEvent } from '../../../storage/contract.ts';
@@ -19,6 +20,7 @@ import type { CommandEvent } from '../../domain/events.ts';
 import { setMembers } from '../../domain/json-text.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId } from '../../domain/party.ts';
+import { enumValue } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
@@ -384,7 +386,8 @@ function refuseForeignToken({ partner }: Caller, { country_code, party_id }: Tok
 
 /** The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. [D28, D72] */
 function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
-  const { result, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
+  const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
+  const result = enumValue(told);
   const text = unambiguousText(outcome, 'result');
   if (typeof result !== 'string' || result === '' || text === null) return null;
   if (typeof timeout === 'number' && timeout > 0 && Number.isFinite(timeout)) {

@@ -5,6 +5,7 @@
 import type { FindingView } from '../../api/checks.ts';
 import { type Habit, habitCounted, habits, isSet } from '../../domain/habits.ts';
 import { isInForce, type PartnerChoices, settingText } from '../../domain/partner-settings.ts';
+import { notUpperCase } from '../../domain/quirks.ts';
 
 type Seen = Pick<FindingView, 'name' | 'module' | 'tried' | 'seen'>;
 type Kind = Omit<FindingView, keyof Seen>;
@@ -119,12 +120,10 @@ export function habitsSet(settings: PartnerChoices): Habit[] {
 }
 
 /** The quirk that a warning about a field is a case of, else `object-warning`. */
-export function nameOfWarning(warning: string, text: string): string {
+export function nameOfWarning(warning: string): string {
   if (warning.includes('expected T between')) return 'blank-date';
   if (warning.includes('byte order mark')) return 'byte-order-mark';
-  const field = /([A-Za-z_]+)(?:\[\d+\])*: value unknown/.exec(warning)?.[1];
-  const isLower = field !== undefined && new RegExp(`"${field}"\\s*:\\s*\\[?\\s*"[a-z_0-9]+"`).test(text);
-  return isLower ? 'lower-case' : 'object-warning';
+  return warning.endsWith(notUpperCase) ? 'lower-case' : 'object-warning';
 }
 
 const order: Readonly<Record<FindingView['severity'], number>> = { error: 0, warning: 1, note: 2 };

@@ -4,7 +4,7 @@ import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
 import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
 import { type Endpoint, endpointOf, type InterfaceRole, type Partner } from '../../domain/party.ts';
-import { isQuirk } from '../../domain/quirks.ts';
+import { isQuirk, quirks } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
@@ -88,12 +88,12 @@ export class CheckRun {
 
   async call(asked: Asked): Promise<Outcome> {
     const outcome = await this.context.ports.client.call(this.#request(asked));
-    return this.#noted(asked, outcome);
+    return this.#noted(asked.module, outcome);
   }
 
   async page(asked: Pick<Asked, 'module' | 'url' | 'endpoint'>): Promise<InspectedPage> {
     const page = await this.context.ports.inspector.page(this.#request({ ...asked, method: 'GET' }));
-    this.#noted(asked, page.outcome);
+    this.#noted(asked.module, page.outcome);
     return page;
   }
 
@@ -104,8 +104,7 @@ export class CheckRun {
       this.found(quirk, module, `counted ${times(count)}: ${example}`, true);
     }
     for (const { module, count, example } of warnings) {
-      const name = nameOfWarning(example, /expected T|byte order/.test(example) ? '' : `"${example}"`);
-      this.found(name, module, `warned of ${times(count)}: ${example}`, true);
+      this.found(nameOfWarning(example), module, `warned of ${times(count)}: ${example}`, true);
     }
     for (const { module, count, reason, method, path } of refused) {
       this.found('push-refused', module, `refused ${times(count)}: ${method} ${path}: ${reason}`, true);
@@ -120,11 +119,8 @@ export class CheckRun {
     }
   }
 
-  #noted(
-    { module, method = 'GET', url }: Pick<Asked, 'module' | 'url'> & { method?: string },
-    outcome: Outcome,
-  ): Outcome {
-    for (const quirk of outcome.quirks ?? []) this.found(quirk, module, `${method} ${url}`, true);
+  #noted(module: string, outcome: Outcome): Outcome {
+    for (const quirk of outcome.quirks ?? []) this.found(quirk, module, quirks[quirk], true);
     return outcome;
   }
 

@@ -1,8 +1,10 @@
 /** The steps of a check of a partner, in order: versions, endpoints, lists, receivers, authorization, and writes. */
+
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
+import { enumValue } from '../../domain/quirks.ts';
 import { parsedUrl } from '../../kit/url.ts';
 import type { InspectedPage } from '../ports/ports.ts';
 import { nameOfWarning } from './check-findings.ts';
@@ -161,7 +163,7 @@ function checkObject(check: CheckRun, module: ObjectModule, text: string): void 
     const isOwn = check.partner.roles.some((role) => keyOf(role) === owner);
     if (!isOwn) check.found('foreign-object', module, `${owner}/${whole.id}`);
     for (const warning of whole.warnings) {
-      check.found(nameOfWarning(warning, text), module, `${owner}/${whole.id}: ${warning}`);
+      check.found(nameOfWarning(warning), module, `${owner}/${whole.id}: ${warning}`);
     }
   } catch (error) {
     if (!(error instanceof HubError)) throw error;
@@ -195,7 +197,7 @@ async function checkAuthorization(check: CheckRun): Promise<void> {
   const url = below(endpoint, [unknownId, 'authorize'], 'type=RFID');
   const asked = { method: 'POST', module: 'tokens', url, endpoint, oneObject: 'allowed' } as const;
   const { class: met, httpStatus, data, message, ocpiStatus } = await check.call(asked);
-  const allowed = (data as { allowed?: unknown } | null | undefined)?.allowed;
+  const allowed = enumValue((data as { allowed?: unknown } | null | undefined)?.allowed);
   if (met === 'delivered' && allowed === 'ALLOWED') check.found('allows-anyone', 'tokens', `${unknownId} is ALLOWED`);
   else if (met === 'delivered' ? typeof allowed !== 'string' : httpStatus === null || httpStatus >= 500) {
     check.found('authorize-failed', 'tokens', `${unknownId}: ${message}`);

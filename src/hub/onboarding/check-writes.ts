@@ -2,8 +2,10 @@
  * The steps of a check that change something at the partner: test objects of the hub's own party, which bear the name
  * of the check, and a command for a location that no CPO has.
  */
+
 import { habits } from '../../domain/habits.ts';
 import { below } from '../../domain/party.ts';
+import { enumValue } from '../../domain/quirks.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 import type { CheckRun, Step } from './check-run.ts';
 
@@ -129,7 +131,7 @@ async function sendCommand(check: CheckRun): Promise<void> {
   const url = below(endpoint, ['START_SESSION']);
   const asked = { method: 'POST', module: 'commands', url, endpoint, body, oneObject: 'result' } as const;
   const { class: met, data, message } = await check.call(asked);
-  const result = (data as { result?: unknown } | null | undefined)?.result;
+  const result = enumValue((data as { result?: unknown } | null | undefined)?.result);
   if (met !== 'delivered' || typeof result !== 'string') check.found('command-failed', 'commands', message);
   else if (result === 'ACCEPTED') {
     check.found('command-accepted', 'commands', 'START_SESSION at an unknown location is ACCEPTED');

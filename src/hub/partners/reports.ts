@@ -10,7 +10,7 @@
  */
 import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Quirk, quirks } from '../../domain/quirks.ts';
+import { notUpperCase, type Quirk, quirks } from '../../domain/quirks.ts';
 import {
   addTallies,
   fieldOf,
@@ -92,6 +92,9 @@ export class PartnerReports {
     this.#context.ports.meter.warned(partner, module, warnings.length);
     for (const example of warnings) {
       this.#count(partner, 'warnings', `${module} ${fieldOf(example)}`, { example, object });
+    }
+    if (warnings.some((warning) => warning.endsWith(notUpperCase))) {
+      this.used({ partner, module, object }, ['lower-case']);
     }
   }
 

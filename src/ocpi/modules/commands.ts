@@ -9,6 +9,7 @@ import { HubError } from '../../domain/errors.ts';
 import { type CommandName, commandNames } from '../../domain/events.ts';
 import { members, slice } from '../../domain/json-text.ts';
 import { replaceField } from '../../domain/object.ts';
+import { enumValue, notUpperCase, type Quirk } from '../../domain/quirks.ts';
 import type { Hub, TokenParty } from '../../hub/ports/hub.ts';
 import { commandToken } from '../../transport/shapes.ts';
 import {
@@ -97,11 +98,12 @@ const bodies: Readonly<Record<CommandName, Checked<CommandBody>>> = {
 async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const command = commandNames.find((name) => name === exchange.params.command);
   if (command === undefined) throw new HubError('unknownCommand');
-  const { body, text } = checkedBody(exchange, bodies[command]);
+  const { body, text, notes } = checkedBody(exchange, bodies[command]);
   const to = exchange.to();
   noteToHub(hub, exchange, 'commands', null);
+  if (notes.some((note) => note.endsWith(notUpperCase))) usedBy(hub, exchange, 'lower-case');
   if (body.token && !(body.token.country_code && body.token.party_id)) {
-    hub.used({ partner: exchange.caller.partner.id, module: 'commands', object: null }, ['token-without-party']);
+    usedBy(hub, exchange, 'token-without-party');
   }
   const { text: answer } = await hub.command(exchange.caller, {
     command,
@@ -119,6 +121,10 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   return stored(answer);
 }
 
+function usedBy(hub: Hub, { caller }: Exchange, quirk: Quirk): void {
+  hub.used({ partner: caller.partner.id, module: 'commands', object: null }, [quirk]);
+}
+
 // Callbacks
 
 const commandResult = object({ result: must(identifier(255)) });
@@ -128,9 +134,11 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   const result = unwrapped(exchange);
   const { body } = check(commandResult, JSON.parse(result));
   if (result !== bodyOf(exchange).text) {
-    hub.used({ partner: caller.partner.id, module: 'commands', object: null }, ['enveloped-callback']);
+    usedBy(hub, exchange, 'enveloped-callback');
   }
-  await hub.callback(credential, params.command_id ?? '', result, body.result, caller.trace);
+  const read = String(enumValue(body.result));
+  if (read !== body.result) usedBy(hub, exchange, 'lower-case');
+  await hub.callback(credential, params.command_id ?? '', result, read, caller.trace);
   return done();
 }
 
