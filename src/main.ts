@@ -16,6 +16,7 @@ import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import { answerOf } from './admin/own-answer.ts';
 import type { ClusterView } from './api/cluster.ts';
 import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings, serverOptions } from './assembly.ts';
+import { removeUnsealed, sealingOf } from './backup-keys.ts';
 import { type Machine, noMachine, thisMachine, watchClock } from './clock-watch.ts';
 import { Addresses } from './cluster/addresses.ts';
 import { ChannelDoor } from './cluster/channel.ts';
@@ -122,6 +123,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
   const verified = recent ?? (config.verifyAtStart === 'all' ? Number.POSITIVE_INFINITY : undefined);
   const log = logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
+  const sealing = sealingOf(config);
   const metrics = metricsFor(config);
   const visitors = createVisitors(config, () => clock.monotonic());
   await ownDirectory(config.dataDir);
@@ -140,12 +142,13 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
     const store = await openLevelStore({
       directory: join(config.dataDir, 'store'),
       node: `${hostname()}:${process.pid}`,
-      ...{ progress: starting.progress, verified: starting.verified },
+      ...{ progress: starting.progress, verified: starting.verified, sealing },
       ...(onPoint && { onPoint }),
       ...(ballastBytes !== undefined && { ballastBytes }),
       ...(verified !== undefined && { recent: verified }),
     });
     starting.opened();
+    await removeUnsealed(config.dataDir);
     closing.push(watchedClock(config, replaced, { log, metrics }));
     closing.push(() => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
@@ -310,17 +313,20 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
 
 /** Opens the store on PostgreSQL. Its leases use the machine's timers, even when a test replaces the hub's clock. */
 async function openSharedStore(
-  { store: url, nodeUrl, leaseS }: Config,
+  config: Config,
   clock: Clock,
   { changed, doubts }: { changed: () => void; doubts: () => readonly string[] },
 ) {
+  const { store: url, nodeUrl, leaseS } = config;
   try {
     parsePostgresUrl(url);
   } catch (error) {
     throw new ConfigError(`HUB_STORE (--store) is not usable: ${(error as Error).message}`);
   }
+  const sealing = sealingOf(config);
+  await removeUnsealed(config.dataDir);
   return openPostgresStore({
-    ...{ url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
+    ...{ sealing, url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
     ...{
       ttlMs: leaseS * 1000,
       gained: changed,

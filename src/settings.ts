@@ -172,6 +172,13 @@ export const settings = {
     secret: true,
     otherwise: 'none',
   }),
+  HUB_BACKUP_PUBLIC_KEY: setting(file, null, {
+    meaning: 'X25519 public key, PEM, for which backups are sealed',
+    source: 'choice',
+    consequence:
+      'without it whoever holds a backup reads it; with it only the private key, which is nowhere in the hub',
+    otherwise: 'none',
+  }),
   HUB_TLS_CERT: setting(file, null, {
     meaning: 'certificate chain, PEM; with HUB_TLS_KEY the hub speaks HTTPS itself',
     source: 'choice',

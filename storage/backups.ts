@@ -17,6 +17,8 @@ export interface BackupManifest {
   readonly bytes: number;
   /** SHA-256 over every key and value in order, hexadecimal. */
   readonly digest: string;
+  /** Fingerprint of the public key for which the backup is sealed; absent when it is not sealed. */
+  readonly sealed_for?: string;
 }
 
 export interface BackupOptions {

@@ -33,6 +33,10 @@ export const backup = z.object({
   records: z.number().meta({ description: 'copied, then verified' }),
   bytes: z.number().nullable(),
   sequence: z.number().nullable().meta({ description: 'last event that it holds' }),
+  sealed_for: z
+    .string()
+    .nullable()
+    .meta({ description: 'fingerprint of the public key for which it is sealed; null until then, or when it is not' }),
   started_at: instant,
   ended_at: instant.nullable(),
   error: z.string().nullable(),

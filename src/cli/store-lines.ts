@@ -12,6 +12,7 @@ export function reportLines(directory: string, report: VerifiedStore, paint: Pai
   const isSound = faults.length + repairs.length === 0;
   return [
     `${manifest === null ? 'data directory' : `backup of ${manifest.made_at}`}: ${directory}`,
+    ...(manifest?.sealed_for ? [`sealed       for the key ${manifest.sealed_for}`] : []),
     `events       ${events} read, the last is ${head}${trimmed}`,
     `rows         ${rows}`,
     `deliveries   ${openDeliveries} open, ${delivered} delivered and remembered`,
@@ -28,8 +29,20 @@ export function reportLines(directory: string, report: VerifiedStore, paint: Pai
   ];
 }
 
-export function backupLines(directory: string, { head, records, bytes }: BackupManifest): string[] {
-  return [`${directory} holds the store up to event ${head}: ${records} records, ${bytes} bytes, verified`];
+/** What both a manifest and the admin API say of a backup. */
+interface Made {
+  readonly head: number | null;
+  readonly records: number;
+  readonly bytes: number | null;
+  readonly sealed_for?: string | null;
+}
+
+export function backupLines(directory: string, made: Made, whose = 'the store'): string[] {
+  const { head, records, bytes, sealed_for = null } = made;
+  return [
+    `${directory} holds ${whose} up to event ${head}: ${records} records, ${bytes} bytes, verified`,
+    ...(sealed_for === null ? [] : [`sealed for the key ${sealed_for}`]),
+  ];
 }
 
 export function restoredLines(

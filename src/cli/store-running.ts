@@ -2,9 +2,12 @@
  * Has a running hub write a backup through its admin API, and watches it until it ends. The directory is on the hub's
  * machine.
  */
+
+import type { BackupKey } from '../../storage/level/backup-keys.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
+import { backupLines } from './store-lines.ts';
 import type { Context } from './verb.ts';
 
 interface Backup {
@@ -15,12 +18,18 @@ interface Backup {
   readonly records: number;
   readonly bytes: number | null;
   readonly sequence: number | null;
+  readonly sealed_for: string | null;
   readonly error: string | null;
 }
 
 const lookEveryMs = 300;
 
-export async function backupRunning({ hub, screen }: Context, directory: string): Promise<void> {
+/** `sealing`: the key for which the backup must be sealed; null when it does not matter. */
+export async function backupRunning(
+  { hub, screen }: Context,
+  directory: string,
+  sealing: Pick<BackupKey, 'fingerprint'> | null,
+): Promise<void> {
   let backup = await hub.send<Backup>('POST', '/backup', { directory });
   const progress = screen.progress();
   try {
@@ -32,13 +41,13 @@ export async function backupRunning({ hub, screen }: Context, directory: string)
   } finally {
     progress.end();
   }
-  screen.answer(backup, ({ state, records, bytes, sequence }) =>
-    state === 'DONE'
-      ? [
-          `${directory} holds the running hub's store up to event ${sequence}: ${records} records, ${bytes} bytes, verified`,
-        ]
-      : [],
+  screen.answer(backup, ({ state, sequence: head, ...made }) =>
+    state === 'DONE' ? backupLines(directory, { head, ...made }, "the running hub's store") : [],
   );
   if (backup.state !== 'DONE')
     throw new Failure(`the backup ended ${backup.state}: ${backup.error ?? 'it left no files'}`);
+  if (sealing !== null && backup.sealed_for !== sealing.fingerprint) {
+    const whose = backup.sealed_for === null ? 'it is not sealed' : `it is sealed for ${backup.sealed_for}`;
+    throw new Failure(`${whose}: remove it; the hub needs HUB_BACKUP_PUBLIC_KEY with the key ${sealing.fingerprint}`);
+  }
 }

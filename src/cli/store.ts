@@ -8,6 +8,7 @@ import type { Command } from 'commander';
 import { isInUse } from '../../storage/level/leveldb.ts';
 import { backupStore, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
+import { privateKeyOf, sealingOf } from '../backup-keys.ts';
 import { Failure } from './client.ts';
 import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
 import { backupRunning } from './store-running.ts';
@@ -18,28 +19,36 @@ interface StoreFlags {
   readonly url?: string;
   readonly replace?: boolean;
   readonly to?: string;
+  readonly backupPublicKey?: string;
+  readonly privateKey?: string;
 }
 
 const showEveryMs = 500;
+
+const privateKeyOption = ['--private-key <file>', 'private key of a sealed backup, PEM'] as const;
 
 export function command(): Command {
   return noun('store', 'the data directory: verify, back up, restore, copy', [
     verb<StoreFlags>({
       usage: 'verify [directory]',
       summary: 'look at every record of a data directory, or of a backup, that no hub uses; changes nothing',
+      options: [privateKeyOption],
       examples: ['store verify --data-dir ./data', 'store verify /backups/2026-01-31'],
-      run: (context, [given], flags) => verify(context, resolve(given ?? dataDirOf(flags))),
+      run: (context, [given], flags) => verify(context, resolve(given ?? dataDirOf(flags)), flags),
     }),
     verb<StoreFlags>({
       usage: 'backup <directory>',
       summary: 'write a verified backup into a new directory; of the running hub when one uses the data directory',
+      options: [
+        ['--backup-public-key <file>', 'X25519 public key, PEM, for which it must be sealed [HUB_BACKUP_PUBLIC_KEY]'],
+      ],
       examples: ['store backup /backups/2026-01-31', 'store backup /backups/2026-01-31 --url http://127.0.0.1:8080'],
       run: (context, [given = ''], flags) => backup(context, resolve(given), flags),
     }),
     verb<StoreFlags>({
       usage: 'restore <backup>',
       summary: 'make the store of a data directory from a backup; a store that is there is moved aside, if you say so',
-      options: [['--replace', 'move a store that is there aside']],
+      options: [['--replace', 'move a store that is there aside'], privateKeyOption],
       examples: ['store restore /backups/2026-01-31 --data-dir ./data --replace'],
       run: (context, [given = ''], flags) => restore(context, resolve(given), flags),
     }),
@@ -55,6 +64,8 @@ export function command(): Command {
 }
 
 const dataDirOf = ({ dataDir }: StoreFlags): string => resolve(dataDir ?? (process.env.HUB_DATA_DIR || './data'));
+
+const keyOf = ({ privateKey }: StoreFlags) => (privateKey === undefined ? null : privateKeyOf(privateKey));
 
 /** Runs `work` and prints, at most every 500 ms, how many records its current step has processed. */
 async function shown<T>(
@@ -74,8 +85,9 @@ async function shown<T>(
   }
 }
 
-async function verify(context: Context, directory: string): Promise<void> {
-  const report = await shown(context, (show) => verifyStore(directory, (records) => show('verifying', records)));
+async function verify(context: Context, directory: string, flags: StoreFlags): Promise<void> {
+  const key = keyOf(flags);
+  const report = await shown(context, (show) => verifyStore(directory, (records) => show('verifying', records), key));
   context.screen.answer({ directory, ...report }, (_, { paint }) => reportLines(directory, report, paint));
   if (report.faults.length > 0) throw new Failure(`${directory} is damaged: only a backup has what it lost`);
   if (report.repairs.length > 0) throw new Failure(`${directory} is damaged, and is repaired when the hub starts`);
@@ -83,14 +95,16 @@ async function verify(context: Context, directory: string): Promise<void> {
 
 async function backup(context: Context, directory: string, flags: StoreFlags): Promise<void> {
   const store = join(dataDirOf(flags), 'store');
+  const backupPublicKey = flags.backupPublicKey ?? (process.env.HUB_BACKUP_PUBLIC_KEY || null);
+  const sealing = sealingOf({ backupPublicKey, dataDir: dataDirOf(flags) });
   if (flags.url !== undefined || process.env.HUB_URL || (await isInUse(join(store, 'db')))) {
-    await backupRunning(context, directory);
+    await backupRunning(context, directory, sealing);
     return;
   }
   if (!existsSync(store)) {
     throw new Failure(`${dataDirOf(flags)} has no store: --data-dir names one, --url a running hub`);
   }
-  const manifest = await shown(context, (progress) => backupStore(store, directory, { progress }));
+  const manifest = await shown(context, (progress) => backupStore(store, directory, { progress, sealing }));
   context.screen.answer(manifest, () => backupLines(directory, manifest));
 }
 
@@ -99,8 +113,9 @@ async function restore(context: Context, from: string, flags: StoreFlags): Promi
   const store = join(dataDir, 'store');
   const replace = flags.replace === true;
   if (existsSync(store) && !replace) throw new Failure(`${store} is not empty: --replace moves it aside`);
+  const key = keyOf(flags);
   const { manifest, aside } = await shown(context, (progress) =>
-    restoreBackup(from, store, { replace, now: new Date(), progress }),
+    restoreBackup(from, store, { replace, now: new Date(), progress, key }),
   );
   const hasKey = existsSync(join(dataDir, 'secret-key'));
   context.screen.answer({ manifest, aside, directory: dataDir }, () =>

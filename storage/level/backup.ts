@@ -4,6 +4,8 @@
  *     {backup}/manifest.json    contents, and a digest over all of them
  *     {backup}/store/           a store in the layout of a data directory
  *
+ * With a public key, it is sealed: `sealed-backup.ts`.
+ *
  * BACKUP-1  A backup never copies or links files that the engine has open, because the engine goes on writing them.
  * BACKUP-2  A backup gets its final name last, after every byte was synced, read back and compared with the snapshot. A
  *     crash leaves a directory named `….partial`, which no command accepts as a backup.
@@ -19,8 +21,10 @@ import { systemClock } from '../../src/kit/system-clock.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { inspect, newerFormat } from '../records.ts';
+import type { BackupKey, Sealing } from './backup-keys.ts';
 import { chunks, type Database, type OnPoint, openDatabase } from './leveldb.ts';
 import { MARK_FILES, readMarks, writeMarks } from './marks.ts';
+import { OpenedBackup, SEALED, SEALED_FORMAT, type SealedManifest, sealBackup } from './sealed-backup.ts';
 import { absent, syncDirectory } from './side-files.ts';
 import { examine } from './verify.ts';
 
@@ -48,6 +52,8 @@ export interface Source {
   readonly isRunning: boolean;
   /** The last use ended cleanly, or its losses were repaired when the store was opened. [MARKS-5] */
   readonly clean: boolean;
+  /** Null: the backup is not sealed. */
+  readonly sealing: Sealing | null;
 }
 
 /** `rest` is awaited between two pieces. */
@@ -56,7 +62,7 @@ interface Pace {
 }
 
 /** A backup to make, from any kind of source. */
-export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'isRunning' | 'clean'> {
+export interface Plan extends Pick<Source, 'directory' | 'token' | 'point' | 'isRunning' | 'clean' | 'sealing'> {
   /** Free disk space that the backup may need. */
   readonly bytes: number;
   /** Writes the database into an empty directory. Resolves with the digest over every key and value in order. */
@@ -85,21 +91,29 @@ export async function writeBackup(source: Source, options: BackupOptions): Promi
 }
 
 export async function makeBackup(plan: Plan, options: BackupOptions): Promise<BackupManifest> {
-  const { directory, token, clean, point } = plan;
+  const { directory, token, clean, point, sealing } = plan;
   const paced = { ...options, rest: plan.isRunning ? restful() : restless };
   await mustBeFree(directory);
   await mustFit(directory, plan.bytes);
   const partial = `${directory}.partial`;
   await removeLeftover(partial);
-  const target = join(partial, 'store', 'db');
+  if (sealing !== null) await makeRoom(sealing.staging, plan.bytes, directory);
+  const plain = sealing?.staging ?? partial;
+  const target = join(plain, 'store', 'db');
   await mkdir(target, { recursive: true });
   try {
     const copied = await plan.copy(target, paced);
     point('backup.copied');
-    const manifest = await examineCopy(join(partial, 'store'), paced);
+    const examined = await examineCopy(join(plain, 'store'), paced);
+    const manifest = sealing === null ? examined : { ...examined, sealed_for: sealing.fingerprint };
     if (manifest.digest !== copied) throw new Error('the backup does not hold what was written to it');
-    await writeMarks(join(partial, 'store'), { head: manifest.head, token, clean, store: null });
-    await writeFile(join(partial, MANIFEST), sealed(manifest));
+    await writeMarks(join(plain, 'store'), { head: manifest.head, token, clean, store: null });
+    await writeFile(join(plain, MANIFEST), withChecksum(manifest));
+    if (sealing !== null) {
+      const sealed = await sealBackup(plain, partial, sealing, { ...paced, madeAt: manifest.made_at });
+      await writeFile(join(partial, MANIFEST), withChecksum(sealed));
+      point('backup.sealed');
+    }
     await syncTree(partial);
     point('backup.synced');
     options.signal?.throwIfAborted();
@@ -110,25 +124,55 @@ export async function makeBackup(plan: Plan, options: BackupOptions): Promise<Ba
   } catch (error) {
     await rm(partial, { recursive: true, force: true });
     throw error;
+  } finally {
+    if (sealing !== null) await rm(sealing.staging, { recursive: true, force: true });
   }
 }
 
-/** Reads the manifest of a backup. Rejects when there is none, or when the manifest was changed. */
-export async function readManifest(backup: string): Promise<BackupManifest> {
+/** Makes room for a readable copy of the store, beside which a sealed one needs as much. */
+async function makeRoom(staging: string, bytes: number, directory: string): Promise<void> {
+  await removeLeftover(staging);
+  const [parent, other] = [dirname(staging), dirname(directory)];
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  const isSameDisk = (await stat(parent)).dev === (await stat(other)).dev;
+  await mustFit(staging, isSameDisk ? 2 * bytes : bytes);
+}
+
+export interface ReadableBackup {
+  readonly manifest: BackupManifest;
+  /** Null: the files are not sealed. */
+  readonly opened: OpenedBackup | null;
+}
+
+/**
+ * Reads the manifest of a backup, and opens a sealed one. Rejects when there is none, when the manifest was changed, or
+ * when the backup is sealed and the key is not its.
+ */
+export async function readBackup(backup: string, key: BackupKey | null): Promise<ReadableBackup> {
   const text = await readFile(join(backup, MANIFEST), 'utf8').catch(absent);
   if (text === null) throw new Error(`${backup} is no backup: it has no ${MANIFEST}`);
-  let manifest: BackupManifest | Format1 | null = null;
+  const outer = manifestIn(backup, text);
+  if (outer.format !== SEALED_FORMAT) return { manifest: outer, opened: null };
+  const opened = new OpenedBackup(backup, outer, key);
+  const manifest = manifestIn(backup, await opened.text(MANIFEST));
+  if (manifest.format === SEALED_FORMAT) throw new Error(`${backup} is sealed twice`);
+  return { manifest, opened };
+}
+
+function manifestIn(backup: string, text: string): BackupManifest | SealedManifest {
+  type Any = BackupManifest | Format1 | SealedManifest;
+  let manifest: Any | null = null;
   try {
-    const { checksum, ...rest } = JSON.parse(text) as (BackupManifest | Format1) & { checksum: string };
+    const { checksum, ...rest } = JSON.parse(text) as Any & { checksum: string };
     if (checksum === sha256(JSON.stringify(rest))) manifest = rest;
   } catch {
     // Reported below: text that is not JSON is as damaged as one with a wrong checksum.
   }
   if (manifest === null) throw new Error(`${join(backup, MANIFEST)} is damaged`);
   if (manifest.format === 1) return ofFormat1(manifest);
-  if (manifest.format === FORMAT) return manifest;
+  if (manifest.format === FORMAT || manifest.format === SEALED_FORMAT) return manifest;
   const { format }: { format: unknown } = manifest;
-  throw newerFormat(backup, String(format), FORMAT);
+  throw newerFormat(backup, String(format), SEALED_FORMAT);
 }
 
 function ofFormat1({ format: _, heads, horizons, ...rest }: Format1): BackupManifest {
@@ -245,7 +289,7 @@ async function mustFit(directory: string, bytes: number): Promise<void> {
 export async function removeLeftover(partial: string): Promise<void> {
   const names = await readdir(partial).catch(absent);
   if (names === null) return;
-  const ours = new Set(['store', MANIFEST, 'db', ...MARK_FILES, 'ballast']);
+  const ours = new Set(['store', SEALED, MANIFEST, 'db', ...MARK_FILES, 'ballast']);
   if (names.some((name) => !ours.has(name)))
     throw new Error(`${partial} exists and was not made by ocpi-hub: move it away`);
   await rm(partial, { recursive: true });
@@ -253,7 +297,7 @@ export async function removeLeftover(partial: string): Promise<void> {
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-function sealed(manifest: BackupManifest): string {
+function withChecksum(manifest: BackupManifest | SealedManifest): string {
   return `${JSON.stringify({ ...manifest, checksum: sha256(JSON.stringify(manifest)) }, null, 2)}\n`;
 }
 

@@ -6,11 +6,13 @@
  * RESTORE-2  A store at the target is moved aside under a name of its own; nothing is deleted.
  * RESTORE-3  Verifying repairs nothing: it reports what is wrong, and what the hub would do about it at its next start.
  */
-import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { BackupManifest, BackupOptions } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { examineCopy, readManifest, removeLeftover, syncTree, writeBackup } from './backup.ts';
+import { examineCopy, readBackup, removeLeftover, syncTree, writeBackup } from './backup.ts';
+import type { BackupKey, Sealing } from './backup-keys.ts';
 import { DirtyFlag } from './dirty-flag.ts';
 import { reportOf, type StoreReport } from './inspect.ts';
 import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
@@ -30,18 +32,20 @@ export interface RestoreOptions {
   /** Time stamp in the name of the store moved aside. */
   readonly now: Date;
   readonly progress?: BackupOptions['progress'];
+  /** The private key of a sealed backup. */
+  readonly key?: BackupKey | null;
 }
 
 /**
- * Restores a backup to `target`. Rejects, and leaves the target unchanged, when the backup is not complete, when the
- * target is in use, or when the target is not empty and `replace` is false.
+ * Restores a backup to `target`. Rejects, and leaves the target unchanged, when the backup is not complete, when it is
+ * sealed and the key is not its, when the target is in use, or when the target is not empty and `replace` is false.
  */
 export async function restoreBackup(
   backup: string,
   target: string,
-  { replace, progress, now }: RestoreOptions,
+  { replace, progress, now, key = null }: RestoreOptions,
 ): Promise<Restored> {
-  const manifest = await readManifest(backup);
+  const { manifest, opened } = await readBackup(backup, key);
   const present = (await readdir(target).catch(absent)) ?? [];
   if (present.includes('db') && (await isInUse(join(target, 'db')))) {
     throw new StoreUnavailable(`${target} is in use by another process: stop the hub first`);
@@ -51,7 +55,8 @@ export async function restoreBackup(
   await removeLeftover(partial);
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   try {
-    await cp(join(backup, 'store'), partial, { recursive: true });
+    if (opened !== null) await opened.write('store/', partial);
+    else await cp(join(backup, 'store'), partial, { recursive: true });
     const copy = await examineCopy(partial, progress ? { progress } : {});
     if (copy.digest !== manifest.digest) throw new Error(`${backup} does not hold what its manifest says`);
     const [mark = { head: copy.head, token: 0, clean: false, store: null }] = (await readMarks(partial)).held;
@@ -73,7 +78,7 @@ export async function restoreBackup(
 export async function backupStore(
   store: string,
   directory: string,
-  options: BackupOptions = {},
+  { sealing = null, ...options }: BackupOptions & { readonly sealing?: Sealing | null } = {},
 ): Promise<BackupManifest> {
   const database = join(store, 'db');
   const { held, isNew } = await readMarks(store);
@@ -87,7 +92,7 @@ export async function backupStore(
     const isLost = warning !== null || (await new DirtyFlag(store).read())?.lost === true;
     const clean = wasClean && !isLost;
     const place = { directory, within: store };
-    const source = { db, token, ...place, point: () => {}, isRunning: false, clean };
+    const source = { db, token, ...place, point: () => {}, isRunning: false, clean, sealing };
     return await writeBackup(source, options);
   } finally {
     await db.close();
@@ -99,15 +104,34 @@ export interface VerifiedStore extends StoreReport {
   readonly manifest: BackupManifest | null;
 }
 
-/** Verifies a whole data directory or backup. Rejects when it has no store or the store is in use. [RESTORE-3] */
+/**
+ * Verifies a whole data directory or backup, a sealed one in a temporary copy. Rejects when it has no store, when the
+ * store is in use, or when it is sealed and the key is not its. [RESTORE-3]
+ */
 export async function verifyStore(
   directory: string,
   progress: (records: number) => void = () => {},
+  key: BackupKey | null = null,
 ): Promise<VerifiedStore> {
-  const store = join(directory, 'store');
-  if ((await stat(store).catch(absent)) === null) throw new Error(`${directory} has no store`);
-  const isBackup = (await readdir(directory)).includes('manifest.json');
-  const manifest = isBackup ? await readManifest(directory) : null;
+  const names = (await readdir(directory).catch(absent)) ?? [];
+  const isBackup = names.includes('manifest.json');
+  const { manifest, opened } = isBackup ? await readBackup(directory, key) : { manifest: null, opened: null };
+  if (opened === null && !names.includes('store')) throw new Error(`${directory} has no store`);
+  if (opened === null) return verifyAt(join(directory, 'store'), manifest, progress);
+  const readable = await mkdtemp(join(tmpdir(), 'ocpi-hub-verify-'));
+  try {
+    await opened.write('store/', readable);
+    return await verifyAt(readable, manifest, progress);
+  } finally {
+    await rm(readable, { recursive: true, force: true });
+  }
+}
+
+async function verifyAt(
+  store: string,
+  manifest: BackupManifest | null,
+  progress: (records: number) => void,
+): Promise<VerifiedStore> {
   const { report, digest } = await inspectIsolated(store, progress).catch((error: unknown) => {
     if (error instanceof EngineDied) return { report: reportOf(null, error.message), digest: null };
     throw error;

@@ -22,6 +22,7 @@ import { GroupCommit } from '../group-commit.ts';
 import * as keys from '../keys.ts';
 import { encode } from '../records.ts';
 import { writeBackup } from './backup.ts';
+import type { Sealing } from './backup-keys.ts';
 import { indexKeys, type Prepared, prepare, stage } from './event-log.ts';
 import { type Group, type Job, newGroup } from './jobs.ts';
 import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
@@ -52,6 +53,8 @@ export interface LevelStoreOptions {
   readonly verified?: (events: number) => void;
   /** Events at the end of the log that a start reads at once; only tests set it. */
   readonly recent?: number;
+  /** Absent or null: backups are not sealed. */
+  readonly sealing?: Sealing | null;
 }
 
 /**
@@ -61,7 +64,7 @@ export async function openLevelStore(options: LevelStoreOptions): Promise<contra
   const { node, ballastBytes = BALLAST_BYTES } = options;
   const lifecycle = new Lifecycle({ ...options, ballastBytes });
   await lifecycle.start();
-  return new LevelStore(lifecycle, node);
+  return new LevelStore(lifecycle, node, options.sealing ?? null);
 }
 
 class LevelStore extends Reads implements contract.Store {
@@ -70,6 +73,7 @@ class LevelStore extends Reads implements contract.Store {
   /** LEVEL-STORE-3: commits in flight, by idempotency key. */
   readonly #flying = new Map<string, Promise<contract.Appended>>();
   readonly #compaction = new Compaction();
+  readonly #sealing: Sealing | null;
   #trimming: Promise<void> = Promise.resolve();
   /** The backups that run. */
   #backingUp: Promise<unknown> = Promise.resolve();
@@ -77,8 +81,9 @@ class LevelStore extends Reads implements contract.Store {
   #isSealing = false;
   #closed = false;
 
-  constructor(lifecycle: Lifecycle, node: string) {
+  constructor(lifecycle: Lifecycle, node: string, sealing: Sealing | null) {
     super(lifecycle);
+    this.#sealing = sealing;
     this.#fence = { token: lifecycle.token, node };
     lifecycle.onDamage = (error) =>
       this.#aside(() => {
@@ -212,7 +217,8 @@ class LevelStore extends Reads implements contract.Store {
     }
     const place = { directory, within: this.lifecycle.directory };
     const { token, point } = this.lifecycle;
-    const backup = writeBackup({ db, token, ...place, point, isRunning: true, clean: true }, options);
+    const source = { db, token, ...place, point, isRunning: true, clean: true, sealing: this.#sealing };
+    const backup = writeBackup(source, options);
     this.#backingUp = Promise.allSettled([this.#backingUp, backup]);
     return backup;
   }

@@ -6,6 +6,7 @@ import type { Client } from 'pg';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { makeBackup } from '../level/backup.ts';
+import type { Sealing } from '../level/backup-keys.ts';
 import { type EventHead, stageIndexes } from '../level/event-log.ts';
 import { type Batch, chunks, type Database, openDatabase } from '../level/leveldb.ts';
 import { encodeHorizon } from '../level/trim-point.ts';
@@ -31,7 +32,7 @@ const MOMENT = `select l.token, l.horizon,
 export async function writePostgresBackup(
   client: Client,
   directory: string,
-  options: BackupOptions,
+  { sealing, ...options }: BackupOptions & { readonly sealing: Sealing | null },
 ): Promise<BackupManifest> {
   await client.query('begin transaction isolation level repeatable read, read only');
   const { rows } = await client.query<Moment>(MOMENT);
@@ -39,7 +40,7 @@ export async function writePostgresBackup(
   const { token, bytes } = moment;
   const copy = (target: string, paced: BackupOptions & { rest: () => Promise<void> }) =>
     copyRecords(client, moment, target, paced);
-  const plan = { directory, token, bytes, point: () => {}, isRunning: true, clean: true, copy };
+  const plan = { directory, token, bytes, point: () => {}, isRunning: true, clean: true, sealing, copy };
   const manifest = await makeBackup(plan, options);
   await client.query('commit');
   return manifest;

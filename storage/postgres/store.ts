@@ -21,6 +21,7 @@ import { type Clock, sleep, withTimeout } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
+import type { Sealing } from '../level/backup-keys.ts';
 import type { OnPoint } from '../level/leveldb.ts';
 import { writePostgresBackup } from './backup.ts';
 import { ask, isWorking, Primary, Sessions, within } from './connect.ts';
@@ -60,6 +61,8 @@ export interface PostgresStoreOptions {
   readonly gained?: (fence: contract.Fence) => void;
   readonly lost?: () => void;
   readonly onPoint?: OnPoint;
+  /** Absent or null: backups are not sealed. */
+  readonly sealing?: Sealing | null;
 }
 
 /** Opens the store and creates its schema when missing. Rejects when the database is unreachable, unsafe or too new. */
@@ -271,7 +274,8 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
     if (this.#closed) return Promise.reject(new StoreUnavailable('closed'));
-    return this.#sessions.use((client) => writePostgresBackup(client, directory, options));
+    const { sealing = null } = this.#options;
+    return this.#sessions.use((client) => writePostgresBackup(client, directory, { ...options, sealing }));
   }
 
   health(): contract.StoreHealth {

@@ -9,6 +9,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventKey, rowKey } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { append, event, row } from '../storage/support.ts';
+import { backupKeysIn } from '../support/backup-keys.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { runCommand } from '../support/command.ts';
@@ -16,7 +17,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, secretKey } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const run = (words: readonly string[], env: Record<string, string> = {}) => runCommand(['store', ...words], env);
@@ -122,6 +123,58 @@ t.test('store restore makes the store of a whole backup, and moves what was ther
     t.match(await run(['restore', harmed, '--data-dir', target]), { code: 1, err: /damaged|lost event 7/ });
     t.notOk(existsSync(join(target, 'store')), 'nothing is put in place');
   }
+});
+
+t.test('a sealed backup is made with a public key, and restored with the private key alone', async (t) => {
+  const directory = await dataDir(t);
+  const [backup, fresh] = [join(directory, '..', 'backup'), join(directory, '..', 'fresh')];
+  const { publicPath, privatePath, publicKey } = backupKeysIn(join(directory, '..', 'keys'));
+  const made = await run(['backup', backup, '--data-dir', directory, '--backup-public-key', publicPath]);
+  t.equal(made.code, 0, made.err);
+  t.match(made.out, `verified\nsealed for the key ${publicKey.fingerprint}\n`);
+  t.strictSame(readdirSync(backup).sort(), ['manifest.json', 'sealed']);
+  const closed = await run(['restore', backup, '--data-dir', fresh]);
+  t.match(closed, {
+    code: 1,
+    err: /is sealed for the key [0-9a-f]{64}: --private-key names a file with its private key/,
+  });
+  const opened = await run(['restore', backup, '--data-dir', fresh, '--private-key', privatePath]);
+  t.match(opened, { code: 0, out: /up to event 50: .*verified/ }, opened.err);
+});
+
+t.test('a wrong key of a sealed backup is refused in a sentence, whatever is wrong with it', atLength, async (t) => {
+  const directory = await dataDir(t);
+  const backup = join(directory, '..', 'backup');
+  const keys = backupKeysIn(join(directory, '..', 'keys'));
+  const others = backupKeysIn(join(directory, '..', 'others'));
+  const from = ['--data-dir', directory];
+  const swapped = await run(['backup', backup, ...from], { HUB_BACKUP_PUBLIC_KEY: keys.privatePath });
+  t.match(swapped, { code: 1, err: /HUB_BACKUP_PUBLIC_KEY .* is not usable: it holds a private key/ });
+  t.equal((await run(['backup', backup, ...from], { HUB_BACKUP_PUBLIC_KEY: keys.publicPath })).code, 0);
+  t.match(await run(['verify', backup]), { code: 1, err: /--private-key names/ });
+  const wrong = await run(['verify', backup, '--private-key', others.privatePath]);
+  t.match(wrong, { code: 1, err: /is sealed for the key .*, and the private key given is/ });
+  const none = await run(['verify', backup, '--private-key', join(directory, 'none.pem')]);
+  t.match(none, { code: 1, err: /--private-key is .* not usable: ENOENT/ });
+  const right = await run(['verify', backup, '--private-key', keys.privatePath]);
+  t.match(right, { code: 0, out: /\nsealed {7}for the key [0-9a-f]{64}\n(.|\n)*sound/ }, right.err);
+});
+
+t.test('a hub with a public key seals its backups, says so, and starts with no other key', async (t) => {
+  const place = directoryFor(t);
+  const [data, backup, unsealed] = [join(place, 'data'), join(place, 'backup'), join(place, 'data', 'store.unsealed')];
+  const keys = backupKeysIn(join(place, 'keys'));
+  const refusal = { name: 'ConfigError', message: /HUB_BACKUP_PUBLIC_KEY .* must not be where the hub is/ };
+  await t.rejects(hubFor(t, { HUB_BACKUP_PUBLIC_KEY: keys.privatePath }, {}, data), refusal);
+  mkdirSync(join(unsealed, 'store'), { recursive: true, mode: 0o700 });
+  const hub = await hubFor(t, { HUB_BACKUP_PUBLIC_KEY: keys.publicPath }, {}, data);
+  t.notOk(existsSync(unsealed), 'what a kill left readable is removed at the start');
+  const { id } = await admin(hub, 'POST', '/backup', { directory: backup });
+  const view = () => admin(hub, 'GET', `/backups/${String(id)}`);
+  await eventually('it is made', async () => (await view()).state === 'DONE');
+  t.match(await view(), { sealed_for: keys.publicKey.fingerprint, error: null });
+  t.strictSame(readdirSync(backup).sort(), ['manifest.json', 'sealed']);
+  t.notOk(existsSync(unsealed));
 });
 
 t.test('POST /backup refuses what cannot be, at once and in a sentence; its end stands in the log', async (t) => {

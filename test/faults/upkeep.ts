@@ -1,6 +1,6 @@
 /**
- * Kills while the store is looked after: while its log is trimmed, at the first pieces, and while a backup of it is made, before
- * and after that has its name.
+ * Kills while the store is looked after: while its log is trimmed, at the first pieces, and while a backup of it is made and sealed,
+ * before and after that has its name.
  *
  * TEST-UPKEEP-1  A sweep trims what lives before this one have logged, and nothing that this one logs: all of it was seen by the oracle.
  * TEST-UPKEEP-2  The sweep begins when nothing is owed any more: what is owed holds the log back, and the point would not be met.
@@ -9,7 +9,8 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openLevelStore } from '../../storage/level/store.ts';
+import { verifyStore } from '../../storage/level/restore.ts';
+import { backupKeysIn } from '../support/backup-keys.ts';
 import { Unanswered } from '../support/caller.ts';
 import type { ChildHub, Starting } from '../support/child-hub.ts';
 import { quiet } from '../support/observed.ts';
@@ -29,7 +30,7 @@ const requestsWhileBackingUp = 150;
 
 export const upkeepMoments: Moments = [
   (world) => whileTrimming(world, world.random.pick(['trim.before', 'trim.after', 'trim.compact'])),
-  (world) => whileBackingUp(world, world.random.pick(['backup.copied', 'backup.synced', 'backup.named'])),
+  (world) => whileBackingUp(world, world.random.pick(['backup.copied', 'backup.sealed', 'backup.named'])),
 ];
 /** Short worlds: a log that is trimmed by a few pieces a life grows all the same, and each backup copies all of it. */
 export const upkeepKills = killsAt('kills at upkeep', upkeepMoments, { worldKills: 10 });
@@ -64,11 +65,13 @@ async function goneAfter(world: World, { gone, kill }: Starting, requests: numbe
   await ended;
 }
 
-/** A backup has its name when it is whole, and not before. */
+/** A sealed backup has its name when it is whole, and not before; nothing in its place was ever readable. */
 async function whileBackingUp(world: World, point: string): Promise<void> {
   const { strange } = world.ledger;
   const directory = `${world.dataDir}.backup`;
-  const starting = world.spawn({ run: pointedHub({ point, nth: 1, shiftMs: shiftOf(world) }) });
+  const keys = backupKeysIn(`${world.dataDir}.keys`);
+  const env = { HUB_BACKUP_PUBLIC_KEY: keys.publicPath };
+  const starting = world.spawn({ run: pointedHub({ point, nth: 1, shiftMs: shiftOf(world) }), env });
   const hub = await starting.listening;
   world.isUp = true;
   const last = world.ledger.number + requestsWhileBackingUp;
@@ -85,12 +88,14 @@ async function whileBackingUp(world: World, point: string): Promise<void> {
     strange.push(`killed at ${point}: the backup ${existsSync(directory) ? 'has its name' : 'is not there'}`);
   }
   if (existsSync(directory)) {
-    const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
-    const { state, reason } = store.health();
-    if (state !== 'open') strange.push(`the backup is ${state}: ${reason}`);
-    await store.close();
+    const { faults } = await verifyStore(directory, () => {}, keys.privateKey);
+    if (faults.length > 0) strange.push(`the backup is damaged: ${faults.join('; ')}`);
   }
-  for (const path of [directory, `${directory}.partial`]) rmSync(path, { recursive: true, force: true });
+  for (const place of [directory, `${directory}.partial`]) {
+    if (existsSync(join(place, 'store'))) strange.push(`killed at ${point}: ${place} is readable`);
+  }
+  for (const path of [directory, `${directory}.partial`, `${world.dataDir}.keys`])
+    rmSync(path, { recursive: true, force: true });
 }
 
 /** Begins a backup and waits for it. Resolves with null when the hub is killed meanwhile, else with what became of it. */

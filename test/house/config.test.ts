@@ -41,6 +41,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_REQUIRE_REASON: false,
   HUB_SECRET_KEY: null,
   HUB_SECRET_KEY_PREVIOUS: null,
+  HUB_BACKUP_PUBLIC_KEY: null,
   HUB_TLS_CERT: undefined,
   HUB_TLS_KEY: undefined,
   HUB_EGRESS_ALLOW: ['127.0.0.0/8', '::1/128'],

@@ -160,13 +160,13 @@ t.test('a backup of a newer format is refused', async (t) => {
   const backup = join(directoryFor(t), 'backup');
   await backupStore(join(directory, 'store'), backup);
   const text = JSON.parse(readFileSync(join(backup, 'manifest.json'), 'utf8')) as { checksum: string };
-  const { checksum: _, ...manifest } = { ...text, format: 3 };
+  const { checksum: _, ...manifest } = { ...text, format: 4 };
   const checksum = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
   writeFileSync(join(backup, 'manifest.json'), JSON.stringify({ ...manifest, checksum }));
   const target = join(directoryFor(t), 'target');
   await t.rejects(restoreBackup(backup, target, { replace: false, now: new Date(0) }), {
     name: 'StoreUnavailable',
-    message: `${backup} has format 3, made by a newer ocpi-hub; this one knows 2`,
+    message: `${backup} has format 4, made by a newer ocpi-hub; this one knows 3`,
   });
 });
 

@@ -177,8 +177,8 @@ t.test('a backup of format 1, which told of several logs, is verified and restor
   t.match(restored.health(), { state: 'open', damagedRows: { length: 0 }, head: 30 });
   written({ format: 1, made_at, heads: { 0: head }, horizons: { 0: horizon }, ...rest, digest: '' });
   t.strictSame((await verifyStore(backup)).faults, ['it does not hold what its manifest says']);
-  written({ format: 3, made_at, ...rest });
-  await t.rejects(verifyStore(backup), { message: /has format 3, made by a newer ocpi-hub; this one knows 2/ });
+  written({ format: 4, made_at, ...rest });
+  await t.rejects(verifyStore(backup), { message: /has format 4, made by a newer ocpi-hub; this one knows 3/ });
 });
 
 t.test('[W2] a store is not made anew where a restore was cut off', async (t) => {

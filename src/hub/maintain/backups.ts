@@ -33,7 +33,7 @@ export class Backups implements BackupVerbs {
     const { ports, recorder } = this.#context;
     const view: BackupView = {
       ...{ id: ports.secrets.newId(), directory, state: 'RUNNING', step: 'copying', records: 0, bytes: null },
-      ...{ sequence: null, started_at: recorder.instant(), ended_at: null, error: null },
+      ...{ sequence: null, sealed_for: null, started_at: recorder.instant(), ended_at: null, error: null },
     };
     const run: Run = { view, stop: new AbortController(), ended: Promise.resolve() };
     this.#run = run;
@@ -57,7 +57,9 @@ export class Backups implements BackupVerbs {
     if (this.#run?.view.id === id) return this.#run.view;
     const view = await rowData<BackupView>(this.#context.store, { kind: 'backups', owner: '', id });
     if (!view) throw new HubError('notFound');
-    return view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED', step: null } : view;
+    // Backups of an earlier version say nothing of a key.
+    const known = { ...view, sealed_for: view.sealed_for ?? null };
+    return view.state === 'RUNNING' ? { ...known, state: 'INTERRUPTED', step: null } : known;
   }
 
   async lastBackup(): Promise<string | null> {
@@ -84,8 +86,9 @@ export class Backups implements BackupVerbs {
       run.view = { ...run.view, step, records };
     };
     try {
-      const { head, bytes, records } = await store.backup(run.view.directory, { progress, signal: run.stop.signal });
-      run.view = { ...run.view, state: 'DONE', step: null, records, bytes, sequence: head };
+      const made = await store.backup(run.view.directory, { progress, signal: run.stop.signal });
+      const { head, bytes, records, sealed_for = null } = made;
+      run.view = { ...run.view, state: 'DONE', step: null, records, bytes, sequence: head, sealed_for };
     } catch (error) {
       if (!isBegun) throw error;
       const state = run.stop.signal.aborted ? 'INTERRUPTED' : 'FAILED';
