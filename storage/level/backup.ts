@@ -153,7 +153,7 @@ export async function readBackup(backup: string, key: BackupKey | null): Promise
   if (text === null) throw new Error(`${backup} is no backup: it has no ${MANIFEST}`);
   const outer = manifestIn(backup, text);
   if (outer.format !== SEALED_FORMAT) return { manifest: outer, opened: null };
-  const opened = new OpenedBackup(backup, outer, key);
+  const opened = await OpenedBackup.open(backup, outer, key);
   const manifest = manifestIn(backup, await opened.text(MANIFEST));
   if (manifest.format === SEALED_FORMAT) throw new Error(`${backup} is sealed twice`);
   return { manifest, opened };

@@ -6,7 +6,8 @@
  *
  * SEALED-BACKUP-1  A backup is made and verified in the staging directory, then sealed into its place: no file there
  *     ever holds readable content. Each sealed file is read back and compared before the backup gets its name.
- * SEALED-BACKUP-2  Nobody opens it without the private key; it does not say who made it: whoever has the public key can
+ * SEALED-BACKUP-2  A backup to which a file was added, or from which one was taken away, does not open.
+ * SEALED-BACKUP-3  Nobody opens it without the private key; it does not say who made it: whoever has the public key can
  *     make another one.
  */
 import { createHash } from 'node:crypto';
@@ -38,8 +39,9 @@ export async function sealBackup(
   { madeAt, signal, rest }: Means & { readonly madeAt: string },
 ): Promise<SealedManifest> {
   const said = { format: SEALED_FORMAT, made_at: madeAt, sealed_for: key.fingerprint } as const;
-  const { dataKey, wrapped } = newDataKey(key, JSON.stringify(said));
-  for (const name of await filesBelow(plain)) {
+  const names = await filesBelow(plain);
+  const { dataKey, wrapped } = newDataKey(key, boundTo(said, names));
+  for (const name of names) {
     signal?.throwIfAborted();
     const path = join(backup, SEALED, name);
     const before = await sealFile(join(plain, name), path, { name, dataKey, rest });
@@ -54,24 +56,35 @@ export async function sealBackup(
   return { ...said, ...wrapped };
 }
 
+/** What the wrap of the data key authenticates. [SEALED-BACKUP-2, BACKUP-KEYS-2] */
+const boundTo = ({ format, made_at, sealed_for }: Omit<SealedManifest, keyof WrappedKey>, names: readonly string[]) =>
+  JSON.stringify([format, made_at, sealed_for, names]);
+
 /** A sealed backup with its private key. */
 export class OpenedBackup {
   readonly #directory: string;
   readonly #dataKey: Buffer;
 
-  /** Throws when the backup was not sealed for the key, or its manifest is another than it was. */
-  constructor(backup: string, manifest: SealedManifest, key: BackupKey | null) {
-    const { format, made_at, sealed_for, ...wrapped } = manifest;
+  private constructor(backup: string, dataKey: Buffer) {
+    this.#directory = join(backup, SEALED);
+    this.#dataKey = dataKey;
+  }
+
+  /** Rejects when the backup was not sealed for the key, or when its manifest or files are others than they were. */
+  static async open(backup: string, manifest: SealedManifest, key: BackupKey | null): Promise<OpenedBackup> {
+    const { sealed_for } = manifest;
     if (key === null) {
       throw new Error(`${backup} is sealed for the key ${sealed_for}: --private-key names a file with its private key`);
     }
     if (key.fingerprint !== sealed_for) {
       throw new Error(`${backup} is sealed for the key ${sealed_for}, and the private key given is ${key.fingerprint}`);
     }
-    const dataKey = unwrappedKey(key, wrapped, JSON.stringify({ format, made_at, sealed_for }));
-    if (dataKey === null) throw new NotOpened(`${join(backup, 'manifest.json')} is damaged, or was changed`);
-    this.#directory = join(backup, SEALED);
-    this.#dataKey = dataKey;
+    const names = await filesBelow(join(backup, SEALED));
+    const dataKey = unwrappedKey(key, manifest, boundTo(manifest, names));
+    if (dataKey === null) {
+      throw new NotOpened(`${backup} is damaged: its manifest was changed, or a file was added or taken away`);
+    }
+    return new OpenedBackup(backup, dataKey);
   }
 
   async text(name: string): Promise<string> {
