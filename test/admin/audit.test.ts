@@ -42,7 +42,7 @@ const entriesOf = async (hub: TestHub, query = '') =>
   ((await admin(hub, 'GET', `/audit?limit=1000${query}`)) as { items: AuditEntry[] }).items.reverse();
 const checkOf = (hub: TestHub) => admin(hub, 'GET', '/audit/check') as Promise<AuditCheck>;
 
-t.test('three operators act: who, what, why and from where, also what was refused', async (t) => {
+t.test('three operators act: who, what, why and from where, also what was refused [D91]', async (t) => {
   const { hub, as } = await staffed(t);
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -157,7 +157,7 @@ t.test('[AUDIT-3] entries outlive the log and end after their own time, which is
   t.match((await entriesOf(hub)).at(-1), { operator: 'hub', role: null, about: 'entries 1 to 3' });
 });
 
-t.test('HUB_REQUIRE_REASON=true: no act without a reason', async (t) => {
+t.test('HUB_REQUIRE_REASON=true: no act without a reason [D91]', async (t) => {
   const { as, hub } = await staffed(t, { HUB_REQUIRE_REASON: 'true' });
   const olga = as('olga');
   t.match(await olga('PUT', '/routes/NL-EMS/NL-CPO', { active: true }), { status: 422, body: { detail: /^reason: / } });

@@ -37,45 +37,48 @@ async function walked(hub: TestHub, path: string, limit: number) {
   return { ids, pages };
 }
 
-t.test('commands are found by party and by state, however many others are newer', async (t) => {
-  const hub = await hubFor(t);
-  const all = Array.from({ length: 6000 }, (_, nth) => {
-    if ([7, 8].includes(nth % 2500))
-      return commandRow(nth, { emsp: 'DE-FAH', state: nth === 7 ? 'silent' : 'awaiting' });
-    if (nth === 4) return commandRow(nth, { command: 'UNLOCK_CONNECTOR' });
-    if (nth === 5) return commandRow(nth, { sessionId: 'S5' });
-    return commandRow(nth, nth === 5990 ? { cpo: 'FR-BOR' } : {});
-  });
-  await written(hub, all);
-  for (const limit of isAtLength ? [1, 2, 1000] : [1, 1000]) {
-    const { ids, pages } = await walked(hub, '/commands?party=de-f', limit);
-    t.strictSame(ids, ['c5008', 'c5007', 'c2508', 'c2507', 'c8', 'c7'], `each once, newest first, ${limit} a page`);
-    t.ok(pages >= 2, 'a page does not examine 6,000 commands');
-  }
-  t.strictSame((await walked(hub, '/commands?party=FR-BOR&state=relayed', 10)).ids, ['c5990']);
-  t.strictSame((await walked(hub, '/commands?state=silent', 1000)).ids, ['c7']);
-  t.strictSame((await walked(hub, '/commands?party=DE-FAH&state=rejected', 1000)).ids, []);
-  t.equal(
-    (await walked(hub, '/commands?party=NL', 1000)).ids.length,
-    6000,
-    'and a part of an id finds all that have it',
-  );
-  for (const [query, ids] of [
-    ['emsp=DE-FAH&state=awaiting', ['c5008', 'c5007', 'c2508', 'c2507', 'c8']],
-    ['cpo=fr-bor', ['c5990']],
-    ['emsp=DE-FA', []],
-    ['command=UNLOCK_CONNECTOR', ['c4']],
-    ['session=s5', ['c5']],
-    ['session=nl-cpo/S5', ['c5']],
-    ['session=NL-XXX/S5', []],
-    [`from=${at(5998)}`, ['c5999', 'c5998']],
-    [`from=${at(2)}&to=${at(4)}`, ['c3', 'c2']],
-    [`emsp=DE-FAH&from=${at(8)}&to=${at(2508)}`, ['c2507', 'c8']],
-  ] as const) {
-    for (const limit of isAtLength ? [1, 1000] : [1000])
-      t.strictSame((await walked(hub, `/commands?${query}`, limit)).ids, ids, query);
-  }
-});
+t.test(
+  'commands are found by party and by state, by session with or without its party, however many others are newer [D93]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const all = Array.from({ length: 6000 }, (_, nth) => {
+      if ([7, 8].includes(nth % 2500))
+        return commandRow(nth, { emsp: 'DE-FAH', state: nth === 7 ? 'silent' : 'awaiting' });
+      if (nth === 4) return commandRow(nth, { command: 'UNLOCK_CONNECTOR' });
+      if (nth === 5) return commandRow(nth, { sessionId: 'S5' });
+      return commandRow(nth, nth === 5990 ? { cpo: 'FR-BOR' } : {});
+    });
+    await written(hub, all);
+    for (const limit of isAtLength ? [1, 2, 1000] : [1, 1000]) {
+      const { ids, pages } = await walked(hub, '/commands?party=de-f', limit);
+      t.strictSame(ids, ['c5008', 'c5007', 'c2508', 'c2507', 'c8', 'c7'], `each once, newest first, ${limit} a page`);
+      t.ok(pages >= 2, 'a page does not examine 6,000 commands');
+    }
+    t.strictSame((await walked(hub, '/commands?party=FR-BOR&state=relayed', 10)).ids, ['c5990']);
+    t.strictSame((await walked(hub, '/commands?state=silent', 1000)).ids, ['c7']);
+    t.strictSame((await walked(hub, '/commands?party=DE-FAH&state=rejected', 1000)).ids, []);
+    t.equal(
+      (await walked(hub, '/commands?party=NL', 1000)).ids.length,
+      6000,
+      'and a part of an id finds all that have it',
+    );
+    for (const [query, ids] of [
+      ['emsp=DE-FAH&state=awaiting', ['c5008', 'c5007', 'c2508', 'c2507', 'c8']],
+      ['cpo=fr-bor', ['c5990']],
+      ['emsp=DE-FA', []],
+      ['command=UNLOCK_CONNECTOR', ['c4']],
+      ['session=s5', ['c5']],
+      ['session=nl-cpo/S5', ['c5']],
+      ['session=NL-XXX/S5', []],
+      [`from=${at(5998)}`, ['c5999', 'c5998']],
+      [`from=${at(2)}&to=${at(4)}`, ['c3', 'c2']],
+      [`emsp=DE-FAH&from=${at(8)}&to=${at(2508)}`, ['c2507', 'c8']],
+    ] as const) {
+      for (const limit of isAtLength ? [1, 1000] : [1000])
+        t.strictSame((await walked(hub, `/commands?${query}`, limit)).ids, ids, query);
+    }
+  },
+);
 
 t.test('a value that a filter does not know is refused', async (t) => {
   const hub = await hubFor(t);

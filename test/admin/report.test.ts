@@ -4,6 +4,7 @@
 import type { ReportView } from '../../src/api/report.ts';
 import type { TraceView } from '../../src/api/trace.ts';
 import { cdrBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -38,6 +39,26 @@ t.test('a refused push is in the report, the trace of its object and of its requ
     t.equal(steps[0]?.summary, `NL-CPO sent PUT /ocpi${path}: refused, 2 times so far: ${missing}`);
   }
   t.same((await reportOf(hub, 'NL-EMS')).refused, [], 'another partner has none of it');
+});
+
+t.test('refusals are the same when method, path and reason are, and metrics count each [D86]', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+  const { cpo } = await routedPair(t, hub);
+  const other = { ...withoutDate, last_updated: 'soon' };
+  for (const body of [withoutDate, withoutDate, other]) await cpo.call('PUT', path, body);
+  await cpo.call('PATCH', path, withoutDate);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S2', { currency: 'GUILDERS' }));
+  const report = await reportOf(hub, 'NL-CPO');
+  t.same(Object.keys(report).sort(), ['dead_letters', 'quirks', 'refused', 'warnings']);
+  t.same(report.refused.map(({ method, count }) => `${method} ${count}`).sort(), ['PATCH 1', 'PUT 1', 'PUT 2']);
+  const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
+    authorization: `Bearer ${hub.adminToken}`,
+  });
+  const lines = text.split('\n').filter((line) => /^ocpi_hub_(refused|warnings)_total\{/.test(line));
+  t.same(lines.sort(), [
+    'ocpi_hub_refused_total{partner="NL-CPO",module="sessions",reason="invalid"} 4',
+    'ocpi_hub_warnings_total{partner="NL-CPO",module="sessions"} 1',
+  ]);
 });
 
 t.test('a partner that repeats itself costs one event a minute, and a restart keeps the count', async (t) => {

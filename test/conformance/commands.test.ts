@@ -431,7 +431,7 @@ t.test(
   },
 );
 
-t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP made [D26] [D5]', async (t) => {
+t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP made [D26] [D5] [D94]', async (t) => {
   succeeded(t, await send('RESERVE_NOW', { ...reservation, reservation_id: 'Mine', location_id: 'LOC2' }), 'reserve');
   const cancel = (reservation_id: string, headers = {}, from = emsp) =>
     send('CANCEL_RESERVATION', { reservation_id }, { headers }, from);

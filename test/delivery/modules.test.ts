@@ -86,7 +86,7 @@ t.test('the circuit of an earlier version is that of each module', async (t) => 
   );
 });
 
-t.test('one object that fails again and again backs off by itself, and opens no circuit', async (t) => {
+t.test('one object that fails again and again backs off by itself, and opens no circuit [D79] [D90]', async (t) => {
   const clock = new SimulatedClock(start);
   const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '10' };
   const hub = await hubFor(t, env, { clock });

@@ -114,7 +114,7 @@ t.test('circuit: folded from the log an open one starts half-open, a closed one 
 });
 
 t.test(
-  'circuit: failures in a row open that of deliveries when they are of three objects [CIRCUIT-2, D79]',
+  'circuit: failures in a row open that of deliveries when they are of three objects [CIRCUIT-2, D79, D90]',
   async (t) => {
     const [a, b, c] = ['A', 'B', 'C'].map((object) => failedOf(object));
     if (!a || !b || !c) throw new Error('three objects');
