@@ -131,6 +131,30 @@ browserTest('a handshake that fails says why in words, and the next one may succ
   );
 });
 
+browserTest(
+  'a partner is added with settings of its own; one that is pull only gets a hub token [D89]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+    await page.getByText('Options').click();
+    await page.getByLabel('Pull only').check();
+    await page.getByLabel('Networks that may call').fill('127.0.0.0/8');
+    await page.getByLabel('CPO: has charge points').check();
+    await page.getByLabel('Country').fill('nl');
+    await page.getByLabel('Party id').fill('cpo');
+    await page.getByLabel('Name').fill('Charge Co');
+    await page.getByRole('button', { name: 'Add the partner' }).click();
+    const token = await page.locator('.copied').filter({ hasText: 'hub token' }).locator('code').textContent();
+    const versions = await fetch(`${hub.url}/ocpi/versions`, {
+      headers: { Authorization: `Token ${Buffer.from(token ?? '').toString('base64')}` },
+    });
+    t.equal(versions.status, 200);
+    t.equal(await page.getByRole('region', { name: 'Handshake' }).count(), 0, 'it exchanges nothing');
+    const { settings } = (await admin(hub, 'GET', '/parties/NL-CPO')) as { settings: object };
+    t.match(settings, { pull_only: true, allow_from: ['127.0.0.0/8'], token_encoding: 'auto', link_prev: true });
+  },
+);
+
 browserTest('what is wrong is said beside its field, and nothing is sent', async (t, browser) => {
   const hub = await hubFor(t);
   await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'DE', party_id: 'ABC' }] });
