@@ -240,6 +240,7 @@ browserTest('a check is begun, seen as it runs, and what it finds is healed [ope
   await check.getByRole('button', { name: 'Check its endpoints' }).click();
   const finding = check.locator('.findings li').filter({ hasText: 'empty-2xx' }).first();
   await hurried(page, () => finding.getByText('empty_2xx_ok: true', { exact: true }).waitFor());
+  await hurried(page, () => check.locator('header').getByText('DONE').waitFor());
   const [{ id, steps, findings }] = (await admin(hub, 'GET', '/checks?party=nl-ems')).items as [CheckView];
   const found = findings.find(({ name }) => name === 'empty-2xx');
   if (!found) throw new Error(`${id} did not find the habit`);
