@@ -14,6 +14,8 @@
  *     are read.
  * ADMISSION-5  While a request that a driver waits for is in flight, at most `pushesMax` pushes begin their work in one
  *     turn of the event loop, in order of arrival: each step of that request waits for one turn.
+ * ADMISSION-6  At most one large object is begun to be read in a turn of the event loop: what follows the read takes the
+ *     thread for as long as the object is large, and other requests go on between two of them.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
@@ -80,6 +82,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
   const bytesOf = new Map<PartyId, number>();
   const turn = turnstile(listsMax);
   const inTurns = perTurn(pushesMax, turnOf);
+  const largeInTurns = perTurn(1, turnOf);
   let drivers = 0;
   let total = 0;
   let held = 0;
@@ -166,6 +169,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
         reserved += more;
         keep(more);
         await takeTurn();
+        await largeInTurns(true);
       },
       answer(bytes) {
         // The caller has disconnected, so no `close` would release these bytes. [ADMISSION-1]

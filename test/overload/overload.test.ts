@@ -222,6 +222,31 @@ t.test('a request that reads several objects at once takes one turn, and gives i
   t.strictSame(settled, ['read'], 'turns are free');
 });
 
+t.test('[ADMISSION-6] one large object is begun to be read in a turn of the event loop', async (t) => {
+  const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+  const turns: (() => void)[] = [];
+  const turnOf = () => new Promise<void>((next) => turns.push(next));
+  const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+  const begun: string[] = [];
+  for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) {
+    const pass = take(partner, 'push');
+    void pass.work(async () => {
+      await pass.reserve(mebibyte);
+      begun.push(partner);
+    });
+    pass.closed();
+  }
+  /** Lets promises go on within the turn. */
+  const settle = async () => {
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+  };
+  for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) {
+    await settle();
+    t.strictSame(begun.splice(0), [partner]);
+    for (const next of turns.splice(0)) next();
+  }
+});
+
 t.test(
   '[ADMISSION-5] while a driver waits, eight pushes begin in a turn of the event loop, in order; else all at once',
   async (t) => {
