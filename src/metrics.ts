@@ -101,7 +101,7 @@ export function createMetrics(version: string): Metrics {
   ]);
   const taken = gauge(
     'partner_load',
-    'What a partner has of what one may have: requests in flight, bytes in memory, storage of the day; the five with most',
+    'What a partner has of what one may have: requests, bytes, calls to it, storage of the day, objects; the five with most',
     ['partner', 'room'],
   );
   const read = standing(make);
@@ -118,8 +118,10 @@ export function createMetrics(version: string): Metrics {
       await kept.read(await operations?.lastBackup().catch(() => undefined));
       for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
       taken.reset();
-      const day = new Map(Object.entries(operations?.vitals().quota ?? {}));
-      for (const [room, shares] of Object.entries({ ...rooms, day })) {
+      const { quota = {}, objects = {}, calls = {} } = operations?.vitals() ?? {};
+      const counted = { day: quota, objects, calls };
+      const others = Object.entries(counted).map(([room, shares]) => [room, new Map(Object.entries(shares))] as const);
+      for (const [room, shares] of [...Object.entries(rooms), ...others]) {
         const most = [...shares].sort(([, a], [, b]) => b - a).slice(0, shownOfRoom);
         for (const [partner, share] of most) taken.set({ partner, room }, share);
       }

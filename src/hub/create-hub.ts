@@ -9,7 +9,7 @@
  */
 import { Supervisor } from '../../machines/supervisor.ts';
 import type { Seq, Store } from '../../storage/contract.ts';
-import { keyOf } from '../domain/party.ts';
+import { keyOf, type PartyId } from '../domain/party.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
 import { authorize } from './exchange/authorize.ts';
 import { clientInfo } from './exchange/client-info.ts';
@@ -87,7 +87,8 @@ export function createHub(
   kind: HubKind = 'alone',
 ): CreatedHub {
   const isDoor = kind === 'door';
-  const counted = countedPorts(ports, (...use) => reports.used(...use));
+  const inFlight = new Map<PartyId, number>();
+  const counted = countedPorts(ports, (...use) => reports.used(...use), inFlight);
   const context = coreOf(store, counted, settings, isDoor);
   const reports = new PartnerReports(context);
   const dispatcher = new Dispatcher(context, reports);
@@ -109,7 +110,8 @@ export function createHub(
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
   const daily = quota(context);
-  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily, objectQuota(context));
+  const stored = objectQuota(context);
+  const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily, stored);
   const lists = new SenderLists(context, acceptPulled);
   const pulls = new Pulls(context, lists, acceptPulled);
   const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
@@ -160,7 +162,7 @@ export function createHub(
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {
-      ...operations({ context, ...running, quota: daily, version, ready: () => ready }),
+      ...operations({ context, ...running, quota: daily, objects: stored, inFlight, version, ready: () => ready }),
       ...reading,
       ...overview(context, dispatcher, retention),
       ...actorFeed(context),

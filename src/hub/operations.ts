@@ -18,6 +18,7 @@ import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
+import type { ObjectQuota } from './exchange/object-quota.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
 import type { Quota } from './exchange/quota.ts';
 import { courierActor, partnerStream } from './kernel/actor-names.ts';
@@ -71,6 +72,9 @@ export interface OperationsParts {
   readonly resends: Pick<Resends, 'releasePair'>;
   readonly retention: Pick<Retention, 'held' | 'lagS'>;
   readonly quota: Pick<Quota, 'shares'>;
+  readonly objects: Pick<ObjectQuota, 'shares'>;
+  /** Calls by partner. */
+  readonly inFlight: ReadonlyMap<PartyId, number>;
   readonly version: string;
   readonly ready: () => boolean;
 }
@@ -268,6 +272,10 @@ export function operations(parts: OperationsParts): Verbs {
       ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: context.timers.size },
       retention_lag_s: retention.lagS(),
       quota: Object.fromEntries(parts.quota.shares()),
+      objects: Object.fromEntries(parts.objects.shares()),
+      calls: Object.fromEntries(
+        [...parts.inFlight].map(([id, calls]) => [id, calls / context.settings.deliveryConcurrency]),
+      ),
       log_held_age_s: Object.fromEntries(by.map((id) => [id, (now - ports.clock.steady(Date.parse(since))) / 1000])),
     };
   }

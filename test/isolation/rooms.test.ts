@@ -2,8 +2,10 @@
  * One partner that takes all the room it can get: in requests, bodies and answers. The hub gives it a quarter at most, and nobody else
  * notices.
  */
-import { partnerFor } from '../support/hub-in-process.ts';
-import { admin, eventually } from '../support/plain-partner.ts';
+import { tariffBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
+import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 import { askHanging } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
@@ -31,4 +33,47 @@ t.test('requests in flight that hang (I2)', async (t) => {
   });
   t.ok(refused.length > hanging / 2, `${refused.length} of ${hanging} were refused`);
   t.same([...new Set(refused)], ['503'], 'with 503');
+});
+
+t.test('of each room the metrics name the five partners that have most of it', async (t) => {
+  const hub = await hubFor(t, { HUB_OBJECTS_PER_PARTY: '1000', HUB_DELIVERY_CONCURRENCY: '10' });
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const slow = await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'SLO' },
+    answer: () => released.then(() => ({ body: { allowed: 'ALLOWED' } })),
+  });
+  const cpos: PlainPartner[] = [];
+  for (let n = 0; n < 7; n++) {
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: `CP${n}` });
+    // One may be counted twice while it is stored. [OBJECT-QUOTA-2]
+    for (let id = 0; id <= 2 * n; id++) {
+      const body = { ...tariffBody(`T${id}`), party_id: `CP${n}` };
+      await cpo.push('PUT', `/2.2.1/tariffs/NL/CP${n}/T${id}`, body);
+    }
+    await admin(hub, 'PUT', `/routes/NL-SLO/NL-CP${n}`, { active: true });
+    cpos.push(cpo);
+  }
+  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'SLO' };
+  const calls = cpos.map((cpo) => cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', undefined, to));
+  await slow.gotCalls(7);
+  const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
+    authorization: `Bearer ${hub.adminToken}`,
+  });
+  const named = new Map<string, string[]>();
+  for (const [, partner = '', room = '', share] of text.matchAll(
+    /partner_load\{partner="([^"]+)",room="(\w+)"\} (\S+)/g,
+  )) {
+    named.set(room, [...(named.get(room) ?? []), `${partner} ${share}`]);
+  }
+  const most = ['NL-CP6', 'NL-CP5', 'NL-CP4', 'NL-CP3', 'NL-CP2'];
+  const partnersOf = (room: string) => named.get(room)?.map((one) => one.split(' ')[0]);
+  t.strictSame(named.get('calls'), ['NL-SLO 0.7'], 'calls to it');
+  t.strictSame(partnersOf('day'), most);
+  t.strictSame(partnersOf('objects'), most);
+  t.equal(partnersOf('requests')?.length, 5);
+  release();
+  await Promise.all(calls);
 });

@@ -33,6 +33,8 @@ export interface ObjectQuota {
   check(party: PartyId): Promise<void>;
   /** A party has objects more, or fewer. */
   changed(party: PartyId, by: 1 | -1): void;
+  /** Objects of each counted party, as a share of the quota; empty without one. */
+  shares(): ReadonlyMap<PartyId, number>;
 }
 
 export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 'ports' | 'settings'>): ObjectQuota {
@@ -90,5 +92,9 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
       count.objects += by;
       warn(party, count);
     },
+    shares: () =>
+      new Map(
+        [...counts].flatMap(([party, { objects, at }]) => (at === null ? [] : [[party, objects / most] as const])),
+      ),
   };
 }

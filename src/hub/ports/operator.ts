@@ -135,6 +135,10 @@ export interface Vitals {
   readonly deadlines: number;
   /** What each party has had stored today, as a share of its quota. */
   readonly quota: Readonly<Record<PartyId, number>>;
+  /** Objects of each party, as a share of those that it may have; without a quota, or before they are counted, none. */
+  readonly objects: Readonly<Record<PartyId, number>>;
+  /** Calls in flight to each partner, as a share of its concurrent deliveries; more when others come on top. */
+  readonly calls: Readonly<Record<PartyId, number>>;
   /**
    * For each partner that keeps the log from being trimmed: age of the oldest event that had to stay, seconds. It is
    * the same for all of them.
