@@ -21,7 +21,7 @@ export interface Sent {
 }
 
 /** Sends the head of a request and some of its body, and reads no more than what tells the status. */
-export function sendRaw(ends: Ends, hub: { url: string }, partner: PlainPartner, head: string, body = ''): Sent {
+function sendRaw(ends: Ends, hub: { url: string }, partner: PlainPartner, head: string, body = ''): Sent {
   const { hostname: host, port } = new URL(hub.url);
   const socket = connect({ host, port: Number(port) });
   ends.teardown(() => socket.destroy());
