@@ -43,10 +43,10 @@ export function upkeep(gauge: (name: string, help: string) => Settable): Upkeep 
     },
     async read(backupAt) {
       if (backupAt !== undefined) backup.set(backupAt === null ? 0 : Date.parse(backupAt) / 1000);
-      if (directory === null) return;
-      const { bavail, blocks, bsize } = await statfs(directory);
-      free.set(bavail * bsize);
-      size.set(blocks * bsize);
+      // A node on a database needs no such directory, and may have none.
+      const disk = directory === null ? null : await statfs(directory).catch(() => null);
+      free.set(disk === null ? 0 : disk.bavail * disk.bsize);
+      size.set(disk === null ? 0 : disk.blocks * disk.bsize);
     },
   };
 }

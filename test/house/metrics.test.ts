@@ -341,8 +341,10 @@ t.test('what has to be renewed in time is measured: certificate, disk and backup
   const root = directoryFor(t);
   const meters = createMetrics('0.0.0');
   meters.upkeep.certificate(testCert);
+  meters.upkeep.dataDir(join(root, 'of-a-node-that-needs-none'));
   const { text } = await meters.exposition(null, {});
   t.equal(sumOf(samplesOf(text), 'ocpi_hub_certificate_expires_timestamp_seconds'), Date.UTC(2120, 0, 1) / 1000);
+  t.equal(sumOf(samplesOf(text), 'ocpi_hub_data_free_bytes'), 0);
 
   const clock = new SimulatedClock('2026-05-01T10:00:00Z');
   const hub = await hubFor(t, {}, { clock });
