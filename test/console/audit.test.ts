@@ -20,7 +20,7 @@ browserTest('a suspension asks for its reason, and the audit page shows who susp
   const page = await consoleFor(t, browser, hub, { token: tokenOf('a-admin'), path: '/partners/NL-EMS' });
   await page.getByText('a-admin (admin)').waitFor();
   await page.getByRole('button', { name: 'Suspend', exact: true }).click();
-  await page.getByLabel('Reason, for the audit log').fill('contract ended');
+  await page.getByRole('dialog').getByLabel('Reason, for the audit log').fill('contract ended');
   await page.getByRole('button', { name: 'Suspend NL-EMS' }).click();
   await page.getByText('NL-EMS is suspended.').waitFor();
   await page.getByRole('link', { name: 'Audit' }).click();
