@@ -10,9 +10,11 @@ browserTest('Ctrl-K leads to a partner, a page, and what has an id', async (t, b
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
   const field = page.getByLabel(/^Partner, object/);
   const found = page.getByRole('list', { name: 'Found' }).getByRole('button');
+  const isOpen = () => field.and(page.locator(':focus')).waitFor();
   const search = async (typed: string) => {
     await page.keyboard.press('Control+k');
-    await field.fill(typed);
+    await isOpen();
+    await page.keyboard.type(typed);
     await found.first().waitFor();
   };
 
@@ -32,6 +34,7 @@ browserTest('Ctrl-K leads to a partner, a page, and what has an id', async (t, b
   t.equal(new URL(page.url()).searchParams.get('key'), 'S1');
 
   await page.getByRole('button', { name: 'Search' }).click();
+  await isOpen();
   t.equal(await field.inputValue(), '', 'it begins anew');
   await page.keyboard.press('Escape');
   await field.waitFor({ state: 'detached' });

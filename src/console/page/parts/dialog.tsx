@@ -1,5 +1,6 @@
 /**
- * A modal dialog: the browser's `dialog` element, which handles focus and Escape.
+ * A modal dialog: the browser's `dialog` element, which handles focus and Escape. An element with `data-first` gets the focus
+ * in place of the first that can have it.
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
@@ -13,7 +14,10 @@ interface DialogProps {
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    dialog.current?.querySelector<HTMLElement>('[data-first]')?.focus();
+  }, []);
   return (
     <dialog ref={dialog} aria-labelledby={heading} onClose={onClose}>
       <header>

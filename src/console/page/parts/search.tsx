@@ -77,6 +77,7 @@ function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: 
             }}
             spellcheck={false}
             autocomplete="off"
+            data-first
           />
         </label>
         <ul aria-label="Found" class="recent">
