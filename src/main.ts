@@ -97,7 +97,7 @@ function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnTyp
   return log;
 }
 
-/** Watches the clock; the returned function ends that. */
+/** Metrics that know the certificate and the data directory of the settings. */
 function metricsFor({ tls, dataDir }: Config): Metrics {
   const metrics = createMetrics(version);
   metrics.upkeep.certificate(tls?.cert ?? null);
@@ -105,6 +105,7 @@ function metricsFor({ tls, dataDir }: Config): Metrics {
   return metrics;
 }
 
+/** Watches the clock; the returned function ends that. */
 function watchedClock(config: Config, replaced: Replaced, { log, metrics }: Pick<Surroundings, 'log' | 'metrics'>) {
   const { clock = systemClock, machine = replaced.clock ? noMachine : thisMachine() } = replaced;
   const unwatch = watchClock(clock, { path: join(config.dataDir, 'clock'), log, meter: metrics.clock, machine });

@@ -176,7 +176,7 @@ export const settings = {
     meaning: 'X25519 public key, PEM, for which backups are sealed',
     source: 'choice',
     consequence:
-      'without it whoever holds a backup reads it; with it only the private key, which is nowhere in the hub',
+      'without it anyone who holds a backup can read it; with it only the private key opens one, and the hub does not have it',
     otherwise: 'none',
   }),
   HUB_TLS_CERT: setting(file, null, {

@@ -8,7 +8,7 @@ import { statfs } from 'node:fs/promises';
 export interface UpkeepMeter {
   /** PEM of the certificate that is served from now on; null without TLS. */
   certificate(pem: string | null): void;
-  /** Directory whose file system is looked at. */
+  /** Directory on the file system that is measured. */
   dataDir(path: string): void;
 }
 

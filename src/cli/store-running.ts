@@ -2,7 +2,6 @@
  * Has a running hub write a backup through its admin API, and watches it until it ends. The directory is on the hub's
  * machine.
  */
-
 import type { BackupKey } from '../../storage/level/backup-keys.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';

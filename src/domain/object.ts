@@ -96,6 +96,9 @@ export function followedSession({ module, facts }: Pick<HubObject, 'module' | 'f
   return modules[module].isImmutable ? (facts.sessionId?.toLowerCase() ?? null) : null;
 }
 
+/** Types of a token. */
+export const tokenTypes = ['AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID'] as const;
+
 /** Type of a token; RFID when the partner gave none. */
 export const typeOf = ({ tokenType = 'RFID' }: ObjectFacts): string => tokenType;
 

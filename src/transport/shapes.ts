@@ -2,6 +2,7 @@
  * Schemas of OCPI objects that several modules use. Fields and lengths follow the specification (mod_*); the hub
  * chooses which fields are a `must`. [D17]
  */
+import { tokenTypes } from '../domain/object.ts';
 import {
   anything,
   ciString,
@@ -62,7 +63,7 @@ export const energyMix = object({
 
 const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
 
-const tokenType = oneOf('AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID');
+const tokenType = oneOf(...tokenTypes);
 
 const whitelist = oneOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER');
 

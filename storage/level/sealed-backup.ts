@@ -7,8 +7,8 @@
  * SEALED-BACKUP-1  A backup is made and verified in the staging directory, then sealed into its place: no file there
  *     ever holds readable content. Each sealed file is read back and compared before the backup gets its name.
  * SEALED-BACKUP-2  A backup to which a file was added, or from which one was taken away, does not open.
- * SEALED-BACKUP-3  Nobody opens it without the private key; it does not say who made it: whoever has the public key can
- *     make another one.
+ * SEALED-BACKUP-3  Nobody opens it without the private key; it does not authenticate who made it: anyone with the
+ *     public key can make another one.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

@@ -67,7 +67,7 @@ const wholeStory = [
   ...['object.put', 'command.requested', 'command.answered', 'command.resultReceived', 'command.relayed'],
 ];
 
-t.test('a session is told with its authorization, commands, watches and CDR, oldest first [D78]', async (t) => {
+t.test('a session is shown with its authorization, commands, watches and CDR, oldest first [D78]', async (t) => {
   const story = await traceOf('NL-CPO/S1');
   t.match(story, { asked: 'NL-CPO/S1', key: 'NL-CPO/S1', kind: 'object', candidates: [], next_cursor: null });
   const types = typesOf(story);
@@ -97,7 +97,7 @@ t.test('a use of the same token at another time is another story', async (t) => 
   t.equal(await uses('NL-EMS/CARD1'), 3);
 });
 
-t.test('a CDR is told with its session, and a token with its authorizations [D78]', async (t) => {
+t.test('a CDR is shown with its session, and a token with its authorizations [D78]', async (t) => {
   const bill = await traceOf('NL-CPO/C1');
   t.match(
     bill.steps.filter(({ object }) => object === 'NL-CPO/S1').map(({ module }) => module),
@@ -165,7 +165,7 @@ t.test('a long log is searched in parts: the cursor goes on where the answer bef
   t.same(typesOf(first), ['object.put']);
   t.match(first.next_cursor, /^\d+$/);
   const second = await traceOf('NL-CPO/LONG', `?cursor=${first.next_cursor}`);
-  t.same(typesOf(second), ['command.relayed'], 'what is its own is told once');
+  t.same(typesOf(second), ['command.relayed'], 'its own steps are not repeated');
   t.equal(second.next_cursor, null);
   await t.rejects(traceOf('NL-CPO/LONG', '?cursor=x'), /422/);
 });

@@ -2,7 +2,6 @@
  * Forwards real-time token authorization while the driver waits: one attempt, no retry.
  * [interface, Token authorization; D25, D43, D44]
  */
-
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { objectKey } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';

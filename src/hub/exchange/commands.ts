@@ -10,7 +10,6 @@
  *     timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
  * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
  */
-
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
 import type { Seen, StoredEvent } from '../../../storage/contract.ts';

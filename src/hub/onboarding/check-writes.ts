@@ -2,7 +2,6 @@
  * The steps of a check that change something at the partner: test objects of the hub's own party, which bear the name
  * of the check, and a command for a location that no CPO has.
  */
-
 import { habits } from '../../domain/habits.ts';
 import { below } from '../../domain/party.ts';
 import { enumValue } from '../../domain/quirks.ts';

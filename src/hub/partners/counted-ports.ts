@@ -6,7 +6,6 @@
  * COUNTED-PORTS-2  A call is in flight to its partner until it has ended, whatever it is for; a partner without calls has
  *     no entry.
  */
-
 import type { PartyId } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { CallSubject, HubPorts } from '../ports/ports.ts';

@@ -19,12 +19,14 @@ export interface TimeBounds {
 
 export async function logSpan(store: Store, { from, to }: TimeBounds): Promise<Range> {
   const whole = { after: store.horizon(), upTo: store.head() };
-  const moved = (at: string, ms: number) => instantText(Date.parse(at) + ms);
   return {
     after: from === undefined ? whole.after : await lastBefore(store, whole, moved(from, -slackMs)),
     upTo: to === undefined ? whole.upTo : await lastBefore(store, whole, moved(to, slackMs)),
   };
 }
+
+/** The instant `ms` later; earlier when negative. */
+export const moved = (at: string, ms: number): string => instantText(Date.parse(at) + ms);
 
 export const isWithin = (at: string, { from, to }: TimeBounds): boolean =>
   (from === undefined || at >= from) && (to === undefined || at < to);

@@ -6,7 +6,7 @@
  */
 import type { TraceCandidate } from '../../api/trace.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
-import { objectKey, objectName } from '../../domain/object.ts';
+import { objectKey, objectName, tokenTypes } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -20,8 +20,7 @@ const piece = 500;
 const candidatesMax = 100;
 
 /** Types by which the objects of a module are keyed beside their ids. */
-export const typesOf = (module: ObjectModule): readonly string[] =>
-  modules[module].isKeyedByType ? ['RFID', 'APP_USER', 'AD_HOC_USER', 'OTHER'] : [''];
+export const typesOf = (module: ObjectModule): readonly string[] => (modules[module].isKeyedByType ? tokenTypes : ['']);
 
 export interface ById {
   readonly candidates: readonly TraceCandidate[];

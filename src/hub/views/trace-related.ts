@@ -6,10 +6,9 @@
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { CommandNamed, DeliveryNamed, HubEvent, ObjectEventData, OrphanNamed } from '../../domain/events.ts';
-import { instantText } from '../../domain/instant.ts';
 import { objectName } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { logSpan } from './log-span.ts';
+import { logSpan, moved } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
 /** A command comes at most so long before the first event of its session. */
@@ -61,8 +60,6 @@ export async function relatedTo(store: Store, own: readonly StoredEvent[], curso
   for (const { stream, seq } of starts) events.push(...(await store.history(stream, seq)));
   return { events: events.sort((a, b) => a.seq - b.seq), rest: walk.rest };
 }
-
-const moved = (at: string, ms: number): string => instantText(Date.parse(at) + ms);
 
 /** Null when the story of such an object has no other events. */
 function namesIn(events: readonly StoredEvent[], first: StoredEvent, last: StoredEvent): Names | null {

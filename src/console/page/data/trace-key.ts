@@ -11,6 +11,9 @@ export interface TraceKey {
   readonly module: string | null;
 }
 
+/** `{sequence}-{cc}-{pid}` */
+export const isDeliveryId = (text: string): boolean => /^\d+-[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/.test(text);
+
 /**
  * `sessions/NL-CPO/101`, `…/sessions/NL/CPO/101` and `NL-CPO/101` name one object; any other text is a correlation id.
  */

@@ -128,7 +128,7 @@ function ConfirmHost({ party: { id, host_change: change }, reload, onClose }: Ac
           {change ? (
             <>
               {hostChangeWords[change.state]}: from <code>{change.from}</code> to <code>{change.to}</code>. Ask the
-              partner whether it moved: whoever has its token can do this.
+              partner whether it moved: anyone with its token can do this.
             </>
           ) : (
             'No change of host is known. Confirm one beforehand, and the next PUT of its credentials may make it.'

@@ -8,7 +8,7 @@ import { useAction } from '../data/action.ts';
 import { call, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { recentKeys, remember } from '../data/recent-keys.ts';
-import { type TraceKey, traceKeyOf } from '../data/trace-key.ts';
+import { isDeliveryId, type TraceKey, traceKeyOf } from '../data/trace-key.ts';
 import { useFilters } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Story } from './trace-story.tsx';
@@ -157,7 +157,6 @@ function WithRest({ path, begun, module }: { path: string; begun: TraceView; mod
 
 function Unknown({ pasted, traced: { key } }: { pasted: string; traced: TraceKey }) {
   const isObject = key.includes('/');
-  const isDelivery = /^\d+-[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/.test(key);
   return (
     <Empty
       title={`Nothing is known of ${pasted}`}
@@ -168,7 +167,7 @@ function Unknown({ pasted, traced: { key } }: { pasted: string; traced: TraceKey
       }
     >
       <ul class="recent">
-        {isDelivery && (
+        {isDeliveryId(key) && (
           <li>
             This looks like a delivery: <Link href={`/deliveries/${encodeURIComponent(key)}`}>open delivery {key}</Link>
           </li>

@@ -7,6 +7,7 @@ import { useEffect } from 'preact/hooks';
 import type { OverviewRow, OverviewView } from '../../../api/overview.ts';
 import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
+import { isDeliveryId } from '../data/trace-key.ts';
 import { Dialog } from './dialog.tsx';
 
 interface Place {
@@ -101,10 +102,9 @@ function placesFor(typed: string, rows: readonly OverviewRow[], pages: readonly 
   const has = (name: string) => name.toLowerCase().includes(wanted);
   const partners = rows.filter(({ id, parties, names }) => [id, ...parties, ...names].some(has)).slice(0, partnersMax);
   const traced = { path: pathWith('/trace', { key: typed }), title: typed, what: 'trace' };
-  const isDelivery = /^\d+-[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/.test(typed);
   const delivery = { path: `/deliveries/${encodeURIComponent(typed)}`, title: typed, what: 'delivery' };
   return [
-    ...(isDelivery ? [delivery] : []),
+    ...(isDeliveryId(typed) ? [delivery] : []),
     ...partners.map(({ id, names }) => ({
       path: `/partners/${encodeURIComponent(id)}`,
       title: id,
