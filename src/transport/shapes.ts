@@ -4,7 +4,7 @@
  */
 import { tokenTypes } from '../domain/object.ts';
 import {
-  anything,
+  anyOf,
   ciString,
   dateTime,
   flag,
@@ -61,9 +61,24 @@ export const energyMix = object({
   energy_product_name: may(text(64)),
 });
 
+/** Types of a connector, its format and its power, in a location and in the `cdr_location` of a CDR. */
+export const connectorType = anyOf(
+  ...['CHADEMO', 'CHAOJI', 'DOMESTIC_A', 'DOMESTIC_B', 'DOMESTIC_C', 'DOMESTIC_D', 'DOMESTIC_E', 'DOMESTIC_F'],
+  ...['DOMESTIC_G', 'DOMESTIC_H', 'DOMESTIC_I', 'DOMESTIC_J', 'DOMESTIC_K', 'DOMESTIC_L', 'DOMESTIC_M', 'DOMESTIC_N'],
+  ...['DOMESTIC_O', 'GBT_AC', 'GBT_DC', 'IEC_60309_2_single_16', 'IEC_60309_2_three_16', 'IEC_60309_2_three_32'],
+  ...['IEC_60309_2_three_64', 'IEC_62196_T1', 'IEC_62196_T1_COMBO', 'IEC_62196_T2', 'IEC_62196_T2_COMBO'],
+  ...['IEC_62196_T3A', 'IEC_62196_T3C', 'NEMA_5_20', 'NEMA_6_30', 'NEMA_6_50', 'NEMA_10_30', 'NEMA_10_50'],
+  ...['NEMA_14_30', 'NEMA_14_50', 'PANTOGRAPH_BOTTOM_UP', 'PANTOGRAPH_TOP_DOWN', 'TESLA_R', 'TESLA_S'],
+);
+export const connectorFormat = ['CABLE', 'SOCKET'] as const;
+export const powerType = ['AC_1_PHASE', 'AC_2_PHASE', 'AC_2_PHASE_SPLIT', 'AC_3_PHASE', 'DC'] as const;
+
 const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
 
 const tokenType = oneOf(...tokenTypes);
+
+/** The type of a token in `publish_allowed_to`, which the hub only passes on. */
+export const publishTokenType = anyOf(...tokenTypes);
 
 const whitelist = oneOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER');
 
@@ -105,9 +120,14 @@ export const commandToken = object({
   ...tokenFields,
 });
 
+const cdrDimension = anyOf(
+  ...['CURRENT', 'ENERGY', 'ENERGY_EXPORT', 'ENERGY_IMPORT', 'MAX_CURRENT', 'MIN_CURRENT', 'MAX_POWER', 'MIN_POWER'],
+  ...['PARKING_TIME', 'POWER', 'RESERVATION_TIME', 'STATE_OF_CHARGE', 'TIME'],
+);
+
 export const chargingPeriod = object({
   start_date_time: should(dateTime),
-  dimensions: should(list(object({ type: should(text(32)), volume: should(number) }))),
+  dimensions: should(list(object({ type: should(cdrDimension), volume: should(number) }))),
   tariff_id: may(ciString(36)),
 });
 
@@ -176,7 +196,7 @@ export const chargeFields = {
   country_code: must(identifier(2)),
   party_id: must(identifier(3)),
   start_date_time: should(dateTime),
-  cdr_token: should(anything),
+  cdr_token: should(snapshot(object({ type: may(anyOf(...tokenTypes)) }))),
   auth_method: should(authMethod),
   authorization_reference: may(ciString(36)),
   meter_id: may(text(255)),

@@ -12,7 +12,7 @@
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';
-import { notUpperCase } from '../domain/quirks.ts';
+import { blankInDate, notUpperCase } from '../domain/quirks.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { isToken } from './headers.ts';
 
@@ -81,13 +81,24 @@ export function text(max: number): Checked<string> {
 
 /** An enum, read leniently: any non-empty string; a note when the specification lacks the value, or this case of it. */
 export function oneOf(...values: readonly string[]): Checked<string> {
+  return { schema: aString.min(1, { error: `expected one of ${values.join(', ')}` }), note: noteOf(values) };
+}
+
+/** An enum that the hub only passes on: any string, with the notes of `oneOf`. */
+export function anyOf(...values: readonly string[]): Checked<string> {
+  return { schema: aString, note: noteOf(values) };
+}
+
+function noteOf(values: readonly string[]): Note {
   const known = new Set(values);
-  const schema = aString.min(1, { error: `expected one of ${values.join(', ')}` });
-  const note: Note = (value, path, notes) => {
+  // Some values have lower-case letters by themselves, as `IEC_60309_2_single_16`.
+  const inUpperCase = new Set(values.map((value) => value.toUpperCase()));
+  return (value, path, notes) => {
     if (typeof value !== 'string' || known.has(value)) return;
-    notes.push(`${path}: ${known.has(value.toUpperCase()) ? notUpperCase : 'value unknown to OCPI 2.2.1'}`);
+    const upper = value.toUpperCase();
+    if (!inUpperCase.has(upper)) notes.push(`${path}: value unknown to OCPI 2.2.1`);
+    else if (value !== upper) notes.push(`${path}: ${notUpperCase}`);
   };
-  return { schema, note };
 }
 
 /** A token of at most 64 printable ASCII characters without spaces. [D8] */
@@ -116,7 +127,7 @@ function isHttpUrl(value: string): boolean {
 export const dateTime: Checked<string> = noted(
   aString.refine((value) => sortableDate(value) !== undefined, { error: 'expected RFC 3339 date-time' }),
   (value) => value[10] !== ' ',
-  'expected T between date and time',
+  blankInDate,
 );
 
 export const flag: Checked<boolean> = { schema: z.boolean({ error: 'expected boolean' }) };

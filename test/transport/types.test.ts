@@ -1,5 +1,6 @@
 /** What the building blocks refuse, what they note, and what they let pass. */
 import {
+  anyOf,
   anything,
   type Checked,
   check,
@@ -55,6 +56,16 @@ t.test('a refusal names the first offending field by its path and what was expec
     [{ ...good, last_updated: '2024-05-01' }, 'last_updated: expected RFC 3339 date-time'],
   ];
   for (const [body, message] of rows) t.throws(() => check(location, body), { code: 'invalid', message }, message);
+});
+
+t.test('of a known value in another case the note says so; some values have lower-case letters [D17]', async (t) => {
+  const standard = anyOf('CHADEMO', 'IEC_60309_2_single_16');
+  const noted = (value: string) => check(object({ standard: may(standard) }), { standard: value }).notes;
+  for (const usual of ['CHADEMO', 'IEC_60309_2_single_16', 'IEC_60309_2_SINGLE_16']) t.same(noted(usual), [], usual);
+  for (const low of ['chademo', 'Chademo', 'iec_60309_2_single_16']) {
+    t.same(noted(low), ['standard: expected upper case'], low);
+  }
+  for (const unknown of ['MCS', '']) t.same(noted(unknown), ['standard: value unknown to OCPI 2.2.1'], unknown);
 });
 
 t.test('null counts as absent, and unknown fields are nobody’s business [D17]', async (t) => {

@@ -6,8 +6,18 @@ import { HubError } from '../../domain/errors.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
 import { keyOf, type PartyRole } from '../../domain/party.ts';
 import type { Caller, Hub } from '../../hub/ports/hub.ts';
-import { chargeFields, chargingPeriod, geoLocation, price, tariffSnapshot } from '../../transport/shapes.ts';
 import {
+  chargeFields,
+  chargingPeriod,
+  connectorFormat,
+  connectorType,
+  geoLocation,
+  powerType,
+  price,
+  tariffSnapshot,
+} from '../../transport/shapes.ts';
+import {
+  anyOf,
   ciString,
   dateTime,
   filled,
@@ -40,9 +50,9 @@ const cdrLocation = object({
   evse_uid: should(ciString(36)),
   evse_id: should(ciString(48)),
   connector_id: should(ciString(36)),
-  connector_standard: should(text(64)),
-  connector_format: should(text(16)),
-  connector_power_type: should(text(32)),
+  connector_standard: should(connectorType),
+  connector_format: should(anyOf(...connectorFormat)),
+  connector_power_type: should(anyOf(...powerType)),
 });
 
 const signedData = object({

@@ -9,8 +9,19 @@ import { HubError } from '../../domain/errors.ts';
 import { modules } from '../../domain/modules.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Hub } from '../../hub/ports/hub.ts';
-import { businessDetails, displayText, energyMix, geoLocation, image } from '../../transport/shapes.ts';
 import {
+  businessDetails,
+  connectorFormat,
+  connectorType,
+  displayText,
+  energyMix,
+  geoLocation,
+  image,
+  powerType,
+  publishTokenType,
+} from '../../transport/shapes.ts';
+import {
+  anyOf,
   type Checked,
   ciString,
   dateTime,
@@ -41,9 +52,9 @@ import {
 import { type Answer, done, type Exchange, type OcpiModule, type OcpiRoute, version } from '../route.ts';
 
 const connectorFields = {
-  standard: should(text(64)),
-  format: should(oneOf('CABLE', 'SOCKET')),
-  power_type: should(oneOf('AC_1_PHASE', 'AC_2_PHASE', 'AC_2_PHASE_SPLIT', 'AC_3_PHASE', 'DC')),
+  standard: should(connectorType),
+  format: should(oneOf(...connectorFormat)),
+  power_type: should(oneOf(...powerType)),
   max_voltage: should(integer),
   max_amperage: should(integer),
   max_electric_power: may(integer),
@@ -91,9 +102,15 @@ const evseFields = {
   coordinates: may(geoLocation),
   physical_reference: may(text(16)),
   directions: may(list(displayText)),
-  parking_restrictions: may(list(text(64))),
+  parking_restrictions: may(list(anyOf('CUSTOMERS', 'DISABLED', 'EV_ONLY', 'MOTORCYCLES', 'PLUGGED'))),
   images: may(list(image)),
 } as const;
+
+const facility = anyOf(
+  ...['AIRPORT', 'BIKE_SHARING', 'BUS_STOP', 'CAFE', 'CARPOOL_PARKING', 'FUEL_STATION', 'HOTEL', 'MALL'],
+  ...['METRO_STATION', 'MUSEUM', 'NATURE', 'PARKING_LOT', 'RECREATION_AREA', 'RESTAURANT', 'SPORT', 'SUPERMARKET'],
+  ...['TAXI_STAND', 'TRAIN_STATION', 'TRAM_STOP', 'WIFI'],
+);
 
 const period = object({ period_begin: should(dateTime), period_end: should(dateTime) });
 
@@ -115,7 +132,7 @@ const location = object({
     list(
       object({
         uid: may(ciString(36)),
-        type: may(text(16)),
+        type: may(publishTokenType),
         visual_number: may(text(64)),
         issuer: may(text(64)),
         group_id: may(ciString(36)),
@@ -138,7 +155,7 @@ const location = object({
   operator: may(businessDetails),
   suboperator: may(businessDetails),
   owner: may(businessDetails),
-  facilities: may(list(text(64))),
+  facilities: may(list(facility)),
   time_zone: should(text(255)),
   opening_times: may(hours),
   charging_when_closed: may(flag),
