@@ -163,6 +163,9 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   const warnings = counter('warnings_total', 'Deviations from the specification in changes that were taken', [
     ...(['partner', 'module'] as const),
   ]);
+  const quirks = counter('quirks_total', 'Calls in which the hub made up for a habit of a partner', [
+    ...(['partner', 'module', 'quirk'] as const),
+  ]);
   const commitSeconds = histogram('commit_duration_seconds', 'One durable write, its waiting included', commitBuckets);
   const commitWaiting = histogram('commit_waiting', 'Writes under way when one began, itself included', waitingBuckets);
   const attempts = counter('attempts_total', 'Tries at deliveries by the class of their end', ['module', 'class']);
@@ -210,6 +213,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
       notForwarded: (module, reason) => notForwarded.inc({ module, reason }),
       refused: (partner, module, reason) => refused.inc({ partner, module, reason }),
       warned: (partner, module, count) => warnings.inc({ partner, module }, count),
+      used: (partner, module, quirk) => quirks.inc({ partner, module, quirk }),
       committed(seconds, waiting) {
         commitSeconds.observe(seconds);
         commitWaiting.observe(waiting);

@@ -13,6 +13,7 @@
 import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';
 import type { PartyId } from './party.ts';
+import type { Quirk } from './quirks.ts';
 
 export type PushMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
@@ -54,6 +55,8 @@ export interface ObjectChange {
   readonly body: string;
   /** Deviations that the door noted for the trace but did not refuse. [D17] */
   readonly warnings?: readonly string[];
+  /** Habits of the partner that the object shows as a whole. [D70] */
+  readonly quirks?: readonly Quirk[];
   /** The party that `OCPI-to-*` names; absent for none, the hub or the caller. [D68] */
   readonly to?: PartyId;
 }

@@ -6,7 +6,7 @@
 export const quirks = {
   'not-subscribed': 'it has no receiver of this module: nothing is owed to it, and it reads the list',
   gzip: 'it compresses its answers, although the hub asks for none',
-  'byte-order-mark': 'its answers begin with a byte order mark',
+  'byte-order-mark': 'what it sends begins with a byte order mark',
   'status-code-text': 'its answers have the status_code as text',
   'array-of-one': 'it answers an array of one object in place of the object',
   'raw-answer': 'it answers without an envelope',
@@ -28,6 +28,7 @@ export const quirks = {
   'early-cdr': 'it posts CDRs before a routing rule lets them pass: the hub keeps them until one does',
   'cdr-again': 'it posts a CDR again with another last_updated, which counts as a duplicate',
   'to-hub': 'it names the hub in OCPI-to where one party is meant: the hub finds that party',
+  'blank-date': 'it writes a blank between date and time, which is read as T',
   'lower-case': 'it writes values of enumerations in lower case, which are read as if in upper case',
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
 } as const satisfies Readonly<Record<string, string>>;
@@ -36,8 +37,30 @@ export type Quirk = keyof typeof quirks;
 
 /** How the warning ends that a value of an enumeration would be known in upper case. [D17] */
 export const notUpperCase = 'expected upper case';
+/** How the warnings end of a blank in a date, and of a byte order mark. [D71] */
+export const blankInDate = 'expected T between date and time';
+export const beginsWithMark = 'begins with a byte order mark';
+
+const warnedOf: readonly (readonly [end: string, Quirk])[] = [
+  [notUpperCase, 'lower-case'],
+  [blankInDate, 'blank-date'],
+  [beginsWithMark, 'byte-order-mark'],
+];
+
+/** The habit that a warning about a field is a case of; undefined when it is none. */
+export const quirkOf = (warning: string): Quirk | undefined => warnedOf.find(([end]) => warning.endsWith(end))?.[1];
 
 /** A value of an enumeration as the hub decides on it: texts pass on as they came. [D17] */
 export const enumValue = (value: unknown): unknown => (typeof value === 'string' ? value.toUpperCase() : value);
+
+/** Nulls in one object from which on they count as a habit; OCPI allows each of them. */
+const nullsMin = 3;
+
+/** The habits that an object shows as a whole, wherever it comes from. */
+export function quirksIn(object: object): Quirk[] {
+  let nulls = 0;
+  for (const value of Object.values(object)) if (value === null) nulls++;
+  return nulls >= nullsMin ? ['nulls'] : [];
+}
 
 export const isQuirk = (name: string): name is Quirk => Object.hasOwn(quirks, name);

@@ -157,6 +157,7 @@ export function createHub(
     accept,
     refused: (...push) => reports.refused(...push),
     used: (...use) => reports.used(...use),
+    warned: ({ partner, module, object }, warnings) => reports.warned(partner, module, warnings, object),
     ...readObjects(context),
     ...authorize(context, coalescer, reports),
     command: (caller, request) => commands.command(caller, request),

@@ -6,6 +6,7 @@ import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/j
 import { isOwned, type ObjectModule } from '../domain/modules.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
+import { beginsWithMark, quirksIn } from '../domain/quirks.ts';
 import type { Accepted, Hub } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { readPage } from '../transport/pagination.ts';
@@ -26,7 +27,7 @@ export interface CheckedBody<T> {
 export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, type: Checked<T>): CheckedBody<T> {
   const { text, value, names, hasMark } = bodyOf(exchange);
   const { body, notes } = check(type, value);
-  if (hasMark) notes.push('body: begins with a byte order mark');
+  if (hasMark) notes.push(`body: ${beginsWithMark}`);
   if (!isUnambiguous(value as object, names, decisive)) refuseTwice(text, '');
   if (decisiveWithin.some((name) => Object.hasOwn(value as object, name))) refuseAmbiguousWithin(text, '');
   return { body, notes, text, value: value as Record<string, unknown> };
@@ -149,7 +150,7 @@ export function accept(
   hub: Hub,
   exchange: Exchange,
   push: Push,
-  { body, text, notes }: CheckedBody<{ last_updated: string }>,
+  { body, value, text, notes }: CheckedBody<{ last_updated: string }>,
 ): Promise<Accepted> {
   const { to, notes: half } = addressed(exchange);
   if (isOwned(push.module) && half.length === 0) noteToHub(hub, exchange, push.module, push.id);
@@ -163,6 +164,7 @@ export function accept(
     facts: push.facts,
     body: text,
     warnings: [...notes, ...half],
+    quirks: quirksIn(value),
     ...(to !== undefined && { to }),
   };
   return hub.accept(exchange.caller, change, exchange.reserve);
@@ -184,7 +186,7 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
     const { body, notes } = check(type, value);
     const { country_code, party_id, id, last_updated: lastUpdated } = body;
     const facts = factsOf(body, value as Record<string, unknown>);
-    return { country_code, party_id, id, lastUpdated, facts, warnings: notes };
+    return { country_code, party_id, id, lastUpdated, facts, warnings: notes, quirks: quirksIn(value as object) };
   };
 }
 

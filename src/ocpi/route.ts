@@ -5,6 +5,7 @@
 import { Readable } from 'node:stream';
 import type { ObjectFacts } from '../domain/object.ts';
 import type { InterfaceRole } from '../domain/party.ts';
+import type { Quirk } from '../domain/quirks.ts';
 import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/ports/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
 import type { RoutingParty } from '../transport/headers.ts';
@@ -55,6 +56,7 @@ export interface WholeObject extends RoutingParty {
   readonly lastUpdated: string;
   readonly facts: ObjectFacts;
   readonly warnings: readonly string[];
+  readonly quirks: readonly Quirk[];
 }
 
 /** One authenticated request. */

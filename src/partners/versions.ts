@@ -72,13 +72,16 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
     const { mayTurn, encoding: first } = partner;
     const state: State = { partner, encoding: first, mayTurn, quirks: new Set() };
     let told = await fetchData(state, partner.url, 'versions');
+    const { quirks } = state;
     if (Array.isArray(told) && !isDetails(soleObject(told)))
       told = await fetchData(state, detailsUrl(told), `version details of ${version}`);
+    else quirks.add('details-url');
     const details = soleObject(told);
-    const { encoding, quirks } = state;
+    const { encoding } = state;
     if (details !== told) quirks.add('array-of-one');
     if (encoding === 'plain' && mayTurn) quirks.add('plain-token');
     const endpoints = readDetails(details, endpointsMax, state);
+    if (endpoints.some(({ url }) => url.endsWith('/'))) quirks.add('trailing-slash');
     return { endpoints, encoding, quirks: [...quirks] };
   }
 

@@ -47,18 +47,28 @@ t.test('refusals are the same when method, path and reason are, and metrics coun
   const other = { ...withoutDate, last_updated: 'soon' };
   for (const body of [withoutDate, withoutDate, other]) await cpo.call('PUT', path, body);
   await cpo.call('PATCH', path, withoutDate);
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S2', { currency: 'GUILDERS' }));
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S2', { auth_method: 'command' }));
   const report = await reportOf(hub, 'NL-CPO');
   t.same(Object.keys(report).sort(), ['dead_letters', 'quirks', 'refused', 'warnings']);
   t.same(report.refused.map(({ method, count }) => `${method} ${count}`).sort(), ['PATCH 1', 'PUT 1', 'PUT 2']);
   const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
     authorization: `Bearer ${hub.adminToken}`,
   });
-  const lines = text.split('\n').filter((line) => /^ocpi_hub_(refused|warnings)_total\{/.test(line));
+  const lines = text.split('\n').filter((line) => /^ocpi_hub_(refused|warnings|quirks)_total\{/.test(line));
   t.same(lines.sort(), [
+    'ocpi_hub_quirks_total{partner="NL-CPO",module="sessions",quirk="lower-case"} 1',
     'ocpi_hub_refused_total{partner="NL-CPO",module="sessions",reason="invalid"} 4',
     'ocpi_hub_warnings_total{partner="NL-CPO",module="sessions"} 1',
   ]);
+});
+
+t.test('of a refused body the first 65,536 characters are kept [D69]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const body = { ...withoutDate, remark: 'x'.repeat(200_000) };
+  await cpo.call('PUT', path, body);
+  const { refused } = await reportOf(hub, 'NL-CPO');
+  t.equal(refused[0]?.body, JSON.stringify(body).slice(0, 65_536));
 });
 
 t.test('a partner that repeats itself costs one event a minute, and a restart keeps the count', async (t) => {

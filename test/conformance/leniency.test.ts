@@ -44,6 +44,19 @@ t.test(
         'cdrs cdr_location.address: expected string',
       ],
       ['POST', '/cdrs', cdrBody('C2', { charging_periods: [] }), 'cdrs charging_periods: expected at least one'],
+      ['POST', '/cdrs', cdrBody('C3', { charging_periods: undefined }), 'cdrs charging_periods: missing'],
+      [
+        ...(['POST', '/cdrs', cdrBody('C4', { cdr_location: { ...place, country: 'NL' } })] as const),
+        'cdrs cdr_location.country: expected three letters, ISO 3166-1 alpha-3',
+      ],
+      [
+        ...([
+          'PUT',
+          '/locations/NL/CPO/L0',
+          locationBody('L0', { evses: [{ ...evse, capabilities: ['WASH'] }] }),
+        ] as const),
+        'locations evses[0].capabilities[0]: value unknown to OCPI 2.2.1',
+      ],
       [
         ...([
           'PUT',
@@ -72,9 +85,20 @@ t.test(
 );
 
 const low = (body: object) =>
-  JSON.stringify(body).replace(/"(RFID|ALLOWED|COMPLETED|COMMAND|AVAILABLE|AC_3_PHASE)"/g, (word) =>
-    word.toLowerCase(),
+  JSON.stringify(body).replace(
+    /"(RFID|ALLOWED|COMPLETED|COMMAND|AVAILABLE|AC_3_PHASE|IEC_62196_T2|SOCKET|HOTEL|EV_ONLY|RESERVABLE|ENERGY)"/g,
+    (word) => word.toLowerCase(),
   );
+
+const evse = {
+  ...(locationBody('L1').evses as object[])[0],
+  ...{ capabilities: ['RESERVABLE'], parking_restrictions: ['EV_ONLY'] },
+};
+const place = {
+  ...(cdrBody('C1').cdr_location as object),
+  ...{ connector_standard: 'IEC_62196_T2', connector_format: 'SOCKET', connector_power_type: 'AC_3_PHASE' },
+};
+const periods = [{ start_date_time: '2026-05-01T09:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1 }] }];
 
 t.test(
   'values of enumerations in lower case are taken, counted, and passed on byte for byte [D17] [D70]',
@@ -95,18 +119,37 @@ t.test(
         emsp,
         'PUT',
         '/locations/NL/CPO/L1',
-        locationBody('L1'),
-        ['locations evses[].connectors[].power_type', 'locations evses[].status'],
+        locationBody('L1', { facilities: ['HOTEL'], evses: [evse] }),
+        [
+          ...['locations evses[].connectors[].power_type', 'locations evses[].status', 'locations facilities[]'],
+          ...['locations evses[].connectors[].standard', 'locations evses[].connectors[].format'],
+          ...['locations evses[].capabilities[]', 'locations evses[].parking_restrictions[]'],
+        ],
       ],
       [
         cpo,
         emsp,
         'PUT',
         '/sessions/NL/CPO/S1',
-        sessionBody('S1', { status: 'COMPLETED' }),
-        ['sessions auth_method', 'sessions status'],
+        sessionBody('S1', { status: 'COMPLETED', charging_periods: periods }),
+        [
+          ...['sessions auth_method', 'sessions status', 'sessions cdr_token.type'],
+          'sessions charging_periods[].dimensions[].type',
+        ],
       ],
-      [cpo, emsp, 'POST', '/cdrs', cdrBody('C1'), ['cdrs auth_method']],
+      [
+        cpo,
+        emsp,
+        'POST',
+        '/cdrs',
+        cdrBody('C1', { cdr_location: place }),
+        [
+          ...['cdrs auth_method', 'cdrs charging_periods[].dimensions[].type', 'cdrs cdr_token.type'],
+          ...['connector_standard', 'connector_format', 'connector_power_type'].map(
+            (one) => `cdrs cdr_location.${one}`,
+          ),
+        ],
+      ],
     ];
     for (const [from, to, method, path, body, fields] of pushes) {
       const text = low(body);
@@ -134,6 +177,43 @@ t.test(
     t.equal((await cpo.call('GET', '/2.2.1/tokens/NL/EMS/CARD?type=rfid')).json.status_code, 1000, 'found by its type');
   },
 );
+
+t.test('what is wrong in credentials and commands is a warning, too [D70] [D71]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  const token = { ...tokenBody('CARD'), whitelist: 'allowed', last_updated: '2026-05-01 09:00:00Z' };
+  const command = JSON.stringify({ response_url: `${emsp.url}/ocpi/result`, location_id: 'LOC1', token });
+  const started = await ocpi(hub, 'POST', '/2.2.1/commands/START_SESSION', {
+    ...{ token: emsp.hubToken, body: `\uFEFF${command}` },
+  });
+  t.match(started.json, { status_code: 1000, data: { result: 'ACCEPTED' } });
+  t.same(await warningsOf(hub, 'NL-EMS'), [
+    'commands body: begins with a byte order mark',
+    'commands token.last_updated: expected T between date and time',
+    'commands token.whitelist: expected upper case',
+  ]);
+  const roles = [{ role: 'cpo', country_code: 'NL', party_id: 'CPO', business_details: { name: 'CPO' } }];
+  const exchanged = await cpo.call('PUT', '/2.2.1/credentials', {
+    ...{ token: cpo.token, url: `${cpo.url}/ocpi/versions`, roles },
+  });
+  t.equal(exchanged.json.status_code, 1000);
+  t.same(await warningsOf(hub, 'NL-CPO'), ['credentials roles[0].role: expected upper case']);
+  const { quirks } = (await admin(hub, 'GET', '/parties/NL-CPO/report')) as unknown as ReportView;
+  t.match(quirks, [{ module: 'credentials', quirk: 'lower-case', count: 1 }]);
+});
+
+t.test('nulls in what is pushed are counted, whoever sees them first [D70]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1', { min_price: null, max_price: null }));
+  const body = tariffBody('T2', { min_price: null, max_price: null, energy_mix: null });
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T2', body);
+  await hub.settled();
+  t.equal(emsp.received.at(-1)?.body, JSON.stringify(body), 'they arrive as they came');
+  const { quirks } = (await admin(hub, 'GET', '/parties/NL-CPO/report')) as unknown as ReportView;
+  t.match(quirks, [{ module: 'tariffs', quirk: 'nulls', count: 1, example: /^NL-CPO\/T2|null/ }]);
+});
 
 t.test('allowed and result in lower case decide as in upper case, and pass as they came [D17] [D72]', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });

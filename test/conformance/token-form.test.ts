@@ -13,9 +13,11 @@ const formOf = ({ headers }: Received, token: string): Form =>
   headers.authorization === `Token ${token}` ? 'plain' : 'base64';
 
 /** An eMSP that takes its token in one form alone, which the test may change; null: in none. */
-async function picky(t: Test, takes: { form: Form | null; refusal?: number }) {
+async function picky(t: Test, takes: { form: Form | null; refusal?: number; hasNoDetails?: true }) {
+  const isTaken = (received: Received) =>
+    formOf(received, partner.token) === takes.form && !(takes.hasNoDetails && received.path === '/ocpi/2.2.1');
   const refused = (received: Received): Reply | undefined =>
-    formOf(received, partner.token) === takes.form ? undefined : { status: takes.refusal ?? 401, text: '' };
+    isTaken(received) ? undefined : { status: takes.refusal ?? 401, text: '' };
   const partner: PlainPartner = await plainPartner({
     ...{ role: 'EMSP', countryCode: 'NL', partyId: 'PKY', token: 'a-token-that-is-no-base64!' },
     discovery: refused,
@@ -83,6 +85,14 @@ t.test('a partner that refuses both forms is asked twice, and nothing changes', 
   await t.rejects(partner.register(hub), /3001 Cannot fetch the versions: The partner answered HTTP 401/);
   t.equal(partner.asked.length, 2);
   t.equal(await shownBy(hub), 'auto: base64');
+});
+
+t.test('an exchange turns once in all, also when its second request is refused [D58]', async (t) => {
+  const hub = await hubFor(t);
+  const partner = await picky(t, { form: 'plain', hasNoDetails: true });
+  await t.rejects(partner.register(hub), /3001 Cannot fetch the version details of 2\.2\.1/);
+  const asked = partner.asked.map((call) => `${formOf(call, partner.token)} ${call.path}`);
+  t.same(asked, ['base64 /ocpi/versions', 'plain /ocpi/versions', 'plain /ocpi/2.2.1']);
 });
 
 t.test('a form that an operator fixed is used alone; auto goes on from it', async (t) => {

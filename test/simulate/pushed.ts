@@ -57,7 +57,7 @@ export const objectReader: ObjectReader = {
     const { country_code, party_id, id, last_updated } = body as Record<string, string>;
     return {
       ...{ country_code: country_code ?? '', party_id: party_id ?? '', id: id ?? '' },
-      ...{ lastUpdated: last_updated ?? '', facts: factsOf(module, body, true), warnings: [] },
+      ...{ lastUpdated: last_updated ?? '', facts: factsOf(module, body, true), warnings: [], quirks: [] },
     };
   },
 };

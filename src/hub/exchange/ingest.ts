@@ -175,6 +175,7 @@ export function ingest(
     quota.spend(caller.id, charactersOf({ body: change.body, data }) + (after?.body.length ?? 0));
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));
+    reports.used(subjectOf(caller, change), change.quirks);
     reports.unsubscribed(data.unsubscribed ?? [], data.module, objectName(data));
     const isEarly = data.module === 'cdrs' && data.reason === 'not routed' && data.by === undefined;
     if (isEarly) reports.used(subjectOf(caller, change), ['early-cdr']);

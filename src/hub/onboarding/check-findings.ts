@@ -5,7 +5,6 @@
 import type { FindingView } from '../../api/checks.ts';
 import { type Habit, habitCounted, habits, isSet } from '../../domain/habits.ts';
 import { isInForce, type PartnerChoices, settingText } from '../../domain/partner-settings.ts';
-import { notUpperCase } from '../../domain/quirks.ts';
 
 type Seen = Pick<FindingView, 'name' | 'module' | 'tried' | 'seen'>;
 type Kind = Omit<FindingView, keyof Seen>;
@@ -117,13 +116,6 @@ function kindOf(name: string, settings: PartnerChoices): Kind {
 /** The habits that an operator's settings say the partner has: some of them no call can find. */
 export function habitsSet(settings: PartnerChoices): Habit[] {
   return Object.values(habits).filter((habit) => isSet(habit, settings));
-}
-
-/** The quirk that a warning about a field is a case of, else `object-warning`. */
-export function nameOfWarning(warning: string): string {
-  if (warning.includes('expected T between')) return 'blank-date';
-  if (warning.includes('byte order mark')) return 'byte-order-mark';
-  return warning.endsWith(notUpperCase) ? 'lower-case' : 'object-warning';
 }
 
 const order: Readonly<Record<FindingView['severity'], number>> = { error: 0, warning: 1, note: 2 };

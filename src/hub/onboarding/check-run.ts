@@ -4,12 +4,12 @@ import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
 import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
 import { type Endpoint, endpointOf, type InterfaceRole, type Partner } from '../../domain/party.ts';
-import { isQuirk, quirks } from '../../domain/quirks.ts';
+import { isQuirk, quirkOf, quirks } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { HeaderParty, InspectedPage, OutboundCall } from '../ports/ports.ts';
-import { findingOf, habitsSet, nameOfWarning } from './check-findings.ts';
+import { findingOf, habitsSet } from './check-findings.ts';
 
 /** Time-out of one call, ms. */
 const callMs = 10_000;
@@ -104,7 +104,7 @@ export class CheckRun {
       this.found(quirk, module, `counted ${times(count)}: ${example}`, true);
     }
     for (const { module, count, example } of warnings) {
-      this.found(nameOfWarning(example), module, `warned of ${times(count)}: ${example}`, true);
+      this.found(quirkOf(example) ?? 'object-warning', module, `warned of ${times(count)}: ${example}`, true);
     }
     for (const { module, count, reason, method, path } of refused) {
       this.found('push-refused', module, `refused ${times(count)}: ${method} ${path}: ${reason}`, true);

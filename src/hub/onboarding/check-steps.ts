@@ -3,10 +3,9 @@ import { HubError } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
-import { enumValue } from '../../domain/quirks.ts';
+import { enumValue, quirkOf, quirks } from '../../domain/quirks.ts';
 import { parsedUrl } from '../../kit/url.ts';
 import type { InspectedPage } from '../ports/ports.ts';
-import { nameOfWarning } from './check-findings.ts';
 import type { CheckRun, Step } from './check-run.ts';
 import { writeSteps } from './check-writes.ts';
 
@@ -42,7 +41,6 @@ async function checkVersions(check: CheckRun): Promise<void> {
   if (anonymous.class !== 'delivered') {
     check.found('needs-user-agent', 'versions', `without User-Agent: ${anonymous.message}`);
   }
-  if (!Array.isArray(usual.data)) check.found('details-url', 'versions', `the url of its credentials is ${url}`);
 }
 
 async function checkDetails(check: CheckRun): Promise<void> {
@@ -59,9 +57,6 @@ async function checkDetails(check: CheckRun): Promise<void> {
       if (!has) check.found('not-subscribed', module, `no ${module} endpoint as RECEIVER`);
     }
   }
-  for (const { identifier, url } of partner.endpoints) {
-    if (url.endsWith('/')) check.found('trailing-slash', identifier, url);
-  }
   try {
     const asked = {
       url: partner.url ?? '',
@@ -71,10 +66,10 @@ async function checkDetails(check: CheckRun): Promise<void> {
       mayTurn: false,
       roles: partner.roles,
     };
-    const { endpoints, quirks } = await context.ports.versions.discover({
+    const { endpoints, quirks: met } = await context.ports.versions.discover({
       ...{ ...asked, about: { partner: partner.id, module: 'versions', object: null } },
     });
-    for (const quirk of quirks) check.found(quirk, 'versions', 'in its versions or version details', true);
+    for (const quirk of met) check.found(quirk, 'versions', quirks[quirk], true);
     for (const { identifier, role, url } of endpoints) {
       const known = partner.endpoints.find((one) => one.identifier === identifier && one.role === role);
       if (known?.source === 'discovered' && known.url !== url) {
@@ -150,19 +145,15 @@ async function checkNext(
   }
 }
 
-/** Nulls in one object from which on it counts as a habit; OCPI allows each of them. */
-const nullsMin = 3;
-
 function checkObject(check: CheckRun, module: ObjectModule, text: string): void {
-  const nulls = Object.values(JSON.parse(text) as object).filter((value) => value === null).length;
-  if (nulls >= nullsMin) check.found('nulls', module, `${nulls} fields of one object are null`);
   try {
     const whole = check.context.ports.reader.read(module, text);
     const owner = keyOf(whole);
     const isOwn = check.partner.roles.some((role) => keyOf(role) === owner);
     if (!isOwn) check.found('foreign-object', module, `${owner}/${whole.id}`);
+    for (const quirk of whole.quirks) check.found(quirk, module, `${owner}/${whole.id}: ${quirks[quirk]}`);
     for (const warning of whole.warnings) {
-      check.found(nameOfWarning(warning), module, `${owner}/${whole.id}: ${warning}`);
+      check.found(quirkOf(warning) ?? 'object-warning', module, `${owner}/${whole.id}: ${warning}`);
     }
   } catch (error) {
     if (!(error instanceof HubError)) throw error;

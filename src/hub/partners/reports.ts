@@ -10,7 +10,7 @@
  */
 import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { notUpperCase, type Quirk, quirks } from '../../domain/quirks.ts';
+import { type Quirk, quirkOf, quirks } from '../../domain/quirks.ts';
 import {
   addTallies,
   fieldOf,
@@ -87,15 +87,14 @@ export class PartnerReports {
   }
 
   /** Notes the warnings of a change that a partner pushed, or that the hub pulled from it. */
-  warned(partner: PartyId, module: string, warnings: readonly string[], object: string): void {
+  warned(partner: PartyId, module: string, warnings: readonly string[], object: string | null): void {
     if (warnings.length === 0) return;
     this.#context.ports.meter.warned(partner, module, warnings.length);
     for (const example of warnings) {
       this.#count(partner, 'warnings', `${module} ${fieldOf(example)}`, { example, object });
     }
-    if (warnings.some((warning) => warning.endsWith(notUpperCase))) {
-      this.used({ partner, module, object }, ['lower-case']);
-    }
+    const met = warnings.map(quirkOf).filter((quirk) => quirk !== undefined);
+    this.used({ partner, module, object }, [...new Set(met)]);
   }
 
   /** Notes that nothing is owed to these parties, because they have no receiver for the module. [D60] */
@@ -109,6 +108,7 @@ export class PartnerReports {
   /** Notes what the hub made up for in one exchange with a partner. */
   used({ partner, module, object }: CallSubject, names: readonly Quirk[] = []): void {
     for (const name of names) {
+      this.#context.ports.meter.used(partner, module, name);
       this.#count(partner, 'quirks', `${module} ${name}`, { example: quirks[name], object });
     }
   }

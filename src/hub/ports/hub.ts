@@ -171,6 +171,8 @@ export interface Hub {
   refused(push: RefusedPush, body: string | null, trace: Pick<Trace, 'correlationId'>): void;
   /** Notes what a door made up for in a request of a partner. [D70] */
   used(about: CallSubject, quirks: readonly Quirk[]): void;
+  /** Notes what a body of a partner that is no object has wrong and was taken all the same. [D70] */
+  warned(about: CallSubject, warnings: readonly string[]): void;
   /**
    * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it.
    * [D20, D47]

@@ -149,6 +149,8 @@ export interface WholeObject extends HeaderParty {
   readonly lastUpdated: string;
   readonly facts: ObjectFacts;
   readonly warnings: readonly string[];
+  /** Habits of the partner that the object shows as a whole. */
+  readonly quirks: readonly Quirk[];
 }
 
 /**
@@ -204,6 +206,8 @@ export interface Meter {
   refused(partner: PartyId, module: string, code: ErrorCode): void;
   /** A change of a partner met this many warnings. */
   warned(partner: PartyId, module: string, warnings: number): void;
+  /** The hub made up for a habit of a partner. */
+  used(partner: PartyId, module: string, quirk: Quirk): void;
   /** One durable write: its duration, and how many writes were in flight when it began, itself included. */
   committed(seconds: number, waiting: number): void;
   /** One attempt at a delivery. */
@@ -225,6 +229,7 @@ export const noMeter: Meter = {
   notForwarded: () => {},
   refused: () => {},
   warned: () => {},
+  used: () => {},
   committed: () => {},
   attempted: () => {},
   deliveryEnded: () => {},

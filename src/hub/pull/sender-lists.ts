@@ -96,9 +96,10 @@ export class SenderLists {
       const owner = keyOf(whole);
       const caller = cpoCaller(partner, owner, trace);
       if (!caller) return { result: 'refused', reason: `it belongs to ${owner}` };
-      const { id, lastUpdated, facts, warnings } = whole;
+      const { id, lastUpdated, facts, warnings, quirks } = whole;
       const method = modules[module].whole;
-      const change = { module, method, owner, id, within: [], lastUpdated, facts, body: text, warnings } as const;
+      const read = { lastUpdated, facts, body: text, warnings, quirks };
+      const change = { module, method, owner, id, within: [], ...read } as const;
       return await this.#accept(caller, change, { asOf, forward });
     } catch (error) {
       if (error instanceof HubError && error.code === 'invalid') return { result: 'refused', reason: error.message };

@@ -166,7 +166,8 @@ export function views(context: Context, outbound: Dispatcher): Views {
   }
 
   /** Sessions first, then CDRs, each newest first. */
-  async function storedNotForwarded({ cpo, reason }: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>> {
+  async function storedNotForwarded(filter: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>> {
+    const { cpo, reason } = filter;
     const fits = (row: Row) =>
       (cpo === undefined || row.owner === cpo) && (reason === undefined || objectFromRow(row).reason === reason);
     const isFiltered = cpo !== undefined || reason !== undefined;
@@ -191,7 +192,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
       isFiltered ? fits : null,
     );
     if (found.next_cursor !== null) return { ...found, next_cursor: `${place}.${found.next_cursor}` };
-    return { ...found, next_cursor: place + 1 < ownedModules.length ? String(place + 1) : null };
+    if (place + 1 >= ownedModules.length) return found;
+    const next = String(place + 1);
+    // A page without an item looks like the end of the list to those who do not look at the cursor.
+    return found.items.length > 0
+      ? { ...found, next_cursor: next }
+      : storedNotForwarded(filter, { ...page, cursor: next });
   }
 
   /**

@@ -9,7 +9,7 @@ import { HubError } from '../../domain/errors.ts';
 import { type CommandName, commandNames } from '../../domain/events.ts';
 import { members, slice } from '../../domain/json-text.ts';
 import { replaceField } from '../../domain/object.ts';
-import { enumValue, notUpperCase, type Quirk } from '../../domain/quirks.ts';
+import { enumValue, type Quirk } from '../../domain/quirks.ts';
 import type { Hub, TokenParty } from '../../hub/ports/hub.ts';
 import { commandToken } from '../../transport/shapes.ts';
 import {
@@ -101,7 +101,7 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const { body, text, notes } = checkedBody(exchange, bodies[command]);
   const to = exchange.to();
   noteToHub(hub, exchange, 'commands', null);
-  if (notes.some((note) => note.endsWith(notUpperCase))) usedBy(hub, exchange, 'lower-case');
+  hub.warned(aboutCommands(exchange), notes);
   if (body.token && !(body.token.country_code && body.token.party_id)) {
     usedBy(hub, exchange, 'token-without-party');
   }
@@ -121,8 +121,10 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   return stored(answer);
 }
 
-function usedBy(hub: Hub, { caller }: Exchange, quirk: Quirk): void {
-  hub.used({ partner: caller.partner.id, module: 'commands', object: null }, [quirk]);
+const aboutCommands = ({ caller }: Exchange) => ({ partner: caller.partner.id, module: 'commands', object: null });
+
+function usedBy(hub: Hub, exchange: Exchange, quirk: Quirk): void {
+  hub.used(aboutCommands(exchange), [quirk]);
 }
 
 // Callbacks

@@ -4,6 +4,7 @@
  * D9–D13]
  */
 import type { CredentialsBody } from '../../domain/party.ts';
+import type { Hub, IssuedCredentials } from '../../hub/ports/hub.ts';
 import { businessDetails } from '../../transport/shapes.ts';
 import {
   type Checked,
@@ -19,7 +20,7 @@ import {
 } from '../../transport/types.ts';
 import { anyParty } from '../caller.ts';
 import { checkedBody, refuseAmbiguous } from '../objects.ts';
-import { data, done, type Exchange, type OcpiModule, version } from '../route.ts';
+import { type Answer, data, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
 const role = object({
   role: must(oneOf('CPO', 'EMSP', 'HUB', 'NAP', 'NSP', 'OTHER', 'SCSP')),
@@ -46,16 +47,16 @@ export const credentials: OcpiModule = {
       method: 'POST',
       budget: 'exchanges',
       onboarding: 'begins',
-      handle: async (hub, exchange) =>
-        data(await hub.register(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
+      handle: (hub, exchange) =>
+        exchanged(hub, exchange, (read) => hub.register(exchange.credential, read, exchange.caller.trace)),
     },
     {
       ...base,
       method: 'PUT',
       budget: 'exchanges',
       onboarding: 'changes',
-      handle: async (hub, exchange) =>
-        data(await hub.rotate(exchange.credential, () => readCredentials(exchange), exchange.caller.trace)),
+      handle: (hub, exchange) =>
+        exchanged(hub, exchange, (read) => hub.rotate(exchange.credential, read, exchange.caller.trace)),
     },
     {
       ...base,
@@ -76,8 +77,21 @@ export function credentialsIn(text: string): CredentialsBody {
   return credentialsOf(check(credentialsBody, value).body);
 }
 
-const readCredentials = (exchange: Exchange): CredentialsBody =>
-  credentialsOf(checkedBody(exchange, credentialsBody).body);
+/** Answers an exchange, and notes what the body has wrong once it has succeeded. [D70] */
+async function exchanged(
+  hub: Hub,
+  exchange: Exchange,
+  run: (read: () => CredentialsBody) => Promise<IssuedCredentials>,
+): Promise<Answer> {
+  let notes: readonly string[] = [];
+  const issued = await run(() => {
+    const checked = checkedBody(exchange, credentialsBody);
+    notes = checked.notes;
+    return credentialsOf(checked.body);
+  });
+  hub.warned({ partner: exchange.caller.partner.id, module: 'credentials', object: null }, notes);
+  return data(issued);
+}
 
 type Body = typeof credentialsBody extends Checked<infer T> ? T : never;
 
