@@ -6,9 +6,12 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { habits } from '../domain/habits.ts';
 import { keyOf } from '../domain/party.ts';
+import { sleep } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import type { Location } from '../sandbox/bodies.ts';
-import { newSession } from '../sandbox/bodies.ts';
+import { newSession, newToken } from '../sandbox/bodies.ts';
+import type { Copy } from '../sandbox/copies.ts';
 import { type Cpo, startCpo } from '../sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../sandbox/emsp.ts';
 import { faults, namesOf } from '../sandbox/habits.ts';
@@ -28,6 +31,9 @@ interface PartnerFlags {
   readonly publicUrl?: string;
   readonly plainToken?: boolean;
   readonly startSession?: PartyName;
+  /** How long that session lasts, milliseconds; absent: until the CPO ends it. */
+  readonly stopAfter?: number;
+  readonly driverOf?: PartyName;
   readonly answer?: readonly string[];
   readonly send?: readonly string[];
   /** From one session to the next, milliseconds. */
@@ -51,7 +57,9 @@ export function command(): Command {
     .option('--public-url <url>', 'where the hub reaches it, when that is not where it listens', webAddress)
     .option('--plain-token', 'send tokens as they are instead of in base64')
     .option('--start-session <cpo>', 'eMSP: start a session at a location of this CPO, for example NL-CPO', party)
+    .option('--stop-after <seconds>', 'eMSP: stop that session after so long, and wait for its CDR', seconds)
     .option('--sessions <rate>', 'CPO: begin sessions of its own at this rate, for example 1/s, 30/m or 5/h', rate)
+    .option('--driver-of <emsp>', 'CPO: whose driver the CDR of early-cdr names (default: NL-EMS)', party)
     .option('--answer <habit>', 'how it answers, once registered: a fault or a habit; may be given again', repeated)
     .option('--send <habit>', 'how it sends: a habit; may be given again', repeated)
     .addHelpText('after', choices())
@@ -78,11 +86,14 @@ async function run(flags: PartnerFlags): Promise<number> {
       narrator.step('It pushes a tariff and a location');
       await partner.pushTariff();
       const location = await partner.pushLocation();
-      if (partner.has('early-cdr')) await postEarlyCdr(partner, location);
+      if (partner.has('early-cdr'))
+        await postEarlyCdr(partner, location, flags.driverOf ?? { country_code: 'NL', party_id: 'EMS' });
     }
     if (partner.role === 'EMSP') {
-      narrator.step("It pushes its driver's token");
+      narrator.step("It pushes its drivers' tokens");
+      // Two, so that a list with a limit has a second page.
       await partner.pushToken(partner.driver);
+      await partner.pushToken(newToken(partner, partner.stamp()));
     }
     if (partner.role === 'CPO' && flags.sessions) {
       const onProblem = (problem: string) => narrator.line(problem);
@@ -93,6 +104,12 @@ async function run(flags: PartnerFlags): Promise<number> {
       narrator.step(`It starts a session at ${keyOf(flags.startSession)}`);
       const session = await Promise.race([startSession(partner, flags.startSession), stopAsked]);
       if (session) narrator.line(`${id} charges in session ${narrator.paint('cyan', session)}`);
+      if (session && flags.stopAfter !== undefined) {
+        await Promise.race([sleep(systemClock, flags.stopAfter), stopAsked]);
+        narrator.step('It stops the session');
+        const cdr = await Promise.race([stopSession(partner, session, flags.startSession), stopAsked]);
+        if (cdr) narrator.line(`${session} is billed by ${narrator.paint('cyan', cdr)}`);
+      }
     }
     narrator.step('It answers what it is asked, until Ctrl-C');
     await stopAsked;
@@ -122,6 +139,7 @@ function start(flags: PartnerFlags): Promise<Cpo | Emsp> {
 }
 
 const arrivalMs = 60_000;
+const lookEveryMs = 5_000;
 
 /**
  * Starts a session at the CPO's first location, waiting for one to arrive. Resolves to `NL-CPO/{id}` when the session
@@ -129,32 +147,49 @@ const arrivalMs = 60_000;
  */
 async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
   const owner = keyOf(cpo);
-  const { items } = await emsp.pull('locations');
-  const isTheirs = (location: Location) => keyOf(location) === owner;
-  const pulled = (items as Location[]).find(isTheirs);
-  // A location added after the list was read arrives as a push.
-  const pushed = () => emsp.copies.of('locations').find((copy) => copy.owner === owner)?.state;
-  const location = pulled ?? ((await emsp.until(`a location of ${owner}`, pushed, arrivalMs)) as Location);
+  const location = await locationOf(emsp, owner);
   const [evse] = location.evses;
   const fields = { token: emsp.driver, location_id: location.id, ...(evse && { evse_uid: evse.uid }) };
   const { result } = await emsp.command('START_SESSION', fields, cpo);
   if (result !== 'ACCEPTED') throw new Error(`${owner} answered START_SESSION with ${result}`);
-  const active = () =>
-    emsp.copies.of('sessions').find((copy) => copy.owner === owner && copy.state?.status === 'ACTIVE');
+  const isActive = ({ state }: Copy) => String(state?.status).toUpperCase() === 'ACTIVE';
+  const active = () => emsp.copies.of('sessions').find((copy) => copy.owner === owner && isActive(copy));
   const { id } = await emsp.until(`an active session of ${owner}`, active, arrivalMs);
   return `${owner}/${id}`;
 }
 
+/** The CPO's first location, from the list or as it is pushed: a rule that is made later pushes nothing of before. */
+async function locationOf(emsp: Emsp, owner: string): Promise<Location> {
+  const pushed = () => emsp.copies.of('locations').find((copy) => copy.owner === owner)?.state as Location | undefined;
+  for (let waited = 0; waited < arrivalMs; waited += lookEveryMs) {
+    const { items } = await emsp.pull('locations');
+    const pulled = (items as Location[]).find((location) => keyOf(location) === owner);
+    const found = pulled ?? (await emsp.until(`a location of ${owner}`, pushed, lookEveryMs).catch(() => null));
+    if (found) return found;
+  }
+  throw new Error(`waited ${arrivalMs / 1_000} s in vain for a location of ${owner}`);
+}
+
+/** Stops a session, named `NL-CPO/{id}`, and resolves to the id of the CDR that bills it. */
+async function stopSession(emsp: Emsp, name: string, cpo: PartyName): Promise<string> {
+  const session_id = name.slice(name.indexOf('/') + 1);
+  const { result } = await emsp.command('STOP_SESSION', { session_id }, cpo);
+  if (result !== 'ACCEPTED') throw new Error(`${keyOf(cpo)} answered STOP_SESSION with ${result}`);
+  const billed = () => emsp.copies.of('cdrs').find(({ state }) => state?.session_id === session_id);
+  return (await emsp.until(`the CDR of ${name}`, billed, arrivalMs)).id;
+}
+
 /** A CDR of a session that was charged before the hub knew of it. */
-async function postEarlyCdr(cpo: Cpo, location: Location): Promise<void> {
-  const token = { country_code: 'NL', party_id: 'EMS', uid: 'EARLY', type: 'RFID', contract_id: 'NL-EMS-EARLY' };
+async function postEarlyCdr(cpo: Cpo, location: Location, emsp: PartyName): Promise<void> {
+  const token = { ...emsp, uid: 'EARLY', type: 'RFID', contract_id: `${keyOf(emsp)}-EARLY` };
   const session = { ...newSession(cpo, cpo.stamp(), token, location), kwh: 4.5, status: 'COMPLETED' };
   await cpo.bill(session);
 }
 
 /** What is wrong with the flags together; null when nothing is. */
-function problemOf({ role, startSession, sessions, answer = [], send = [] }: PartnerFlags): string | null {
+function problemOf({ role, startSession, stopAfter, sessions, answer = [], send = [] }: PartnerFlags): string | null {
   if (startSession && role !== 'EMSP') return 'only an EMSP takes --start-session';
+  if (stopAfter !== undefined && !startSession) return '--stop-after needs --start-session';
   if (sessions && role !== 'CPO') return 'only a CPO takes --sessions';
   const given = { answers: ['--answer', answer], sends: ['--send', send] } as const;
   for (const kind of ['answers', 'sends'] as const) {
@@ -186,6 +221,11 @@ function rate(text: string): number {
   const unitMs = { s: 1_000, m: 60_000, h: 3_600_000 }[unit];
   if (!unitMs || !(Number(count) > 0)) throw new InvalidArgumentError('expected a rate such as 1/s, 30/m or 5/h');
   return unitMs / Number(count);
+}
+
+function seconds(text: string): number {
+  if (!/^\d{1,5}$/.test(text)) throw new InvalidArgumentError('expected a number of seconds');
+  return Number(text) * 1_000;
 }
 
 function party(text: string): PartyName {

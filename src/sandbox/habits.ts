@@ -63,7 +63,16 @@ const refusing =
   ({ method }: Asked) =>
     method === 'PATCH' ? refuse(status, 2000, 'No PATCH') : null;
 
-const enums = /"(status|auth_method|format|power_type|parking_type|whitelist)":"([A-Z_0-9]+)"/g;
+/** Fields with a value of an enumeration, and with a list of them. */
+const enums = new RegExp(
+  `"(?:${[
+    ...['auth_method', 'category', 'connector_format', 'connector_power_type', 'connector_standard', 'format'],
+    ...['parking_type', 'power_type', 'source', 'standard', 'status', 'type', 'whitelist'],
+  ].join('|')})"\\s*:\\s*"[A-Z_0-9]+"|"(?:${[
+    ...['capabilities', 'day_of_week', 'facilities', 'parking_restrictions'],
+  ].join('|')})"\\s*:\\s*\\[[^\\]]*\\]`,
+  'g',
+);
 
 /** Behaviours in the order in which they apply. */
 export const behaviours: Readonly<Record<string, Behaviour>> = {
@@ -72,6 +81,9 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
     endpoints: (all) => all.map((one) => ({ ...one, url: `${one.url}/` })),
     path: bare,
     instead: ({ path }) => (isModule(pathOf(path)) ? page(404) : null),
+    answer({ headers: { link, ...headers } = {}, ...reply }) {
+      return { ...reply, headers: link === undefined ? headers : { ...headers, link: link.replace('?', '/?') } };
+    },
   },
   'redirect-slash': {
     kind: 'answers',
@@ -134,7 +146,7 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
   'lower-case': {
     kind: 'sends',
     only: 'CPO',
-    object: (text) => text.replace(enums, (_, name: string, value: string) => `"${name}":"${value.toLowerCase()}"`),
+    object: (text) => text.replace(enums, (field) => field.toLowerCase()),
   },
   nulls: { kind: 'sends', object: withNulls },
   'byte-order-mark': {

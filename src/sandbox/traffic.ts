@@ -4,7 +4,7 @@
  */
 import { every, sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { type CdrToken, newSession } from './bodies.ts';
+import { type CdrToken, newSession, type Session } from './bodies.ts';
 import type { Cpo } from './cpo.ts';
 
 export interface TrafficOptions {
@@ -30,7 +30,9 @@ export function runSessions(cpo: Cpo, { everyMs, stepMs = 1_000, onProblem }: Tr
 /** One session: PENDING, ACTIVE, three meter readings, COMPLETED, CDR. */
 async function charge(cpo: Cpo, token: CdrToken, stepMs: number): Promise<void> {
   const location = [...cpo.locations.values()].at(-1) ?? (await cpo.pushLocation());
-  const session = { ...newSession(cpo, cpo.stamp(), token, location), auth_method: 'WHITELIST' };
+  const authorized = await authorization(cpo, token, location.id);
+  if (authorized === null) throw new Error(`${token.uid} may not charge: its eMSP does not allow it`);
+  const session = { ...newSession(cpo, cpo.stamp(), token, location), ...authorized };
   const steps = [
     () => cpo.pushSession(session),
     () => cpo.startCharging(session),
@@ -44,11 +46,20 @@ async function charge(cpo: Cpo, token: CdrToken, stepMs: number): Promise<void> 
   }
 }
 
+/** How the token was authorized: by its eMSP, else, when that cannot be asked, by the whitelist; null: not at all. */
+async function authorization(cpo: Cpo, token: CdrToken, locationId: string): Promise<Partial<Session> | null> {
+  const asked = await cpo.authorize(token.uid, token, { type: token.type, locationId }).catch(() => null);
+  if (asked === null) return { auth_method: 'WHITELIST' };
+  const { allowed, authorization_reference: reference } = asked.data as Record<string, unknown>;
+  if (String(allowed).toUpperCase() !== 'ALLOWED') return null;
+  return { auth_method: 'AUTH_REQUEST', ...(typeof reference === 'string' && { authorization_reference: reference }) };
+}
+
 /** Tokens in turn: those that eMSPs pushed here, else those that the hub lists. */
 async function tokenOf(cpo: Cpo, index: number): Promise<CdrToken | null> {
   if (cpo.tokens.size === 0) {
     for (const token of (await cpo.pull('tokens')).items as CdrToken[]) cpo.keepToken(token);
   }
-  const tokens = [...cpo.tokens.values()];
+  const tokens = [...cpo.tokens.values()].filter(({ valid }) => valid);
   return tokens[index % tokens.length] ?? null;
 }

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { habits } from '../../src/domain/habits.ts';
 import { settingText } from '../../src/domain/partner-settings.ts';
+import { newToken } from '../../src/sandbox/bodies.ts';
 import { behaviours } from '../../src/sandbox/habits.ts';
 import { runSessions } from '../../src/sandbox/traffic.ts';
 import { someOf } from '../support/share.ts';
@@ -19,6 +20,9 @@ t.test('every habit can be rehearsed, and docs/PARTNERS.md lists it', async (t) 
 
 t.test('a CPO charges by itself, and its CDRs have charging periods', async (t) => {
   const { cpo, emsp } = await pair(t);
+  const invalid = { ...newToken(emsp, emsp.stamp()), valid: false };
+  cpo.keepToken(invalid);
+  cpo.keepToken(emsp.driver);
   const problems: string[] = [];
   const stop = runSessions(cpo, { everyMs: 20, stepMs: 1, onProblem: (problem) => problems.push(problem) });
   t.teardown(stop);
@@ -29,7 +33,8 @@ t.test('a CPO charges by itself, and its CDRs have charging periods', async (t) 
   t.same(problems, []);
   for (const { state } of cdrs) {
     t.match(state, { charging_periods: { length: 3 } });
-    t.match(state?.cdr_token, { uid: emsp.driver.uid }, 'of a token that the eMSP lists');
+    t.match(state?.cdr_token, { uid: emsp.driver.uid }, 'of a token that the eMSP lists, and that is valid');
+    t.match(state, { auth_method: 'AUTH_REQUEST', authorization_reference: /./ }, 'which the eMSP allowed');
   }
   const session = await cpo.openSession({
     ...{ id: '1', command: 'START_SESSION', responseUrl: '', result: 'ACCEPTED' },
@@ -37,6 +42,22 @@ t.test('a CPO charges by itself, and its CDRs have charging periods', async (t) 
     body: { token: emsp.driver, location_id: [...cpo.locations.keys()][0] },
   });
   t.equal((await cpo.bill(session)).charging_periods.length, 1, 'also of a session without a meter reading');
+});
+
+t.test('a token that its eMSP does not allow is not charged; without an answer the whitelist decides', async (t) => {
+  const { cpo, emsp } = await pair(t);
+  cpo.keepToken(emsp.driver);
+  emsp.blocked.add(emsp.driver.uid);
+  const problems: string[] = [];
+  const blocked = runSessions(cpo, { everyMs: 20, stepMs: 1, onProblem: (problem) => problems.push(problem) });
+  await cpo.until('a refusal', () => problems.length > 0);
+  blocked();
+  t.match(problems[0], /may not charge: its eMSP does not allow it/);
+  t.same(emsp.copies.of('sessions'), []);
+  emsp.at(/authorize/).answer(500, 'out of order');
+  t.teardown(runSessions(cpo, { everyMs: 20, stepMs: 1, onProblem: (problem) => problems.push(problem) }));
+  const session = await emsp.until('a session', () => emsp.copies.of('sessions')[0]);
+  t.match(session.state, { auth_method: 'WHITELIST' });
 });
 
 t.test('a name that is none, or of the other role, is refused with those there are', async (t) => {
