@@ -9,7 +9,6 @@ import type { Put } from '../../storage/contract.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
-import { itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { at, commandRow, written } from '../support/rows.ts';
 import { isAtLength } from '../support/share.ts';
@@ -130,7 +129,7 @@ t.test('sessions and CDRs without an eMSP are found by CPO and by reason', async
   t.strictSame(await found('reason=not+routed'), ['NL-TNM/S4']);
   t.strictSame(await found('cpo=NL-TNM&reason=unknown+eMSP'), []);
   await other.call('POST', '/2.2.1/cdrs', cdrBody('C2', { ...own, ...token('WHO') }));
-  const first = await itemsOf(hub, '/stored-not-forwarded?cpo=NL-TNM&reason=unknown+eMSP');
+  const { items: first } = await admin(hub, 'GET', '/stored-not-forwarded?cpo=NL-TNM&reason=unknown+eMSP');
   t.match(first, [{ module: 'cdrs', object: 'NL-TNM/C2' }], 'without such a session the first page has the CDR');
 });
 
