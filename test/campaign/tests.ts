@@ -28,9 +28,7 @@ export async function runTests(entries: readonly string[], progress: (line: stri
     const path = join(directory, 'figures');
     writeFileSync(path, '');
     const env = { TEST_SHARE: '1', ...process.env, TEST_FIGURES: path };
-    const tap = join('node_modules', '.bin', 'tap');
-    const files = entries.map((name) => `dist/test/${name}.test.js`);
-    const running = spawn(tap, ['--reporter=tap', '--timeout=0', ...files], {
+    const running = spawn(process.execPath, [join('dist', 'test', 'run.js'), ...entries], {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -46,7 +44,7 @@ export async function runTests(entries: readonly string[], progress: (line: stri
     }
     const [code] = (await ended) as [number | null];
     const report = reportOf(outcomes, figuresIn(path));
-    const failed = code === 0 || report.failed.length > 0 ? report.failed : [`tap ended with ${code}`];
+    const failed = code === 0 || report.failed.length > 0 ? report.failed : [`the tests ended with ${code}`];
     return { ...report, failed };
   } finally {
     rmSync(directory, { recursive: true });
