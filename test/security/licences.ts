@@ -10,8 +10,6 @@ import { fileURLToPath } from 'node:url';
 /** What may be in the product: each lets it be used and passed on under its own licence. */
 export const allowedLicences: ReadonlySet<string> = new Set([
   ...['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', '0BSD', 'Unlicense'],
-  // Of elkjs alone: it is bundled unchanged, as its own file of the page.
-  'EPL-2.0',
 ]);
 
 /** Packages that run code when they are installed, and why they may. */

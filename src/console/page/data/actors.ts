@@ -57,8 +57,6 @@ export interface Watch {
   /** Events that the hub skipped because this page was too slow; the newest states arrived all the same. */
   readonly missed: Signal<number>;
   actor(id: string): Signal<LiveActor | null>;
-  /** Definition of the machine that runs actors of this kind, parsed; null until the hub has sent one. */
-  definition(kind: string): unknown;
   close(): void;
 }
 
@@ -66,7 +64,6 @@ interface Told {
   readonly type: string;
   readonly sessionId?: string;
   readonly name?: string;
-  readonly definition?: string;
   readonly snapshot?: Partial<ActorSnapshot> & Pick<ActorSnapshot, 'status'>;
   readonly supervision?: Supervision;
   readonly event?: { readonly type?: string; readonly at?: number };
@@ -89,8 +86,6 @@ const isRefusal = (code: number) => code === 1003 || code === 1008 || code === 1
 /** Opens a WebSocket of its own, and reconnects until `close` or sign-out. */
 export function watchActors(interest: Interest): Watch {
   const actors = new Map<string, Signal<LiveActor | null>>();
-  const definitions = new Map<string, string>();
-  const parsed = new Map<string, unknown>();
   const ids = signal<readonly string[]>([]);
   const state = signal<'connecting' | 'live' | 'lost'>('connecting');
   const missed = signal(0);
@@ -130,10 +125,6 @@ export function watchActors(interest: Interest): Watch {
     if (ended.has(snapshot.status)) {
       actor.value = null;
       return told.delete(sessionId);
-    }
-    if (message.name !== undefined && message.definition !== undefined) {
-      if (definitions.get(message.name) !== message.definition) parsed.delete(message.name);
-      definitions.set(message.name, message.definition);
     }
     actor.value = next(actor.peek(), message, sessionId, snapshot);
     const isNew = !told.has(sessionId);
@@ -188,11 +179,6 @@ export function watchActors(interest: Interest): Watch {
   return {
     ...{ ids, state, missed },
     actor: cell,
-    definition(kind) {
-      const text = definitions.get(kind);
-      if (text !== undefined && !parsed.has(kind)) parsed.set(kind, JSON.parse(text));
-      return parsed.get(kind) ?? null;
-    },
     close() {
       isClosed = true;
       stop();

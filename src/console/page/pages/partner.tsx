@@ -106,14 +106,7 @@ function Charts({ id, watch }: { id: string; watch: Watch | null }) {
           const actor = watch?.actor(name).value ?? null;
           if (actor?.supervision.state === 'quarantined')
             return <GivenUp key={name} title={title} why={actor.supervision.error} />;
-          return (
-            <StateChart
-              key={name}
-              title={title}
-              definition={actor && watch ? watch.definition(kind) : null}
-              value={actor?.snapshot.value}
-            />
-          );
+          return <StateChart key={name} title={title} kind={kind} value={actor?.snapshot.value} />;
         })}
       </div>
     </section>

@@ -1,36 +1,7 @@
-/**
- * Computes the positions of a region's states and the routes of its transitions with ELK, which is loaded when the
- * first chart is drawn.
- */
-import type { ElkExtendedEdge, ElkNode } from 'elkjs/lib/elk-api.js';
+/** Computes the positions of a region's states and the routes of its transitions with ELK. */
+import Elk, { type ElkExtendedEdge, type ElkNode } from 'elkjs/lib/elk.bundled.js';
+import type { Chart, Placed, PlacedEdge, PlacedState } from '../../src/console/page/parts/charts.ts';
 import type { ChartRegion, ChartState } from './chart-graph.ts';
-
-interface Placed {
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-  readonly height: number;
-}
-
-export interface PlacedState extends Placed {
-  readonly state: ChartState;
-}
-
-export interface PlacedEdge {
-  readonly from: string;
-  readonly to: string;
-  /** Corners of the line, from start to end. */
-  readonly points: readonly { readonly x: number; readonly y: number }[];
-  readonly labels: readonly (Placed & { readonly text: string })[];
-}
-
-export interface Layout {
-  readonly width: number;
-  readonly height: number;
-  /** Outer states before inner ones. */
-  readonly states: readonly PlacedState[];
-  readonly edges: readonly PlacedEdge[];
-}
 
 const charPx = 7.2;
 const labelCharPx = 6.2;
@@ -59,32 +30,27 @@ const sizes: Readonly<Record<ChartState['kind'], (name: string) => Pick<Placed, 
   any: () => ({ width: 36, height: 20 }),
 };
 
-let loaded: Promise<(graph: ElkNode) => Promise<ElkNode>> | undefined;
-
-async function load(): Promise<(graph: ElkNode) => Promise<ElkNode>> {
-  const { default: Elk } = await import('elkjs/lib/elk.bundled.js');
-  const elk = new Elk();
-  return (graph) => elk.layout(graph);
-}
-
-export async function laidOut(region: ChartRegion): Promise<Layout> {
-  loaded ??= load();
-  const layout = await loaded;
-  const placed = await layout({
+export async function laidOut(region: ChartRegion): Promise<Chart> {
+  const graph: ElkNode = {
     id: 'root',
     layoutOptions: options,
     children: region.states.map(nodeOf),
     edges: region.edges.map(({ from, to, labels }, at): ElkExtendedEdge => {
       return { id: `edge${at}`, sources: [from], targets: [to], labels: labels.map(labelOf) };
     }),
-  });
+  };
+  const placed = await new Elk.default().layout(graph);
   return {
-    width: placed.width ?? 0,
-    height: placed.height ?? 0,
+    name: region.name,
+    width: rounded(placed.width),
+    height: rounded(placed.height),
     states: placedStates(region.states, placed.children ?? []),
     edges: (placed.edges ?? []).map(placedEdge),
   };
 }
+
+/** Tenths of a pixel are enough. */
+const rounded = (px = 0): number => Math.round(px * 10) / 10;
 
 function nodeOf(state: ChartState): ElkNode {
   if (state.states.length === 0) return { id: state.path, ...sizes[state.kind](state.name) };
@@ -100,21 +66,30 @@ function labelOf(text: string) {
   };
 }
 
-const placeOf = ({ x = 0, y = 0, width = 0, height = 0 }: Partial<Placed>): Placed => ({ x, y, width, height });
+const placeOf = ({ x, y, width, height }: Partial<Placed>): Placed => ({
+  ...{ x: rounded(x), y: rounded(y) },
+  ...{ width: rounded(width), height: rounded(height) },
+});
 
 function placedStates(states: readonly ChartState[], nodes: readonly ElkNode[]): PlacedState[] {
-  return states.flatMap((state) => {
-    const node = nodes.find(({ id }) => id === state.path);
+  return states.flatMap(({ path, name, kind, states: inner }) => {
+    const node = nodes.find(({ id }) => id === path);
     if (!node) return [];
-    return [{ ...placeOf(node), state }, ...placedStates(state.states, node.children ?? [])];
+    const own = { path, name, kind, isOuter: inner.length > 0, ...placeOf(node) };
+    return [own, ...placedStates(inner, node.children ?? [])];
   });
 }
 
 function placedEdge({ sources, targets, sections = [], labels = [] }: ElkExtendedEdge): PlacedEdge {
+  const corners = sections.flatMap(({ startPoint, bendPoints = [], endPoint }) => [
+    startPoint,
+    ...bendPoints,
+    endPoint,
+  ]);
   return {
     from: sources[0] ?? '',
     to: targets[0] ?? '',
-    points: sections.flatMap(({ startPoint, bendPoints = [], endPoint }) => [startPoint, ...bendPoints, endPoint]),
+    points: corners.map(({ x, y }) => [rounded(x), rounded(y)]),
     labels: labels.map((label) => ({ ...placeOf(label), text: label.text ?? '' })),
   };
 }
