@@ -7,7 +7,9 @@
  * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
  * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; the socket of a larger answer is
  *     closed.
- * EXCHANGE-4  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
+ * EXCHANGE-4  It reads at most `wireFactor` times as many bytes from the socket, whatever they are: a status line without an end, interim
+ *     answers and chunk extensions are no part of an answer, but reading them takes as much CPU time.
+ * EXCHANGE-5  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
  *     connection that was closed before any byte of the answer.
  */
 import type { Socket } from 'node:net';
@@ -39,6 +41,8 @@ export interface Limits {
  */
 export class Line extends Client {
   socket: Socket | null = null;
+  /** The exchange that it carries. */
+  exchange: Exchange | null = null;
 
   constructor(origin: string | URL, options: Client.Options & { readonly connect: Connector }) {
     const { connect } = options;
@@ -46,7 +50,10 @@ export class Line extends Client {
       ...options,
       connect: (target, callback) =>
         connect(target, (...result) => {
-          this.socket = result[1];
+          const [, socket] = result;
+          this.socket = socket;
+          // Before the parser, which reads all there is in one turn.
+          socket?.on('readable', () => this.exchange?.received());
           callback(...result);
         }),
     });
@@ -59,6 +66,9 @@ export class Line extends Client {
 }
 
 export type Connector = Extract<Client.Options['connect'], (...args: never[]) => unknown>;
+
+/** An answer in chunks of one byte each takes six bytes for one. */
+const wireFactor = 8;
 
 /** Error codes of a connection that the other side has closed. */
 const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
@@ -138,6 +148,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#abort = abort;
     this.#socket = this.#sent.line?.socket ?? null;
     this.#bytesBefore = this.#socket?.bytesRead ?? 0;
+    if (this.#sent.line) this.#sent.line.exchange = this;
+  }
+
+  /** More has come from the socket. [EXCHANGE-4] */
+  received(): void {
+    const read = (this.#socket?.bytesRead ?? 0) - this.#bytesBefore;
+    if (read > wireFactor * this.#limits.answerMax) this.#cutShort(this.#tooLarge);
   }
 
   onHeaders(status: number, rawHeaders: readonly Buffer[]): boolean {

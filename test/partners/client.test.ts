@@ -343,6 +343,37 @@ t.test('Retry-After becomes milliseconds, in both forms, at most 15 minutes', as
   t.equal(outcome.retryAfterMs, undefined, 'only a throttling partner is obeyed');
 });
 
+/** Writes as fast as it is read. */
+const flood =
+  (head: string, piece: string): Answering =>
+  (socket) => {
+    socket.write(head);
+    const more = () => {
+      while (!socket.destroyed && socket.write(piece));
+    };
+    socket.on('drain', more);
+    more();
+  };
+const many = 'x'.repeat(65_536);
+const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
+
+t.test('What comes without an end is read to 8 MiB, be it no part of an answer [EXCHANGE-4]', async (t) => {
+  const floods = {
+    'a status line': flood('HTTP/1.1 200 ', many),
+    'a chunk extension': flood(`${chunked}1;`, many),
+    'interim answers': flood('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)),
+    'chunks of one byte': flood(chunked, '1\r\n \r\n'.repeat(10_000)),
+  };
+  for (const [what, answer] of Object.entries(floods)) {
+    const partner = await partnerOf(t, answer);
+    const { class: outcome, message } = await clientOf(t, { clock: new SimulatedClock() }).call(callOf(partner.url));
+    t.same([outcome, message], ['invalid_response', 'The answer is larger than 1 MiB'], what);
+  }
+  const slices = envelope(1000, { data: 'x'.repeat(100_000) }).replace(/./gs, (byte) => `1\r\n${byte}\r\n`);
+  const partner = await partnerOf(t, (socket) => void socket.write(`${chunked}${slices}0\r\n\r\n`));
+  t.equal((await clientOf(t).call(callOf(partner.url))).class, 'delivered', 'an answer in chunks of one byte is one');
+});
+
 t.test('An answer over 1 MiB is refused and its connection dropped, announced or not', async (t) => {
   const big = envelope(1000, { data: 'x'.repeat(2 * 1024 * 1024) });
   const chunk = 'y'.repeat(65_536);
