@@ -27,6 +27,10 @@ export const delivery = z.object({
       ocpi_status: z.number().nullable(),
       class: z.string(),
       excerpt: z.string(),
+      quirks: z
+        .array(z.string())
+        .meta({ description: 'names of habits of the receiver that the hub made up for; absent when there were none' })
+        .optional(),
     }),
   ),
 });

@@ -25,6 +25,9 @@ export const story = z.object({
       summary: z.string(),
       not_forwarded: z.string().nullable().meta({ description: 'why nobody is owed it, in a sentence' }),
       warnings: z.array(z.string()),
+      quirks: z
+        .array(z.object({ quirk: z.string(), parties: z.array(z.string()), says: z.string() }))
+        .meta({ description: 'habits that the hub made up for; those of receivers are in the attempts of deliveries' }),
       deliveries: z.array(delivery),
     }),
   ),

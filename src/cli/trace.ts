@@ -70,16 +70,20 @@ function story({ asked, key, steps, next_cursor }: TraceView, page: Page): strin
 function told(step: TraceStep, page: Page): string[] {
   const { paint, now } = page;
   const under = (text: string, colour: Colour | null = null) => `    ${paint(colour, text)}`;
-  const { not_forwarded, warnings, correlation_id, deliveries } = step;
+  const { not_forwarded, warnings, quirks, correlation_id, deliveries } = step;
   return [
     `${paint('cyan', when(step.at, now) ?? '')}  ${paint('dim', `#${step.seq}`)}  ${paint('bold', step.type)}`,
     under(plain(step.summary)),
     ...(not_forwarded === null ? [] : [under(`not forwarded: ${plain(not_forwarded)}`, 'yellow')]),
     ...warnings.map((warning) => under(`warning: ${plain(warning)}`, 'yellow')),
+    ...quirks.map(({ quirk, parties, says }) => under(plain(quirkLine(quirk, parties, says)), 'yellow')),
     ...(correlation_id === null ? [] : [under(`correlation id ${correlation_id}`, 'dim')]),
     ...deliveries.flatMap((delivery) => owed(delivery, page).map((line) => `    ${line}`)),
   ];
 }
+
+const quirkLine = (quirk: string, parties: readonly string[], says: string) =>
+  `quirk of ${parties.join(', ')}: ${quirk}${says === '' ? '' : `, ${says}`}`;
 
 const colours: Readonly<Record<DeliveryView['state'], Colour>> = { PENDING: 'yellow', DELIVERED: 'green', DEAD: 'red' };
 
@@ -93,8 +97,10 @@ function owed(delivery: DeliveryView, page: Page): string[] {
   ];
 }
 
-function tried({ at, duration_ms, http_status, ocpi_status, class: kind, excerpt }: Attempt, { now }: Page): string {
+function tried(attempt: Attempt, { now }: Page): string {
+  const { at, duration_ms, http_status, ocpi_status, class: kind, excerpt, quirks = [] } = attempt;
   const statuses = [http_status && `HTTP ${http_status}`, ocpi_status && `OCPI ${ocpi_status}`].filter(Boolean);
   const answered = statuses.length > 0 ? ` ${statuses.join(', ')}` : '';
-  return `${when(at, now)}  ${kind}${answered} after ${duration_ms} ms${excerpt === '' ? '' : `: ${plain(excerpt)}`}`;
+  const made = quirks.length === 0 ? '' : `, ${quirks.length === 1 ? 'quirk' : 'quirks'} ${quirks.join(', ')}`;
+  return `${when(at, now)}  ${kind}${answered} after ${duration_ms} ms${made}${excerpt === '' ? '' : `: ${plain(excerpt)}`}`;
 }

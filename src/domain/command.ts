@@ -43,7 +43,10 @@ export const mayBeAccepted = (event: Recorded): boolean =>
   isAccepted(event) || (event.type === 'command.failed' && (event.data as { reason?: unknown }).reason === cutOff);
 
 export function applyToCommand(record: CommandRecord | null, event: CommandEvent, at: string): CommandRecord {
-  if (event.type === 'command.requested') return { ...event.data, state: 'forwarding', result: null, reason: null, at };
+  if (event.type === 'command.requested') {
+    const { quirks: _, ...asked } = event.data;
+    return { ...asked, state: 'forwarding', result: null, reason: null, at };
+  }
   if (record === null) throw new Error(`${event.type} of a command that was never requested`);
   switch (event.type) {
     case 'command.answered': {

@@ -7,6 +7,7 @@ import type { ObjectModule } from './modules.ts';
 import type { ObjectFacts, PushMethod } from './object.ts';
 import type { PartnerEvent, PartyId } from './party.ts';
 import type { PullEvent, QuarantineRecord } from './pull.ts';
+import type { Quirk, QuirksMet } from './quirks.ts';
 import type { RefusedRecord, Tallies } from './report.ts';
 import type { Route } from './routing.ts';
 
@@ -78,6 +79,8 @@ export interface ObjectEventData {
   /** Why the change was not forwarded; null when it was. */
   readonly reason: string | null;
   readonly warnings: readonly string[];
+  /** Habits that the change showed and the hub made up for. Absent in events of earlier versions. [D70] */
+  readonly quirks?: QuirksMet;
   /** Routed eMSPs that have no receiver for the module, so that nothing is owed to them. [D60] */
   readonly unsubscribed?: readonly PartyId[];
   /** `OCPI-to-*` named this party, and nobody else is owed the change. [D68] */
@@ -121,6 +124,8 @@ export type CommandNamed = {
   readonly emsp?: PartyId;
   readonly cpo?: PartyId;
   readonly sessionId?: string | null;
+  /** What the hub made up for in this step alone. [D70] */
+  readonly quirks?: QuirksMet;
 };
 
 export type CommandEvent =
@@ -137,6 +142,7 @@ export type CommandEvent =
         reservationId: string | null;
         authorizationReference: string | null;
         tokenUid: string | null;
+        quirks?: QuirksMet;
       };
     }
   | { type: 'command.answered'; data: CommandNamed & { result: string; timeoutS: number } }
@@ -202,6 +208,7 @@ export type HubEvent =
         to: PartyId;
         allowed: string;
         outcome: string;
+        quirks?: QuirksMet;
       };
     }
   | { type: 'delivery.dead'; data: DeliveryNamed & { class: OutcomeClass; reason: string } }
@@ -245,9 +252,13 @@ export interface Attempt {
   readonly ocpi_status: number | null;
   readonly class: OutcomeClass;
   readonly excerpt: string;
+  /** What the hub made up for, each once; absent: nothing, or in rows of earlier versions. [D70] */
+  readonly quirks?: readonly Quirk[];
 }
 
-export function attemptOf(outcome: Outcome, at: string): Attempt {
+/** `more`: what the hub makes up for beside what its client did. */
+export function attemptOf(outcome: Outcome, at: string, more: readonly Quirk[] = []): Attempt {
+  const quirks = [...new Set([...(outcome.quirks ?? []), ...more])];
   return {
     at,
     duration_ms: Math.round(outcome.durationMs),
@@ -255,5 +266,6 @@ export function attemptOf(outcome: Outcome, at: string): Attempt {
     ocpi_status: outcome.ocpiStatus,
     class: outcome.class,
     excerpt: outcome.excerpt || outcome.message,
+    ...(quirks.length > 0 && { quirks }),
   };
 }

@@ -11,6 +11,8 @@ export interface Habit {
   readonly does: string;
   /** The setting of the partner that heals it; null when the hub makes up for it without one. */
   readonly heals: Readonly<Partial<PartnerChoices>> | null;
+  /** What heals it without another exchange of credentials. */
+  readonly healsAtOnce?: Readonly<Partial<PartnerChoices>>;
   /** What OCPI 2.2.1 says, or what follows from what it leaves open. */
   readonly expected: string;
   /** Where it says so. */
@@ -45,6 +47,7 @@ export const habits = {
     counted: 'plain-token',
     does: 'takes its token only as it is, not in base64',
     heals: { token_encoding: 'auto' },
+    healsAtOnce: { token_encoding: 'plain' },
     expected: 'the token is encoded in base64',
     source: `${transport}, Authorization header`,
   },
@@ -237,14 +240,23 @@ const byCounted = new Map<string, Habit>(Object.values(habits).map((habit) => [h
 /** The habit that a report counts by this name. */
 export const habitCounted = (name: string): Habit | undefined => byCounted.get(name);
 
+/** The settings in force that make up for the habit; null when none do. */
+export function healedBy(
+  { heals, healsAtOnce }: Habit,
+  settings: PartnerChoices,
+): Readonly<Partial<PartnerChoices>> | null {
+  return [heals, healsAtOnce].find((choices) => choices && isInForce(choices, settings)) ?? null;
+}
+
 /** Whether a setting that an operator chose makes up for the habit. */
-export function isSet({ heals }: Habit, settings: PartnerChoices): boolean {
-  if (heals === null || !isInForce(heals, settings)) return false;
-  return Object.entries(heals).some(([name, value]) => !isPreset(name as SettingName, value));
+export function isSet(habit: Habit, settings: PartnerChoices): boolean {
+  const chosen = Object.entries(healedBy(habit, settings) ?? {});
+  return chosen.some(([name, value]) => !isPreset(name as SettingName, value));
 }
 
 /** Who makes up for what a report counts by this name. */
 export function sourceOf(counted: string, settings: PartnerChoices): QuirkSource {
   const habit = habitCounted(counted);
-  return habit && isSet(habit, settings) ? 'operator' : 'learnt';
+  const isChosen = habit ? isSet(habit, settings) : counted === 'pull-only';
+  return isChosen ? 'operator' : 'learnt';
 }

@@ -4,6 +4,7 @@
  * partner. [D16]
  */
 import { type PartnerSettings, type TokenEncoding, withDefaults } from './partner-settings.ts';
+import type { QuirksMet } from './quirks.ts';
 
 export type Role = 'CPO' | 'EMSP';
 
@@ -143,6 +144,8 @@ export type PartnerEvent =
          */
         formerDigest?: string;
         formerUntil?: string;
+        /** Habits that its versions and credentials showed. Absent in events of earlier versions. [D70] */
+        quirks?: QuirksMet;
       };
     }
   /** A rotation asked for another host and waits for an operator; or it was made. [D73, D87] */

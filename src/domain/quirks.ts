@@ -31,6 +31,9 @@ export const quirks = {
   'blank-date': 'it writes a blank between date and time, which is read as T',
   'lower-case': 'it writes values of enumerations in lower case, which are read as if in upper case',
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
+  'first-link': 'it takes the first link of a list for the next page: it gets no link to the previous one',
+  'strict-modules': 'it refuses version details with modules that it does not know: it is not offered these',
+  'pull-only': 'it has no server: nothing is sent to it, and it reads the lists',
 } as const satisfies Readonly<Record<string, string>>;
 
 export type Quirk = keyof typeof quirks;
@@ -49,6 +52,19 @@ const warnedOf: readonly (readonly [end: string, Quirk])[] = [
 
 /** The habit that a warning about a field is a case of; undefined when it is none. */
 export const quirkOf = (warning: string): Quirk | undefined => warnedOf.find(([end]) => warning.endsWith(end))?.[1];
+
+/** The habits that warnings are cases of, each once. */
+export function quirksWarnedOf(warnings: readonly string[]): Quirk[] {
+  return [...new Set(warnings.map(quirkOf).filter((quirk) => quirk !== undefined))];
+}
+
+/** What the hub made up for in one step of an exchange, by the id of the party whose habit it is; each habit once. */
+export type QuirksMet = Readonly<Record<string, readonly Quirk[]>>;
+
+/** As a field of an event or an attempt, which has none when nothing was made up for. */
+export function metBy(party: string, names: readonly Quirk[] = []): { readonly quirks?: QuirksMet } {
+  return names.length === 0 ? {} : { quirks: { [party]: [...new Set(names)] } };
+}
 
 /** A value of an enumeration as the hub decides on it: texts pass on as they came. [D17] */
 export const enumValue = (value: unknown): unknown => (typeof value === 'string' ? value.toUpperCase() : value);

@@ -6,10 +6,10 @@ import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/j
 import { isOwned, type ObjectModule } from '../domain/modules.ts';
 import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
-import { beginsWithMark, quirksIn } from '../domain/quirks.ts';
-import type { Accepted, Hub } from '../hub/ports/hub.ts';
+import { beginsWithMark, type Quirk, quirksIn } from '../domain/quirks.ts';
+import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
-import { readPage } from '../transport/pagination.ts';
+import { isWithoutPrev, type Page, readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
 import { type Answer, addressOf, type Exchange, listed, stored, type WholeObject } from './route.ts';
 
@@ -21,6 +21,8 @@ export interface CheckedBody<T> {
   readonly value: Readonly<Record<string, unknown>>;
   readonly text: string;
   readonly notes: readonly string[];
+  /** Habits that show in the request, not in the object as a whole. */
+  readonly quirks?: readonly Quirk[];
 }
 
 /** Refuses with `notJson` when there is no body, with `invalid` when the body does not match the type. */
@@ -127,22 +129,15 @@ function addressed(exchange: Pick<Exchange, 'to'>): { to?: PartyId; notes: reado
  * The body of a PATCH, from a partner that may leave `last_updated` out: the time of arrival stands in for it in the
  * checked view, and the text stays as it came.
  */
-export function checkedPatch<T extends object>(
-  hub: Hub,
-  exchange: Exchange,
-  type: Checked<T>,
-  module: ObjectModule,
-): CheckedBody<T> {
-  const { body, caller, params } = exchange;
+export function checkedPatch<T extends object>(exchange: Exchange, type: Checked<T>): CheckedBody<T> {
+  const { body, caller } = exchange;
   const { patch_without_last_updated: rule } = caller.partner.settings;
   const value = body?.value;
   const isDated = typeof value !== 'object' || value === null || (value as { last_updated?: unknown }).last_updated;
   if (rule !== 'accept' || body === null || isDated || Array.isArray(value)) return checkedBody(exchange, type);
   const dated = { ...body, value: { ...value, last_updated: exchange.arrivedAt() } };
   const checked = checkedBody({ body: dated }, type);
-  const object = `${caller.id}/${params.id ?? params.uid ?? ''}`;
-  hub.used({ partner: caller.partner.id, module, object }, ['patch-without-date']);
-  return { ...checked, notes: [...checked.notes, 'last_updated: missing'] };
+  return { ...checked, notes: [...checked.notes, 'last_updated: missing'], quirks: ['patch-without-date'] };
 }
 
 /** Passes a checked push to the hub; the caller owns the object. */
@@ -150,10 +145,11 @@ export function accept(
   hub: Hub,
   exchange: Exchange,
   push: Push,
-  { body, value, text, notes }: CheckedBody<{ last_updated: string }>,
+  { body, value, text, notes, quirks = [] }: CheckedBody<{ last_updated: string }>,
 ): Promise<Accepted> {
   const { to, notes: half } = addressed(exchange);
-  if (isOwned(push.module) && half.length === 0) noteToHub(hub, exchange, push.module, push.id);
+  // A push of a location, tariff or token is for all.
+  const isToHub = isOwned(push.module) && half.length === 0 && exchange.isToHub();
   const change: ObjectChange = {
     module: push.module,
     method: push.method,
@@ -164,17 +160,10 @@ export function accept(
     facts: push.facts,
     body: text,
     warnings: [...notes, ...half],
-    quirks: quirksIn(value),
+    quirks: [...quirks, ...quirksIn(value), ...(isToHub ? ['to-hub' as const] : [])],
     ...(to !== undefined && { to }),
   };
   return hub.accept(exchange.caller, change, exchange.reserve);
-}
-
-/** Notes that `OCPI-to-*` names the hub where one party is meant; a push of a location, tariff or token is for all. */
-export function noteToHub(hub: Hub, exchange: Exchange, module: string, id: string | null): void {
-  if (!exchange.isToHub()) return;
-  const { partner, id: caller } = exchange.caller;
-  hub.used({ partner: partner.id, module, object: id === null ? null : `${caller}/${id}` }, ['to-hub']);
 }
 
 /** Reads a whole object from a partner's list by the same schema as a push. */
@@ -190,6 +179,16 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
   };
 }
 
+/** Answers a page of a list, and counts the settings of the caller that made it what it is. [D70] */
+export function listedFor(hub: Hub, { caller }: Exchange, module: string, page: Page, found: Listed<string>): Answer {
+  const { id, settings } = caller.partner;
+  const used: Quirk[] = [];
+  if (isWithoutPrev(page, found)) used.push('first-link');
+  if (settings.pull_only) used.push('pull-only');
+  hub.used({ partner: id, module, object: null }, used);
+  return listed(addressOf(hub, `/${module}`), page, found);
+}
+
 /** Answers a list of stored objects. */
 export async function answerList(
   hub: Hub,
@@ -199,7 +198,7 @@ export async function answerList(
 ): Promise<Answer> {
   const page = readPage(exchange.query, exchange.pages, demands);
   const found = await hub.list(exchange.caller, module, page.request, addressed(exchange).to);
-  return listed(addressOf(hub, `/${module}`), page, found);
+  return listedFor(hub, exchange, module, page, found);
 }
 
 /** Answers a stored object, or a part of a location. */

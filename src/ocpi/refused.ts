@@ -1,5 +1,5 @@
 /**
- * Tells the hub which push was refused, so that its reason is found without the partner's own log. Refusals for reasons
+ * Tells the hub which push, or which authorization, was refused, so that its reason is found without the partner's own log. Refusals for reasons
  * of the hub, such as a rate limit or a full store, are not the push's fault and are left out. [D69]
  */
 import type { FastifyRequest } from 'fastify';
@@ -20,7 +20,7 @@ const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ]);
 
-/** The refused push without its partner; null for a request that is no push, or whose refusal is not its own fault. */
+/** The refused push, or malformed authorization, without its partner; null for a request that is no push, or whose refusal is not its own fault. */
 export function refusedPush(
   request: Pick<FastifyRequest, 'method' | 'url' | 'params' | 'body'>,
   route: OcpiRoute | undefined,
@@ -29,6 +29,11 @@ export function refusedPush(
   const module = route && pushedModule(route);
   if (!module || faultsOfTheHub.has(code)) return null;
   const { method, url } = request;
+  // One for all tokens: a CPO that never names the eMSP must not displace its other refusals.
+  if (route.isAwaited)
+    return code === 'invalid'
+      ? { module, method, path: `/ocpi${route.path}`, object: null, code, reason, body: null }
+      : null;
   const body = request.body instanceof Buffer ? request.body.toString('utf8') : null;
   const object = objectOf(request.params as Record<string, string>) ?? objectIn(request.body);
   return { module, method, path: url.slice(0, pathMax), object, code, reason, body };
@@ -37,9 +42,9 @@ export function refusedPush(
 const pathMax = 512;
 const names = z.object({ country_code: z.string(), party_id: z.string(), id: z.string() });
 
-function pushedModule({ method, path, isAwaited }: OcpiRoute): ObjectModule | null {
+function pushedModule({ method, path }: OcpiRoute): ObjectModule | null {
   const [, , module = ''] = path.split('/', 3);
-  return method !== 'GET' && !isAwaited && isModule(module) ? module : null;
+  return method !== 'GET' && isModule(module) ? module : null;
 }
 
 /** The object that the path names. */

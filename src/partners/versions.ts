@@ -79,7 +79,7 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
     const details = soleObject(told);
     const { encoding } = state;
     if (details !== told) quirks.add('array-of-one');
-    if (encoding === 'plain' && mayTurn) quirks.add('plain-token');
+    if (encoding === 'plain') quirks.add('plain-token');
     const endpoints = readDetails(details, endpointsMax, state);
     if (endpoints.some(({ url }) => url.endsWith('/'))) quirks.add('trailing-slash');
     return { endpoints, encoding, quirks: [...quirks] };

@@ -148,8 +148,16 @@ function nextLink(url: string, page: Page, found: PageFound): string | null {
   return link(url, query, 'next');
 }
 
+type Placed = Pick<PageFound, 'offset' | 'total'>;
+
+/** Whether there is a page before this one. */
+const isLater = ({ request }: Page, { offset, total }: Placed) => offset !== 0 && total !== 0 && request.limit !== 0;
+
+/** Whether the caller's setting leaves out a link to the page before. */
+export const isWithoutPrev = (page: Page, found: Placed): boolean => !page.hasPrev && isLater(page, found);
+
 function prevLink(url: string, page: Page, found: PageFound): string | null {
-  if (!page.hasPrev || found.offset === 0 || found.total === 0 || page.request.limit === 0) return null;
+  if (!page.hasPrev || !isLater(page, found)) return null;
   const offset = Math.max(0, Math.min(found.offset, found.total) - page.request.limit);
   return link(url, [...page.filters, ['offset', offset], ['limit', page.request.limit]], 'prev');
 }

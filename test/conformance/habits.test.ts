@@ -10,8 +10,8 @@ import type { ReportView } from '../../src/api/report.ts';
 import { checkLines, exitCodeOf } from '../../src/cli/check.ts';
 import { type Habit, habits } from '../../src/domain/habits.ts';
 import { settingText } from '../../src/domain/partner-settings.ts';
-import { newToken } from '../../src/sandbox/bodies.ts';
-import type { Cpo } from '../../src/sandbox/cpo.ts';
+import { newSession, newToken } from '../../src/sandbox/bodies.ts';
+import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import type { Emsp } from '../../src/sandbox/emsp.ts';
 import { behaviours } from '../../src/sandbox/habits.ts';
 import { openPath, type PathContext, traffic } from '../../src/sandbox/session-path.ts';
@@ -44,11 +44,14 @@ function saysSo(t: Test, check: CheckView, { counted, heals }: Habit): void {
   t.equal(exitCodeOf(check), 1);
 }
 
-/** Habits that the hub cannot see: they show in what the partner then asks for, or does not. */
+/** Habits that the hub cannot see: it counts the uses of the settings that make up for them. */
 const later: ReadonlySet<string> = new Set(['first-link', 'strict-modules']);
 
-/** Habits that no traffic of these paths shows: the hub always sends a User-Agent, and it pulls no list. */
-const ofChecks: ReadonlySet<string> = new Set(['needs-user-agent', 'no-link', 'bad-link', 'foreign-link']);
+/** Habits that no traffic of these paths shows: the hub always sends a User-Agent, it pulls no list, and its own have one page. */
+const ofChecks: ReadonlySet<string> = new Set([
+  ...['needs-user-agent', 'no-link', 'bad-link', 'foreign-link'],
+  'first-link',
+]);
 
 let made = 0;
 
@@ -130,14 +133,12 @@ async function walked(t: Test, hub: TestHub, names: Named): Promise<Walked[]> {
 
 t.test('a full session path with each habit, and a check that finds it', async (t) => {
   const hub = await hubFor(t);
-  const rows = Object.entries(behaviours)
-    .filter(([name]) => !later.has(name))
-    .flatMap(([name, { only }], index) => {
-      const able = (['CPO', 'EMSP'] as const).filter((role) => (only ?? role) === role);
-      // At length a habit is walked in both roles, else in one of them by turns.
-      const roles = isAtLength ? able : [able[index % able.length] as Role];
-      return roles.map((role) => ({ name, role }));
-    });
+  const rows = Object.entries(behaviours).flatMap(([name, { only }], index) => {
+    const able = (['CPO', 'EMSP'] as const).filter((role) => (only ?? role) === role);
+    // At length a habit is walked in both roles, else in one of them by turns.
+    const roles = isAtLength ? able : [able[index % able.length] as Role];
+    return roles.map((role) => ({ name, role }));
+  });
   t.ok(new Set(rows.map(({ name }) => name)).size > 0, `${rows.length} rows`);
   const of = (side: Role) => rows.filter(({ role }) => role === side).map(({ name }) => name);
   const [cpos, emsps] = [of('CPO'), of('EMSP')];
@@ -286,3 +287,71 @@ t.test('what breaks is an error, and nothing is written without --write', async 
   await cpo.hangUp();
   t.match(await named(cpo.id), ['versions unreachable', 'versions versions-unusable']);
 });
+
+t.test('what a setting would have let pass is found in what was refused, under the name of the habit', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await pairWith(t, hub, {});
+  const send = ['patch-without-date', 'authorize-to-hub'];
+  const own = await startCpo({ hubUrl: hub.url, country_code: 'NL', party_id: 'ODD', habits: send });
+  t.teardown(() => own.close());
+  const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'ODD' }];
+  await own.register(String((await admin(hub, 'POST', '/parties', { roles })).initial_token));
+  const session = newSession(
+    own,
+    own.stamp(),
+    { ...cpo, uid: 'CARD1', type: 'RFID', contract_id: 'C1' },
+    own.nextLocation(),
+  );
+  await own.pushSession(session);
+  await t.rejects(own.meter(session, 1), /last_updated/);
+  for (const uid of ['CARD1', 'CARD2']) await t.rejects(own.authorize(uid, cpo), /OCPI-to-party-id/);
+  const { refused } = await reportOf(hub, own.id);
+  t.same(
+    refused.map(({ method, path, count }) => `${method} ${path} ${count}`).sort(),
+    [`PATCH /ocpi/2.2.1/sessions/NL/ODD/${session.id} 1`, 'POST /ocpi/2.2.1/tokens/:uid/authorize 2'],
+    'authorizations of all tokens are one',
+  );
+  const check = await checked(hub, own.id, false);
+  for (const name of send) saysSo(t, check, habitOf(name));
+  t.same(
+    check.findings.map(({ name, severity }) => `${severity} ${name}`).sort(),
+    send.map((name) => `error ${name}`).sort(),
+  );
+  await admin(hub, 'PATCH', `/parties/${own.id}`, {
+    patch_without_last_updated: 'accept',
+    authorize_to_hub: 'resolve',
+  });
+  const after = await checked(hub, own.id, false);
+  t.same(
+    after.findings.map(({ severity }) => severity),
+    ['warning', 'warning'],
+  );
+});
+
+t.test(
+  'a form of the token that an operator fixed, and the partner refuses, is healed without another exchange [D58]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await pairWith(t, hub, { EMSP: 'plain-token' });
+    const found = async () => (await checked(hub, emsp.id, false)).findings.find(({ name }) => name === 'plain-token');
+    t.match(await found(), { severity: 'warning', heals: 'token_encoding: auto', healed: true });
+    await admin(hub, 'PATCH', `/parties/${emsp.id}`, { token_encoding: 'base64' });
+    await cpo.pushTariff();
+    await hub.settled();
+    t.equal((await itemsOf(hub, '/deliveries?state=DEAD')).length, 1);
+    const error = {
+      severity: 'error',
+      heals: 'token_encoding: plain',
+      settings: { token_encoding: 'plain' },
+      healed: false,
+    };
+    t.match(await found(), error);
+    await admin(hub, 'PATCH', `/parties/${emsp.id}`, { token_encoding: 'auto' });
+    t.match(await found(), error, 'auto goes on from the form in use until the next exchange');
+    await admin(hub, 'PATCH', `/parties/${emsp.id}`, (await found())?.settings ?? {});
+    t.match(await found(), { severity: 'warning', heals: 'token_encoding: plain', healed: true });
+    await admin(hub, 'POST', '/redrive', { filter: { receiver: emsp.id }, force: true });
+    await hub.settled();
+    t.same(await itemsOf(hub, '/deliveries?state=DEAD'), [], 'nothing is dead any more');
+  },
+);

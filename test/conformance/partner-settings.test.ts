@@ -6,6 +6,7 @@ import type { PartyView } from '../../src/api/parties.ts';
 import type { ReportView } from '../../src/api/report.ts';
 import { choicesOf, defaultSettings } from '../../src/domain/partner-settings.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -13,8 +14,16 @@ import { t } from '../support/tap.ts';
 
 const set = (hub: TestHub, id: string, settings: object) => admin(hub, 'PATCH', `/parties/${id}`, settings);
 
+async function reported(hub: TestHub, id: string): Promise<ReportView['quirks']> {
+  return ((await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView).quirks;
+}
+
+async function sourcesOf(hub: TestHub, id: string): Promise<string[]> {
+  return (await reported(hub, id)).map(({ quirk, source }) => `${quirk} ${source}`).sort();
+}
+
 async function quirksOf(hub: TestHub, id: string): Promise<string[]> {
-  const { quirks } = (await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView;
+  const quirks = await reported(hub, id);
   return quirks.map(({ module, quirk, count }) => `${module} ${quirk} ${count}`).sort();
 }
 
@@ -83,6 +92,9 @@ t.test('hidden_modules are left out of the version details of that partner alone
   t.strictSame(await modulesOf(cpo), all);
   t.strictSame(await modulesOf(emsp), ['cdrs', 'commands', 'credentials', 'locations', 'sessions', 'tokens']);
   t.equal((await emsp.call('GET', '/2.2.1/tariffs')).json.status_code, 1000, 'what is hidden is still answered');
+  t.strictSame(await quirksOf(hub, 'NL-EMS'), ['versions strict-modules 1'], 'once for the answer');
+  t.strictSame(await sourcesOf(hub, 'NL-EMS'), ['strict-modules operator']);
+  t.strictSame(await quirksOf(hub, 'NL-CPO'), []);
 });
 
 t.test('link_prev: false leaves the next link alone', async (t) => {
@@ -94,8 +106,16 @@ t.test('link_prev: false leaves the next link alone', async (t) => {
     return [...(headers.get('link') ?? '').matchAll(/rel="(\w+)"/g)].map(([, rel]) => rel);
   };
   t.strictSame(await rels(), ['next', 'prev']);
+  t.strictSame(await quirksOf(hub, 'NL-EMS'), []);
   await set(hub, 'NL-EMS', { link_prev: false });
   t.strictSame(await rels(), ['next']);
+  await emsp.call('GET', '/2.2.1/hubclientinfo?limit=1');
+  t.strictSame(await quirksOf(hub, 'NL-EMS'), ['hubclientinfo first-link 1'], 'the first page has no page before it');
+  t.strictSame(await sourcesOf(hub, 'NL-EMS'), ['first-link operator']);
+  const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
+    authorization: `Bearer ${hub.adminToken}`,
+  });
+  t.match(text, '\nocpi_hub_quirks_total{partner="NL-EMS",module="hubclientinfo",quirk="first-link"} 1\n');
 });
 
 t.test('authorize_to_hub: resolve asks who pushed the token, else the only routed eMSP [D43]', async (t) => {

@@ -1,4 +1,5 @@
 /** Partners that are pull only: an operator gives them a hub token, they read lists, and nothing is owed to them. [D89] */
+import type { ReportView } from '../../src/api/report.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -45,6 +46,12 @@ t.test(
       t.match(await show(hub), { status: 'CONNECTED', queue: { depth: 0, dead: 0 }, last_answer: null });
     };
     await isRead(first);
+    const { quirks } = (await admin(first, 'GET', '/parties/NL-EMS/report')) as unknown as ReportView;
+    t.same(
+      quirks.map(({ module, quirk, count, source }) => `${module} ${quirk} ${count} ${source}`).sort(),
+      ['cdrs pull-only 1 operator', 'locations pull-only 1 operator', 'sessions pull-only 1 operator'],
+      'each list that it reads is counted [D70]',
+    );
     const explained = await admin(first, 'GET', '/routes/explain?from=NL-CPO&to=NL-EMS&module=sessions');
     t.match(explained, { delivers: false });
     t.match(JSON.stringify(explained), /NL-EMS is pull only/);

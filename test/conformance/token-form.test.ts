@@ -95,7 +95,7 @@ t.test('an exchange turns once in all, also when its second request is refused [
   t.same(asked, ['base64 /ocpi/versions', 'plain /ocpi/versions', 'plain /ocpi/2.2.1']);
 });
 
-t.test('a form that an operator fixed is used alone; auto goes on from it', async (t) => {
+t.test('a form that an operator fixed is used alone, and counted; auto goes on from it [D70]', async (t) => {
   const hub = await hubFor(t);
   const partner = await picky(t, { form: 'plain' });
   await t.rejects(partner.register(hub, { token_encoding: 'base64' }), /3001/);
@@ -105,7 +105,9 @@ t.test('a form that an operator fixed is used alone; auto goes on from it', asyn
   await partner.registerAgain(partner.initialToken);
   t.equal(partner.asked.length, 3);
   t.equal(await shownBy(hub), 'plain: plain');
-  t.same(await quirksOf(hub), [], 'an operator set it: nothing was found out');
+  t.same(await quirksOf(hub), ['versions plain-token 1'], 'an operator set it, and it is counted all the same [D70]');
+  const { quirks } = (await admin(hub, 'GET', '/parties/NL-PKY/report')) as unknown as ReportView;
+  t.equal(quirks[0]?.source, 'operator');
   await admin(hub, 'PATCH', '/parties/NL-PKY', { token_encoding: 'auto' });
   t.equal(await shownBy(hub), 'auto: plain');
 });

@@ -328,6 +328,25 @@ browserTest('pulls and resyncs show how far they are, and how they ended', async
   await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
 });
 
+browserTest(
+  'a refused push stands on the page of its partner with its reason, and leads to its trace [D69]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+    const quality = page.getByRole('region', { name: 'Data quality' });
+    await quality.getByText('Nothing to report').waitFor();
+    const location = locationBody('LOC1', { last_updated: 'soon' });
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location);
+    const row = quality.getByRole('row', { name: /PUT NL-CPO\/LOC1/ });
+    await hurried(page, () => row.getByText('last_updated: expected RFC 3339 date-time').waitFor());
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location);
+    await hurried(page, () => row.getByRole('cell', { name: '2', exact: true }).waitFor());
+    await row.getByRole('link', { name: 'PUT NL-CPO/LOC1' }).click();
+    await page.getByText(/refused, 2 times so far: last_updated: expected RFC 3339 date-time/).waitFor();
+  },
+);
+
 browserTest('a viewer sees all of it and no button that changes anything', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   await cpoFor(t, hub);

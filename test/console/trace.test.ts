@@ -6,6 +6,7 @@ import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
+import { admin } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 import { are, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
@@ -70,6 +71,23 @@ browserTest('of what went nowhere the reason is told in a sentence', async (t, b
   await page.goto(`${hub.url}/console/trace?key=nl-cpo/FOREIGN`);
   await isTold(page, 'It went nowhere: its cdr_token names a party that is not an eMSP of this hub.');
 });
+
+browserTest(
+  'a step names the habits that the hub made up for, and a delivery those of its receiver [D70]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { cpo, answers } = await traffic(t, hub);
+    await admin(hub, 'PATCH', '/parties/NL-EMS', { empty_2xx_ok: true });
+    answers.set('S1', { status: 204, text: '' });
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { start_date_time: '2026-01-02 01:00:00Z' }));
+    await quiet(hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=NL-CPO/S1' });
+    await stepsOf(page).getByText('Quirk of NL-CPO: blank-date, it writes a blank between date and time').waitFor();
+    t.match(await stepsOf(page).textContent(), /NL-EMS.*DELIVERED.*delivered in .*; quirk: empty-2xx/);
+    await page.getByRole('link', { name: /NL-EMS, delivery/ }).click();
+    await page.getByText('The hub made up for: empty-2xx.').waitFor();
+  },
+);
 
 const foreignToken = { country_code: 'BE', party_id: 'OUT', uid: 'C1', type: 'RFID', contract_id: 'BE-OUT-C1' };
 

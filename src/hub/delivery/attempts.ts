@@ -118,14 +118,15 @@ export class Attempts {
     const { ports, directory } = this.#context;
     const at = ports.clock.now();
     const { module, since } = item;
-    const attempts = [...item.attempts, attemptOf(outcome, instantText(ports.clock.stamp(at)))];
-    const tried = { ...item, attempts, tries: item.tries + 1 };
     const partner = directory.partnerOf(item.receiver);
     const mayRetry = !partner || !directory.isSuspendedSince(partner, item.owedAt);
-    ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     // The receiver lacks the object of a part: the whole follows, once. [D59]
-    if (isToHeal(item, outcome) && partner && mayRetry) {
-      this.#reports.used(subjectOf(partner, item), ['patch-refused']);
+    const healed = mayRetry && isToHeal(item, outcome) ? partner : undefined;
+    const attempt = attemptOf(outcome, instantText(ports.clock.stamp(at)), healed && ['patch-refused']);
+    const tried = { ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 };
+    ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
+    if (healed) {
+      this.#reports.used(subjectOf(healed, item), ['patch-refused']);
       return receiver.retry(lane, { ...tried, asWhole: true }, at);
     }
     const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };

@@ -5,7 +5,7 @@
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { objectKey } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
-import { enumValue } from '../../domain/quirks.ts';
+import { enumValue, metBy, type Quirk, type QuirksMet } from '../../domain/quirks.ts';
 import type { Context } from '../kernel/context.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
@@ -34,6 +34,9 @@ const refusals: Record<Failure, ErrorCode> = {
 
 const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 'NO_CREDIT', 'NOT_ALLOWED', 'UNKNOWN']);
 
+/** The habit of an authorize that names no eMSP. */
+const unaddressed = 'authorize-to-hub';
+
 /** The party that `OCPI-to-*` names; null when absent, or when it names the hub or the caller. [D5] */
 export function addressee(context: Context, caller: Caller, to: HeaderParty | null): PartyId | null {
   if (!to) return null;
@@ -49,7 +52,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
    * Null when none is routed; refuses when several are meant.
    */
   async function tokenOwner(caller: Caller, { uid, type }: AuthorizeRequest): Promise<PartyId | null> {
-    reports.used({ partner: caller.partner.id, module: 'tokens', object: uid }, ['authorize-to-hub']);
+    reports.used({ partner: caller.partner.id, module: 'tokens', object: uid }, [unaddressed]);
     const emsps = directory.emspsOf(caller.id);
     const key = objectKey('tokens', uid, { tokenType: type });
     const owners: PartyId[] = [];
@@ -81,14 +84,14 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
   async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer> {
     const to = await receiver(direction, caller, request);
     if (to === null) {
-      note(direction, caller, request, null, 'NOT_ALLOWED', 'no routing rule');
+      note(direction, caller, request, null, { allowed: 'NOT_ALLOWED', outcome: 'no routing rule' });
       return { allowed: 'NOT_ALLOWED', text: '{"allowed":"NOT_ALLOWED"}' };
     }
     const { side, role, interfaceRole, method } = directions[direction];
     const partner = directory.partnerOf(to);
     const endpoint = partner && endpointOf(partner, 'tokens', interfaceRole);
-    const refuse = (code: ErrorCode) => {
-      note(direction, caller, request, to, 'UNKNOWN', code);
+    const refuse = (code: ErrorCode, met?: readonly Quirk[]) => {
+      note(direction, caller, request, to, { allowed: 'UNKNOWN', outcome: code, ...metBy(to, met) });
       return new HubError(code, { side, data: { allowed: 'UNKNOWN' } });
     };
     if (!partner || !endpoint) throw refuse('authorizeNoEndpoint');
@@ -110,11 +113,12 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
     };
     const outcome = await callPartner(context, partner, call, caller.trace);
     const failure = failureOf(outcome);
-    if (failure) throw refuse(refusals[failure]);
+    const { quirks } = outcome;
+    if (failure) throw refuse(refusals[failure], quirks);
     const allowed = enumValue((outcome.data as { allowed?: unknown } | null | undefined)?.allowed);
     const text = unambiguousText(outcome, 'allowed');
-    if (!answers.has(allowed) || text === null) throw refuse('authorizeIncomplete');
-    note(direction, caller, request, to, String(allowed), 'answered');
+    if (!answers.has(allowed) || text === null) throw refuse('authorizeIncomplete', quirks);
+    note(direction, caller, request, to, { allowed: String(allowed), outcome: 'answered', ...metBy(to, quirks) });
     return { allowed: String(allowed), text };
   }
 
@@ -124,11 +128,13 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
     caller: Caller,
     request: AuthorizeRequest,
     to: PartyId | null,
-    allowed: string,
-    outcome: string,
+    { quirks: met, ...answer }: { allowed: string; outcome: string; quirks?: QuirksMet },
   ): void {
     const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
-    const data = { direction, uid: request.uid, from: caller.id, to: to ?? '', allowed, outcome };
+    const isToHub = direction === 'toEmsp' && addressee(context, caller, request.to) === null;
+    const quirks: QuirksMet = { ...met, ...(isToHub && metBy(caller.id, [unaddressed]).quirks) };
+    const named = { direction, uid: request.uid, from: caller.id, to: to ?? '', ...answer };
+    const data = Object.keys(quirks).length > 0 ? { ...named, quirks } : named;
     coalescer.add({
       facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
       unfenced: true,

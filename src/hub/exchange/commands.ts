@@ -19,12 +19,12 @@ import type { CommandEvent } from '../../domain/events.ts';
 import { setMembers } from '../../domain/json-text.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId } from '../../domain/party.ts';
-import { enumValue } from '../../domain/quirks.ts';
+import { enumValue, metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
-import type { Caller, CommandAnswer, CommandRequest, Credential, TokenParty } from '../ports/hub.ts';
+import type { Caller, CommandAnswer, CommandRequest, Hub, TokenParty } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
 import { findCpo } from './command-routing.ts';
@@ -35,6 +35,7 @@ import { callPartner, type Failure, failureOf, unambiguousText } from './sync-ca
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;
+type Failed = Extract<CommandEvent, { type: 'command.failed' }>['data'];
 const commandId = (actor: string) => actor.slice(prefix.length);
 
 const refusals: Record<Failure, ErrorCode> = {
@@ -100,10 +101,10 @@ export class Commands {
   }
 
   /** Relays the CPO's asynchronous result to the eMSP. A result may come early, late and more than once. [D29] */
-  callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
+  callback(...received: Parameters<Hub['callback']>): Promise<void> {
     const { meter } = this.#context.ports;
     return instrument(
-      () => this.#callback(credential, id, body, result, trace),
+      () => this.#callback(...received),
       () => 'relayed',
       (outcome, seconds) => meter.forwarded('command result', '', outcome, seconds),
     );
@@ -126,12 +127,12 @@ export class Commands {
     return answer;
   }
 
-  async #callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void> {
+  async #callback(...[credential, id, body, result, trace, shown]: Parameters<Hub['callback']>): Promise<void> {
     const { directory, settings } = this.#context;
     const known = await this.#read(id);
     if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
     const accepts = known.state === 'rejected' && known.reason !== null && result === 'ACCEPTED';
-    const data = { result, ...(accepts && { accepts }) };
+    const data = { result, ...(accepts && { accepts }), ...metBy(known.cpo, shown) };
     const received = { type: 'command.resultReceived', data } as const;
     const record = await this.#record(id, received, { trace, party: known.cpo, body });
     const emsp = directory.partnerOf(record.emsp);
@@ -151,12 +152,11 @@ export class Commands {
     };
     if (accepts) this.#orphans.cutOff(record.id);
     const outcome = await callPartner(this.#context, emsp, call, trace);
-    if (outcome.class === 'delivered') {
-      await this.#recordEnd(record.id, { type: 'command.relayed', data: { result } }, { trace });
-      return;
-    }
+    const relayed = { result, ...metBy(record.emsp, outcome.quirks) };
+    if (outcome.class === 'delivered')
+      return this.#recordEnd(record.id, { type: 'command.relayed', data: relayed }, { trace });
     const reason = `${outcome.class}: ${outcome.message}`;
-    await this.#recordEnd(record.id, { type: 'command.relayFailed', data: { result, reason } }, { trace });
+    await this.#recordEnd(record.id, { type: 'command.relayFailed', data: { ...relayed, reason } }, { trace });
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
@@ -229,11 +229,11 @@ export class Commands {
     const { directory, settings } = this.#context;
     // [COMMANDS-4]
     if (await caller.isStale?.())
-      return this.#failed(record, 'unavailable', 'its caller waits no longer', caller.trace);
+      return this.#failed(record, 'unavailable', { reason: 'its caller waits no longer' }, caller.trace);
     const cpo = directory.partnerOf(record.cpo);
     const endpoint = cpo && endpointOf(cpo, 'commands', 'RECEIVER');
     if (!cpo || !endpoint)
-      return this.#failed(record, 'commandUnavailable', 'the CPO has no commands endpoint', caller.trace);
+      return this.#failed(record, 'commandUnavailable', { reason: 'the CPO has no commands endpoint' }, caller.trace);
     const call = {
       what: record.command,
       module: 'commands',
@@ -249,17 +249,19 @@ export class Commands {
     } as const;
     const outcome = await callPartner(this.#context, cpo, call, caller.trace);
     const failure = failureOf(outcome);
-    if (failure) return this.#failed(record, refusals[failure], outcome.message, caller.trace);
+    const met = metBy(record.cpo, outcome.quirks);
+    if (failure) return this.#failed(record, refusals[failure], { reason: outcome.message, ...met }, caller.trace);
     const answer = readAnswer(outcome, settings.commandResultWindowS);
-    if (!answer) return this.#failed(record, 'commandFailed', 'no usable CommandResponse', caller.trace);
-    const data = { result: answer.result, timeoutS: answer.timeout };
+    const unusable = { reason: 'no usable CommandResponse', ...met };
+    if (!answer) return this.#failed(record, 'commandFailed', unusable, caller.trace);
+    const data = { result: answer.result, timeoutS: answer.timeout, ...met };
     await this.#recordEnd(record.id, { type: 'command.answered', data }, { trace: caller.trace, party: record.cpo });
     return answer;
   }
 
   /** Marks the command rejected, so that nothing stays pending, and throws. [interface, Command result values] */
-  async #failed(record: CommandRecord, code: ErrorCode, reason: string, trace: Trace): Promise<never> {
-    await this.#recordEnd(record.id, { type: 'command.failed', data: { reason } }, { trace });
+  async #failed(record: CommandRecord, code: ErrorCode, data: Failed, trace: Trace): Promise<never> {
+    await this.#recordEnd(record.id, { type: 'command.failed', data }, { trace });
     throw new HubError(code);
   }
 
@@ -284,6 +286,7 @@ export class Commands {
       ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
       ...{ sessionId: request.sessionId, reservationId: request.reservationId },
       ...{ authorizationReference: request.authorizationReference, tokenUid: request.tokenUid },
+      ...metBy(caller.id, request.quirks),
     };
     return recorder.inTurn(actorId(id), () => {
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');

@@ -31,6 +31,7 @@ import {
 } from '../../domain/object.ts';
 import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
+import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
@@ -115,7 +116,11 @@ export function ingest(
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
       if (before && isDecidedCdr(before, change, decided)) {
-        if (change.lastUpdated !== before.lastUpdated) reports.used(subjectOf(caller, change), ['cdr-again']);
+        const isRedated = change.lastUpdated !== before.lastUpdated;
+        reports.used(subjectOf(caller, change), [
+          ...(change.quirks ?? []),
+          ...(isRedated ? ['cdr-again' as const] : []),
+        ]);
         return { result: 'duplicate', object: before };
       }
       return settle(caller, change, before, decided, stream, seen);
@@ -161,10 +166,12 @@ export function ingest(
     caller: Caller,
     change: ObjectChange,
     before: HubObject | null,
-    { data, to }: Decision,
+    { data: decided, to }: Decision,
     stream: string,
     seen: readonly Seen[],
   ): Promise<Accepted> {
+    const shown = shownBy(change, decided);
+    const data = { ...decided, ...metBy(change.owner, [...shown, ...quirksWarnedOf(decided.warnings)]) };
     const after = applyToObject(before, data, change.body, to);
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
@@ -175,10 +182,8 @@ export function ingest(
     quota.spend(caller.id, charactersOf({ body: change.body, data }) + (after?.body.length ?? 0));
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));
-    reports.used(subjectOf(caller, change), change.quirks);
+    reports.used(subjectOf(caller, change), shown);
     reports.unsubscribed(data.unsubscribed ?? [], data.module, objectName(data));
-    const isEarly = data.module === 'cdrs' && data.reason === 'not routed' && data.by === undefined;
-    if (isEarly) reports.used(subjectOf(caller, change), ['early-cdr']);
     if (after?.module === 'sessions') orphans.sessionStored(before, after, caller.trace);
     if (after?.module === 'cdrs') orphans.cdrStored(after, caller.trace);
     return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
@@ -221,6 +226,12 @@ export function ingest(
 const subjectOf = ({ partner }: Caller, change: ObjectChange): CallSubject => {
   return { partner: partner.id, module: change.module, object: objectName(change) };
 };
+
+/** The habits that the change shows, beside those of which it has a warning. */
+function shownBy({ quirks = [] }: ObjectChange, { module, reason, by }: ObjectEventData): readonly Quirk[] {
+  const isEarly = module === 'cdrs' && reason === 'not routed' && by === undefined;
+  return isEarly ? [...quirks, 'early-cdr'] : quirks;
+}
 
 const withheld = ({ data }: Decision): Decision => ({
   to: [],

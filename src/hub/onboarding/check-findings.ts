@@ -3,8 +3,10 @@
  * leniency of the hub makes up for.
  */
 import type { FindingView } from '../../api/checks.ts';
-import { type Habit, habitCounted, habits, isSet } from '../../domain/habits.ts';
-import { isInForce, type PartnerChoices, settingText } from '../../domain/partner-settings.ts';
+import type { ReportView } from '../../api/report.ts';
+import { type Habit, habitCounted, habits, healedBy, isSet } from '../../domain/habits.ts';
+import { type PartnerChoices, settingText } from '../../domain/partner-settings.ts';
+import type { Quirk } from '../../domain/quirks.ts';
 
 type Seen = Pick<FindingView, 'name' | 'module' | 'tried' | 'seen'>;
 type Kind = Omit<FindingView, keyof Seen>;
@@ -106,11 +108,20 @@ function kindOf(name: string, settings: PartnerChoices): Kind {
   if (Object.hasOwn(kinds, name)) return kinds[name as keyof typeof kinds];
   const habit = habitCounted(name);
   if (!habit) return { severity: 'warning', expected: 'what OCPI 2.2.1 says', source: 'docs/RUNBOOK.md' };
-  const { expected, source, heals } = habit;
+  const { expected, source } = habit;
+  const inForce = healedBy(habit, settings);
+  const heals = inForce ?? habit.healsAtOnce ?? habit.heals;
   if (heals === null) return { severity: 'warning', expected, source };
-  const healed = isInForce(heals, settings);
+  const healed = inForce !== null;
   const severity = healed ? 'warning' : 'error';
   return { severity, expected, source, heals: settingText(heals), settings: heals, healed };
+}
+
+/** The habit for which a request was refused that a setting would make up for; undefined when none would. */
+export function habitRefused({ method, path, reason, body }: ReportView['refused'][number]): Quirk | undefined {
+  if (method === 'PATCH' && reason.startsWith('last_updated: ') && !/"last_updated"\s*:\s*[^\sn]/.test(body))
+    return 'patch-without-date';
+  return path.endsWith('/authorize') && reason.startsWith('OCPI-to-party-id: ') ? 'authorize-to-hub' : undefined;
 }
 
 /** The habits that an operator's settings say the partner has: some of them no call can find. */

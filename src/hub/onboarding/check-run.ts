@@ -2,6 +2,7 @@
 import type { FindingView } from '../../api/checks.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
+import { healedBy } from '../../domain/habits.ts';
 import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
 import { type Endpoint, endpointOf, type InterfaceRole, type Partner } from '../../domain/party.ts';
 import { isQuirk, quirkOf, quirks } from '../../domain/quirks.ts';
@@ -9,7 +10,7 @@ import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { HeaderParty, InspectedPage, OutboundCall } from '../ports/ports.ts';
-import { findingOf, habitsSet } from './check-findings.ts';
+import { findingOf, habitRefused, habitsSet } from './check-findings.ts';
 
 /** Time-out of one call, ms. */
 const callMs = 10_000;
@@ -76,10 +77,16 @@ export class CheckRun {
     }
   }
 
-  /** As they are now: an operator may heal something while the check runs. */
+  /**
+   * As they are now: an operator may heal something while the check runs. `auto` finds the form of the token out in an
+   * exchange alone: until the next one, a form that the partner refuses is in use as if an operator had fixed it.
+   */
   #settings(): PartnerChoices {
     const { settings } = this.context.directory.partner(this.partner.id) ?? this.partner;
-    return choicesOf(settings);
+    const choices = choicesOf(settings);
+    return settings.token_encoding === this.encoding
+      ? choices
+      : { ...choices, token_encoding: settings.token_encoding };
   }
 
   endpoint(module: string, role: InterfaceRole): Endpoint | undefined {
@@ -106,16 +113,25 @@ export class CheckRun {
     for (const { module, count, example } of warnings) {
       this.found(quirkOf(example) ?? 'object-warning', module, `warned of ${times(count)}: ${example}`, true);
     }
-    for (const { module, count, reason, method, path } of refused) {
-      this.found('push-refused', module, `refused ${times(count)}: ${method} ${path}: ${reason}`, true);
+    for (const one of refused) {
+      const { module, count, reason, method, path } = one;
+      this.found(
+        habitRefused(one) ?? 'push-refused',
+        module,
+        `refused ${times(count)}: ${method} ${path}: ${reason}`,
+        true,
+      );
     }
     for (const { module, count, reason } of dead_letters) {
       this.found('dead-letters', module, `${count} dead: ${reason}`, true);
     }
     this.tried = 'its settings';
     const known = new Set([...this.findings.values()].map(({ name }) => name));
-    for (const { counted: name, heals } of habitsSet(this.#settings())) {
-      if (!known.has(name)) this.found(name, 'all', `an operator set ${settingText(heals ?? {})}`, true);
+    const settings = this.#settings();
+    for (const habit of habitsSet(settings)) {
+      const { counted: name } = habit;
+      const set = settingText(healedBy(habit, settings) ?? {});
+      if (!known.has(name)) this.found(name, 'all', `an operator set ${set}`, true);
     }
   }
 

@@ -34,7 +34,8 @@ async function checkVersions(check: CheckRun): Promise<void> {
   const plain = await ask('plain');
   const isRefused = ({ class: met }: typeof base64) => met === 'auth_error';
   check.encoding = isRefused(base64) && !isRefused(plain) ? 'plain' : 'base64';
-  if (check.encoding === 'plain') check.found('plain-token', 'versions', `base64: ${base64.message}; plain: taken`);
+  if (check.encoding === 'plain')
+    check.found('plain-token', 'versions', `base64: ${base64.message}; plain: taken`, true);
   const usual = check.encoding === 'plain' ? plain : base64;
   if (usual.class !== 'delivered') return check.found('unreachable', 'versions', `GET ${url}: ${usual.message}`);
   const anonymous = await ask(check.encoding, true);

@@ -32,6 +32,7 @@ import {
   type PartyId,
   type PartyRole,
 } from '../../domain/party.ts';
+import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
@@ -141,7 +142,7 @@ export class Registration {
             throw new HubError('conflict', { message: 'the partner was suspended, or got another token, meanwhile' });
           const roles = acceptedRoles(known, credentials);
           const partnerToken = secrets.seal(credentials.token, known.id);
-          const data = { ...exchangeData(credentials, found, partnerToken), hubTokenDigest, roles };
+          const data = { ...exchangeData(partner.id, credentials, found, partnerToken), hubTokenDigest, roles };
           return this.#settle(known, { type: 'partner.registered', data }, trace);
         });
       }),
@@ -322,7 +323,7 @@ export class Registration {
     });
     const hubToken = secrets.newToken();
     const hubTokenDigest = secrets.digest(hubToken);
-    const issued = { ...exchangeData(body, found, secrets.seal(token, before.id)), hubTokenDigest };
+    const issued = { ...exchangeData(before.id, body, found, secrets.seal(token, before.id)), hubTokenDigest };
     await recorder.inTurn(partnerStream(before.id), async () => {
       const known = this.#inForce(credential, refuse);
       const partner = type === 'partner.rotated' ? await this.hosts.made(known, url, trace) : known;
@@ -352,8 +353,9 @@ export class Registration {
 }
 
 /** What an event of an exchange holds of the partner's credentials and versions. */
-function exchangeData({ url }: CredentialsBody, { endpoints, encoding }: Discovered, partnerToken: string) {
-  return { url, discovered: endpoints, tokenEncoding: encoding, partnerToken };
+function exchangeData(id: PartyId, { url }: CredentialsBody, found: Discovered, partnerToken: string) {
+  const { endpoints, encoding, quirks } = found;
+  return { url, discovered: endpoints, tokenEncoding: encoding, partnerToken, ...metBy(id, quirks) };
 }
 
 /** Why a partner is online or offline, as its event says. */

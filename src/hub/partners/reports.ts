@@ -10,7 +10,7 @@
  */
 import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Quirk, quirkOf, quirks } from '../../domain/quirks.ts';
+import { type Quirk, quirks, quirksWarnedOf } from '../../domain/quirks.ts';
 import {
   addTallies,
   fieldOf,
@@ -93,8 +93,7 @@ export class PartnerReports {
     for (const example of warnings) {
       this.#count(partner, 'warnings', `${module} ${fieldOf(example)}`, { example, object });
     }
-    const met = warnings.map(quirkOf).filter((quirk) => quirk !== undefined);
-    this.used({ partner, module, object }, [...new Set(met)]);
+    this.used({ partner, module, object }, quirksWarnedOf(warnings));
   }
 
   /** Notes that nothing is owed to these parties, because they have no receiver for the module. [D60] */

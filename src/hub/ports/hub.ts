@@ -117,6 +117,8 @@ export interface CommandRequest {
   /** Only for START_SESSION and RESERVE_NOW. */
   readonly tokenParty?: TokenParty | undefined;
   readonly authorizationReference: string | null;
+  /** What the door made up for, for the trace. [D70] */
+  readonly quirks?: readonly Quirk[];
   /**
    * Makes the body to forward: the received text with the hub's callback URL as `response_url`, otherwise byte for
    * byte.
@@ -200,7 +202,14 @@ export interface Hub {
 
   command(caller: Caller, request: CommandRequest): Promise<CommandAnswer>;
   /** The CPO's asynchronous result; `body` is a raw CommandResult and is relayed unchanged. */
-  callback(credential: Credential, id: string, body: string, result: string, trace: Trace): Promise<void>;
+  callback(
+    credential: Credential,
+    id: string,
+    body: string,
+    result: string,
+    trace: Trace,
+    quirks?: readonly Quirk[],
+  ): Promise<void>;
 
   readonly operations: Operations;
 }

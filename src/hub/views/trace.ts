@@ -11,6 +11,7 @@ import type { CommandEvent, HubEvent, ObjectEventData, OrphanKind } from '../../
 import { isModule, isOwned, moduleNames, modules } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
+import { type Quirk, type QuirksMet, quirks } from '../../domain/quirks.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
 import { subjectOf } from '../../domain/subject.ts';
 import type { Context } from '../kernel/context.ts';
@@ -117,8 +118,20 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
     summary: summaryOf(event),
     not_forwarded: data?.reason ? (reasons[data.reason] ?? data.reason) : null,
     warnings: [...(data?.warnings ?? []), ...unsubscribed(data)],
+    quirks: quirksOf(event),
     deliveries: await Promise.all(event.to.map((receiver) => view(event, receiver))),
   };
+}
+
+/** The habits that the hub made up for in this step, with the sentence of each. [D70] */
+function quirksOf({ data: of }: StoredEvent): TraceStep['quirks'] {
+  const data = (of ?? {}) as { readonly quirks?: QuirksMet } & Partial<Pick<ObjectEventData, 'unsubscribed'>>;
+  const parties = new Map<Quirk, PartyId[]>();
+  const met = Object.entries(data.quirks ?? {}).flatMap(([party, names]) => names.map((name) => ({ party, name })));
+  const unsubscribed = (data.unsubscribed ?? []).map((party) => ({ party, name: 'not-subscribed' as const }));
+  for (const { party, name } of [...met, ...unsubscribed]) parties.set(name, [...(parties.get(name) ?? []), party]);
+  // A name that only another version knows has no sentence here.
+  return [...parties].map(([quirk, of]) => ({ quirk, parties: of, says: quirks[quirk] ?? '' }));
 }
 
 /** Says to whom nothing is owed although it is routed. [D60] */

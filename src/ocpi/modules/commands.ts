@@ -9,7 +9,7 @@ import { HubError } from '../../domain/errors.ts';
 import { type CommandName, commandNames } from '../../domain/events.ts';
 import { members, slice } from '../../domain/json-text.ts';
 import { replaceField } from '../../domain/object.ts';
-import { enumValue, type Quirk } from '../../domain/quirks.ts';
+import { enumValue, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import type { Hub, TokenParty } from '../../hub/ports/hub.ts';
 import { commandToken } from '../../transport/shapes.ts';
 import {
@@ -24,7 +24,7 @@ import {
   object,
 } from '../../transport/types.ts';
 import { cpoElseInvalidToken, emsp } from '../caller.ts';
-import { bodyOf, checkedBody, noteToHub } from '../objects.ts';
+import { bodyOf, checkedBody } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 export const commands: OcpiModule = {
@@ -100,11 +100,10 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   if (command === undefined) throw new HubError('unknownCommand');
   const { body, text, notes } = checkedBody(exchange, bodies[command]);
   const to = exchange.to();
-  noteToHub(hub, exchange, 'commands', null);
+  const quirks: Quirk[] = exchange.isToHub() ? ['to-hub'] : [];
+  if (body.token && !(body.token.country_code && body.token.party_id)) quirks.push('token-without-party');
+  hub.used(aboutCommands(exchange), quirks);
   hub.warned(aboutCommands(exchange), notes);
-  if (body.token && !(body.token.country_code && body.token.party_id)) {
-    usedBy(hub, exchange, 'token-without-party');
-  }
   const { text: answer } = await hub.command(exchange.caller, {
     command,
     to,
@@ -116,16 +115,13 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
     tokenUid: body.token?.uid ?? null,
     tokenParty: body.token,
     authorizationReference: body.authorization_reference ?? null,
+    quirks: [...quirks, ...quirksWarnedOf(notes)],
     bodyFor: (callbackUrl) => replaceField(text, 'response_url', callbackUrl),
   });
   return stored(answer);
 }
 
 const aboutCommands = ({ caller }: Exchange) => ({ partner: caller.partner.id, module: 'commands', object: null });
-
-function usedBy(hub: Hub, exchange: Exchange, quirk: Quirk): void {
-  hub.used(aboutCommands(exchange), [quirk]);
-}
 
 // Callbacks
 
@@ -135,12 +131,13 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   const { credential, caller, params } = exchange;
   const result = unwrapped(exchange);
   const { body } = check(commandResult, JSON.parse(result));
-  if (result !== bodyOf(exchange).text) {
-    usedBy(hub, exchange, 'enveloped-callback');
-  }
+  const { text, hasMark } = bodyOf(exchange);
   const read = String(enumValue(body.result));
-  if (read !== body.result) usedBy(hub, exchange, 'lower-case');
-  await hub.callback(credential, params.command_id ?? '', result, read, caller.trace);
+  const quirks: Quirk[] = hasMark ? ['byte-order-mark'] : [];
+  if (result !== text) quirks.push('enveloped-callback');
+  if (read !== body.result) quirks.push('lower-case');
+  hub.used(aboutCommands(exchange), quirks);
+  await hub.callback(credential, params.command_id ?? '', result, read, caller.trace, quirks);
   return done();
 }
 

@@ -4,7 +4,8 @@
  */
 import { readPage } from '../../transport/pagination.ts';
 import { anyParty } from '../caller.ts';
-import { addressOf, listed, type OcpiModule, version } from '../route.ts';
+import { listedFor } from '../objects.ts';
+import { type OcpiModule, version } from '../route.ts';
 
 export const hubclientinfo: OcpiModule = {
   identifier: 'hubclientinfo',
@@ -19,7 +20,7 @@ export const hubclientinfo: OcpiModule = {
         const page = readPage(exchange.query, exchange.pages);
         const found = hub.clientInfo(page.request);
         const texts = found.items.map((info) => JSON.stringify(info));
-        return listed(addressOf(hub, '/hubclientinfo'), page, { ...found, items: texts });
+        return listedFor(hub, exchange, 'hubclientinfo', page, { ...found, items: texts });
       },
     },
   ],

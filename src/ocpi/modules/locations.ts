@@ -238,7 +238,7 @@ function push(method: 'PUT' | 'PATCH', level: Level) {
   return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
     const id = pathId(exchange.params, 'id');
     const within = level.within.map((name) => pathId(exchange.params, name));
-    const checked = method === 'PATCH' ? checkedPatch(hub, exchange, type, 'locations') : checkedBody(exchange, type);
+    const checked = method === 'PATCH' ? checkedPatch(exchange, type) : checkedBody(exchange, type);
     const isLocation = within.length === 0;
     sameIds({ ...(isLocation && pathParty(exchange.params)), [field]: exchange.params[inPath] }, checked.value);
     const { publish } = checked.body;

@@ -71,7 +71,7 @@ export const tokens: OcpiModule = {
 function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; type?: string | null | undefined }>) {
   return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
     const id = pathId(exchange.params, 'uid');
-    const checked = method === 'PATCH' ? checkedPatch(hub, exchange, type, 'tokens') : checkedBody(exchange, type);
+    const checked = method === 'PATCH' ? checkedPatch(exchange, type) : checkedBody(exchange, type);
     sameIds({ ...pathParty(exchange.params), uid: id }, checked.value);
     const facts = { tokenType: typeOf(exchange, checked.body.type ?? undefined) };
     await accept(hub, exchange, { module: 'tokens', method, id, facts }, checked);

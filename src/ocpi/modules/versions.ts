@@ -18,6 +18,9 @@ export function versions(modules: readonly OcpiModule[]): OcpiRoute[] {
         const endpoints = shown.flatMap(({ identifier, roles }) =>
           roles.map((role) => ({ identifier, role, url: addressOf(hub, `/${identifier}`) })),
         );
+        if (shown.length < modules.length) {
+          hub.used({ partner: caller.partner.id, module: 'versions', object: null }, ['strict-modules']);
+        }
         return data({ version, endpoints });
       },
     },

@@ -43,7 +43,7 @@ const untried: Readonly<Record<DeliveryView['state'], string>> = {
 };
 
 function AttemptShown({ attempt }: { attempt: Attempt }) {
-  const { at, duration_ms, http_status, ocpi_status, class: outcome, excerpt } = attempt;
+  const { at, duration_ms, http_status, ocpi_status, class: outcome, excerpt, quirks = [] } = attempt;
   const isGood = outcome === 'delivered';
   return (
     <li class={isGood ? 'good' : 'bad'}>
@@ -57,6 +57,7 @@ function AttemptShown({ attempt }: { attempt: Attempt }) {
         <span>OCPI {ocpi_status ?? '–'}</span>
       </p>
       {!isGood && <p class="quiet">{meaningOf(outcome)}</p>}
+      {quirks.length > 0 && <p class="quiet">The hub made up for: {quirks.join(', ')}.</p>}
       {excerpt !== '' && <pre>{excerpt}</pre>}
     </li>
   );

@@ -77,7 +77,8 @@ interface StepProps {
 }
 
 function Step({ step, before, kind }: StepProps) {
-  const { seq, at, type, party, module, object, correlation_id, summary, not_forwarded, warnings, deliveries } = step;
+  const { seq, at, type, party, module, object, correlation_id, summary, not_forwarded } = step;
+  const { warnings, quirks, deliveries } = step;
   const sincePrevious = before ? Date.parse(at) - Date.parse(before.at) : 0;
   return (
     <li data-row>
@@ -118,6 +119,12 @@ function Step({ step, before, kind }: StepProps) {
             <b>Noted:</b> {warning}
           </p>
         ))}
+        {quirks.map(({ quirk, parties, says }) => (
+          <p key={quirk} class="finding wait">
+            <b>Quirk</b> of {parties.join(', ')}: <span class="mono">{quirk}</span>
+            {says !== '' && `, ${says}`}
+          </p>
+        ))}
         {deliveries.length > 0 && (
           <ul class="sent" aria-label="Deliveries">
             {deliveries.map((delivery) => (
@@ -133,6 +140,7 @@ function Step({ step, before, kind }: StepProps) {
 function Sent({ delivery }: { delivery: DeliveryView }) {
   const { id, receiver, state, attempts, reason, due_at } = delivery;
   const last = attempts.at(-1);
+  const quirks = [...new Set(attempts.flatMap((attempt) => attempt.quirks ?? []))];
   return (
     <li>
       <span class="arrow" aria-hidden="true">
@@ -157,6 +165,7 @@ function Sent({ delivery }: { delivery: DeliveryView }) {
           </>
         )}
         {reason !== null && <span class="reason">: {reason}</span>}
+        {quirks.length > 0 && `; ${quirks.length === 1 ? 'quirk' : 'quirks'}: ${quirks.join(', ')}`}
       </span>
     </li>
   );
