@@ -83,7 +83,7 @@ t.test('every node is a door', { skip }, async (t) => {
     async (t) => {
       // One of each in every round.
       const env = { ...shortLease, HUB_RATE_COMMANDS_PER_MIN: '100000', HUB_RATE_OTHER_PER_MIN: '100000' };
-      const nodes = await startNodes(t, server, newSchema('orphaned'), { env });
+      const nodes = await startNodes(t, server, newSchema('orphaned'), { here: 'others', env });
       const { cpo, emsp } = await routedPair(t, nodes, {
         cpo: ({ method }) => (method === 'POST' ? { body: { result: 'ACCEPTED', timeout: 30 } } : {}),
         emsp: ({ path }) => (path.includes('/authorize') ? { text: allowed } : {}),
@@ -95,7 +95,7 @@ t.test('every node is a door', { skip }, async (t) => {
       let rounds = 0;
       const codes = new Set<number>();
       while ((await nodes.holder()) !== door) {
-        if (!isAtLength) await setTimeout(100);
+        if (!isAtLength) await setTimeout(300);
         const id = `S${++rounds}`;
         const body = sessionBody(id, { cdr_token: token('EMS') });
         codes.add((await asked(door, cpo, 'PUT', `/sessions/NL/CPO/${id}`, body)).code);

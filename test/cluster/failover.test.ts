@@ -18,7 +18,7 @@ t.test('owners fail', { skip }, async (t) => {
 
   t.test(`the owner is killed under load, ${kills} times`, async (t) => {
     const schema = newSchema('killed');
-    const nodes = await startNodes(t, server, schema, { env });
+    const nodes = await startNodes(t, server, schema, { env, ...(kills === 1 && { here: 'others' as const }) });
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'K');
     const pauses: number[] = [];

@@ -10,6 +10,7 @@ t.test('operators reach the owner by the listener of any node, and by no listene
   const server = await sharedPostgres();
   const ports: number[] = [];
   const nodes = await startNodes(t, server, newSchema('listeners'), {
+    here: true,
     async of(_port, i) {
       ports[i] = await freePort();
       return { HUB_ADMIN_PORT: `${ports[i]}` };

@@ -97,7 +97,9 @@ t.test(
   'the owner is killed, and starts again where it was before its lease is over: the other node stays ready',
   { skip },
   async (t) => {
-    const nodes = await startNodes(t, await sharedPostgres(), newSchema('again'), { env: { HUB_LEASE_S: '10' } });
+    const nodes = await startNodes(t, await sharedPostgres(), newSchema('again'), {
+      ...{ here: 'others', env: { HUB_LEASE_S: '10' } },
+    });
     const owner = await nodes.owner();
     const [other] = await nodes.standbys();
     if (!other) throw new Error('there is one node alone');

@@ -14,7 +14,7 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { type ChildHub, spawnChildHub } from '../support/child-hub.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, postgresHere } from '../support/postgres.ts';
-import { atLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 
 /** Why tests of several nodes cannot run here. */
@@ -57,8 +57,8 @@ export interface Nodes {
 interface NodesOptions {
   readonly count?: number;
   readonly env?: Record<string, string>;
-  /** In this process, for tests that end no node: a quarter of the work. */
-  readonly here?: true;
+  /** In this process, a quarter of the work: all, where a test ends no node; those behind the first, where it ends the owner alone. */
+  readonly here?: true | 'others';
   /** What stands in front of these ports; `startBalancer` when absent. */
   readonly front?: (ports: readonly number[]) => Promise<Balancer>;
   /** Settings of one node, which listens on a port. */
@@ -72,14 +72,17 @@ export async function startNodes(
   options: NodesOptions = {},
 ): Promise<Nodes> {
   const { count = 2, env = {}, here, front = startBalancer, of = () => ({}) } = options;
-  const start = here ? startHere : spawnNode;
+  const isHere = (index: number) => here === true || (here === 'others' && !isAtLength && index > 0);
   const ports = await Promise.all(Array.from({ length: count }, freePort));
   const { url, close } = await front(ports);
   t.teardown(close);
   const all: Node[] = [];
   for (const [i, port] of ports.entries()) {
     const own = { ...env, ...(await of(port, i)) };
-    all.push(await start(t, port, settingsOf(url, port, server.url(schema), own)));
+    const node = await (isHere(i) ? startHere : spawnNode)(t, port, settingsOf(url, port, server.url(schema), own));
+    all.push(node);
+    if (here === 'others' && i === 0)
+      await eventually('the first node is the owner', async () => (await roleOf(node)) === 'owner');
   }
   await nudge(all);
   const nodes: Nodes = {

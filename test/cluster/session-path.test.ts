@@ -18,7 +18,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
   const server = await sharedPostgres();
 
   t.test('the session path, each request through the other node than the one before', async (t) => {
-    const nodes = await startNodes(t, server, newSchema('path'));
+    const nodes = await startNodes(t, server, newSchema('path'), { here: 'others' });
     const context = await openPath({ hubUrl: nodes.url, adminToken, retryUntilAnswered: false });
     t.teardown(() => context.close());
     for (const step of sessionPath) await t.resolves(step.run(context), step.name);

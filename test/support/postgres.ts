@@ -73,23 +73,46 @@ export async function openReader(t: Pick<Test, 'teardown'>, server: PostgresServ
 
 /** Stopped and removed with the test. */
 export function startPostgres(t: Pick<Test, 'teardown'>, settings = ''): Promise<PostgresServer> {
-  return started(t, settings, (directory) => {
+  return started(t, settings, (directory) => run('cp', ['-a', made(), directory]));
+}
+
+let fresh: string | null = null;
+
+/** What `initdb` makes, once for all servers of this process: a copy takes a tenth of its time. */
+function made(): string {
+  if (fresh === null) {
+    const directory = join(newHome(), 'data');
     // Its own sync is for power cuts between making it and the first start.
-    run('initdb', ['-D', directory, '-U', 'hub', '-E', 'UTF8', '--locale=C', '-k', '-A', 'trust', '--no-sync']);
-  });
+    runHere('initdb', ['-D', directory, '-U', 'hub', '-E', 'UTF8', '--locale=C', '-k', '-A', 'trust', '--no-sync']);
+    fresh = directory;
+  }
+  return fresh;
 }
 
 /** A standby that follows a server under a name, from a copy of it. */
 export function startStandby(t: Pick<Test, 'teardown'>, of: PostgresServer, name: string): Promise<PostgresServer> {
   const primary = `host=127.0.0.1 port=${of.port} user=hub application_name=${name}`;
   return started(t, "wal_retrieve_retry_interval = '200ms'", (directory) => {
-    run('pg_basebackup', ['-d', primary, '-D', directory, '-R', '-X', 'stream', '-c', 'fast', '--no-sync']);
+    runHere('pg_basebackup', ['-d', primary, '-D', directory, '-R', '-X', 'stream', '-c', 'fast', '--no-sync']);
   });
 }
 
 function run(program: string, words: readonly string[]): void {
+  execFileSync(program, words, { ...postgresUser, cwd: tmpdir(), stdio: 'ignore' });
+}
+
+/** A program of the server. */
+function runHere(program: string, words: readonly string[]): void {
   if (postgresHere === null) throw new Error('no PostgreSQL server is installed here');
-  execFileSync(join(postgresHere, program), words, { ...postgresUser, cwd: tmpdir(), stdio: 'ignore' });
+  run(join(postgresHere, program), words);
+}
+
+/** A directory of the server's user, removed with this process at the latest. */
+function newHome(): string {
+  const home = mkdtempSync(join(tmpdir(), 'ocpi-hub-pg-'));
+  if (postgresUser !== null) chownSync(home, postgresUser.uid, postgresUser.gid);
+  guard(home);
+  return home;
 }
 
 async function started(
@@ -99,9 +122,7 @@ async function started(
 ): Promise<PostgresServer> {
   if (postgresHere === null) throw new Error('no PostgreSQL server is installed here');
   const bin = postgresHere;
-  const home = mkdtempSync(join(tmpdir(), 'ocpi-hub-pg-'));
-  if (postgresUser !== null) chownSync(home, postgresUser.uid, postgresUser.gid);
-  guard(home);
+  const home = newHome();
   const directory = join(home, 'data');
   const as = postgresUser ?? {};
   make(directory);
