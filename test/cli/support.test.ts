@@ -365,15 +365,6 @@ t.test('a partner is added, suspended and let in again', async (t) => {
   t.match((await at.run('parties show NL-EMS')).out, /status +CONNECTED\n/);
 });
 
-t.test('the help of every command has examples', async (t) => {
-  const words = 'status parties routes events trace deliveries redrive replay jobs commands orphans'.split(' ');
-  const lines = [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve'];
-  for (const { line, code, out } of await all(lines, (line) => run(`${line} --help`, {}))) {
-    t.equal(code, 0, line);
-    t.match(out, new RegExp(`Examples:\\n  \\$ ocpi-hub ${line}`), line);
-  }
-});
-
 t.test('a table fits a narrow terminal: columns that may shrink give way, the widest first (T1)', async (t) => {
   interface Item {
     readonly id: string;

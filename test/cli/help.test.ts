@@ -1,0 +1,36 @@
+/** The help of the commands of support: each shows how it is used. Texts are those that a process prints, of which one is run. */
+import type { Command } from 'commander';
+import { runCommand } from '../support/command.ts';
+import { t } from '../support/tap.ts';
+
+interface Verb {
+  command(): Command;
+}
+
+/** The whole help of a verb, or of a verb of a noun. */
+async function helpOf(line: string): Promise<string> {
+  const [name = '', verb] = line.split(' ');
+  const { command } = (await import(new URL(`../../src/cli/${name}.js`, import.meta.url).href)) as Verb;
+  const noun = command();
+  const asked = verb === undefined ? noun : noun.commands.find((one) => one.name() === verb);
+  let text = '';
+  asked?.configureOutput({
+    writeOut: (more) => {
+      text += more;
+    },
+  });
+  asked?.outputHelp();
+  return text;
+}
+
+t.test('the help of every command has examples', async (t) => {
+  const words = 'status parties routes events trace deliveries redrive replay jobs commands orphans'.split(' ');
+  const examples = (line: string) => new RegExp(`Examples:\\n  \\$ ocpi-hub ${line}`);
+  for (const line of [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve'])
+    t.match(await helpOf(line), examples(line), line);
+  for (const line of ['status', 'parties add']) {
+    const { code, out } = await runCommand([...line.split(' '), '--help']);
+    t.equal(code, 0, line);
+    t.match(out, examples(line), line);
+  }
+});
