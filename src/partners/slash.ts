@@ -9,7 +9,7 @@
  *     slash, never the redirect's.
  * SLASH-3  The form that was answered 2xx is remembered per endpoint and depth below it, because servers route by
  *     depth. It is kept only in memory: after a restart each endpoint and depth costs one extra round trip, once.
- * SLASH-4  A remembered form that the server no longer has fails no delivery: after a 404 without an OCPI envelope, a
+ * SLASH-4  A remembered form that the server no longer has fails no delivery: after a 404 that speaks of no object, a
  *     call that may be resent is resent with its own URL. A call that may not be resent ends with the 404, and the form
  *     is forgotten, so that the next call learns it again.
  */
@@ -59,7 +59,7 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
     const other = otherForm(sent.url, met);
     if (other !== null) return again(call, other, startedAt);
     if (sent !== call) noted(met);
-    if (sent === call || met.status !== 404 || readEnvelope(met.text).ok) return met;
+    if (sent === call || met.status !== 404 || isOfObject(call, met)) return met;
     if (!call.resend) {
       const place = placeOf(call);
       if (place !== null) known.delete(place);
@@ -79,6 +79,10 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
 function noted(met: Met): void {
   if (isServed(met)) met.quirks.push('slash-redirect');
 }
+
+/** Whether a 404 may mean an object below the endpoint; at the endpoint itself there is none. */
+const isOfObject = ({ endpoint = '', url }: OutboundCall, { text }: Answer): boolean =>
+  bare(pathOf(url)) !== bare(pathOf(endpoint)) && readEnvelope(text).ok;
 
 const isServed = (met: Met): met is Answer => met.kind === 'answer' && met.status >= 200 && met.status < 300;
 

@@ -334,10 +334,11 @@ t.test(
 
 t.test('a remembered form that is gone costs no delivery, a 404 of OCPI stays the answer [D55]', async (t) => {
   let isMoved = false;
+  let gone = '<h1>Not Found</h1>';
   const { partner, call } = await clientAt(t, (socket, request) => {
     const isSlashed = lineOf(request).endsWith('/');
     if (lineOf(request).includes('/ocpi404')) socket.write(http(404, envelope(2003)));
-    else if (isMoved) socket.write(isSlashed ? http(404, '<h1>Not Found</h1>') : done);
+    else if (isMoved) socket.write(isSlashed ? http(404, gone) : done);
     else socket.write(isSlashed ? done : http(308, '', { location: `${lineOf(request).split(' ')[1]}/` }));
   });
   const endpoint = `${partner.url}/cdrs`;
@@ -353,6 +354,10 @@ t.test('a remembered form that is gone costs no delivery, a 404 of OCPI stays th
   isMoved = true;
   t.same(await asked('/cdrs'), ['delivered', 'POST /cdrs/', 'POST /cdrs']);
   t.same(await asked('/cdrs'), ['delivered', 'POST /cdrs'], 'the other form is forgotten');
+  isMoved = false;
+  t.same(await asked('/cdrs'), ['delivered', 'POST /cdrs', 'POST /cdrs/']);
+  [isMoved, gone] = [true, envelope(2003)];
+  t.same(await asked('/cdrs'), ['delivered', 'POST /cdrs/', 'POST /cdrs'], 'at the endpoint itself there is no object');
 });
 
 t.test('a command is never sent twice after an answer: its endpoint learns the form anew [D55] (K1)', async (t) => {
