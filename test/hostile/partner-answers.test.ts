@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { RunningHub } from '../../src/main.ts';
-import { envelope, http, type Stranger, stranger } from '../partners/stranger.ts';
+import { endless, envelope, http, type Stranger, stranger } from '../partners/stranger.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { closeCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -26,18 +26,6 @@ const sayAndGo =
   (socket) =>
     socket.end(text);
 const json = (body: string, headers: Record<string, string> = {}) => say(http(200, body, headers));
-
-/** Writes as fast as it is read, for as long as somebody listens. */
-const endless =
-  (head: string, piece: string): Behaviour =>
-  (socket) => {
-    socket.write(head);
-    const more = () => {
-      while (!socket.destroyed && socket.write(piece));
-    };
-    socket.on('drain', more);
-    more();
-  };
 
 /** Writes a piece now and then, for as long as somebody listens. */
 const dripping =

@@ -8,7 +8,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { authority, expired, key, valid } from './certificates.ts';
-import { envelope, http, stranger } from './stranger.ts';
+import { endless, envelope, http, stranger } from './stranger.ts';
 
 const token = 'partner-token-1234567890';
 
@@ -343,26 +343,15 @@ t.test('Retry-After becomes milliseconds, in both forms, at most 15 minutes', as
   t.equal(outcome.retryAfterMs, undefined, 'only a throttling partner is obeyed');
 });
 
-/** Writes as fast as it is read. */
-const flood =
-  (head: string, piece: string): Answering =>
-  (socket) => {
-    socket.write(head);
-    const more = () => {
-      while (!socket.destroyed && socket.write(piece));
-    };
-    socket.on('drain', more);
-    more();
-  };
 const many = 'x'.repeat(65_536);
 const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
 
 t.test('What comes without an end is read to 8 MiB, be it no part of an answer [EXCHANGE-4]', async (t) => {
   const floods = {
-    'a status line': flood('HTTP/1.1 200 ', many),
-    'a chunk extension': flood(`${chunked}1;`, many),
-    'interim answers': flood('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)),
-    'chunks of one byte': flood(chunked, '1\r\n \r\n'.repeat(10_000)),
+    'a status line': endless('HTTP/1.1 200 ', many),
+    'a chunk extension': endless(`${chunked}1;`, many),
+    'interim answers': endless('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)),
+    'chunks of one byte': endless(chunked, '1\r\n \r\n'.repeat(10_000)),
   };
   for (const [what, answer] of Object.entries(floods)) {
     const partner = await partnerOf(t, answer);
@@ -377,12 +366,12 @@ t.test('What comes without an end is read to 8 MiB, be it no part of an answer [
 t.test('An answer over 1 MiB is refused and its connection dropped, announced or not', async (t) => {
   const big = envelope(1000, { data: 'x'.repeat(2 * 1024 * 1024) });
   const chunk = 'y'.repeat(65_536);
-  const endless: Answering = (socket) => {
+  const unannounced: Answering = (socket) => {
     socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
     const more = setInterval(() => socket.write(`10000\r\n${chunk}\r\n`), 1);
     socket.on('close', () => clearInterval(more));
   };
-  for (const answer of [http(200, big), endless]) {
+  for (const answer of [http(200, big), unannounced]) {
     const partner = await partnerOf(t, answer);
     const outcome = await clientOf(t).call(callOf(partner.url));
     t.same(gist(outcome), ['invalid_response', 200, null]);

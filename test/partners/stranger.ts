@@ -68,3 +68,15 @@ export function http(status: number, body: string, headers: Readonly<Record<stri
 
 export const envelope = (statusCode: number, fields: Readonly<Record<string, unknown>> = {}): string =>
   JSON.stringify({ status_code: statusCode, timestamp: '2026-05-04T10:00:00Z', ...fields });
+
+/** Answers that are written as fast as they are read, for as long as somebody listens. */
+export const endless =
+  (head: string, piece: string) =>
+  (socket: Socket): void => {
+    socket.write(head);
+    const more = () => {
+      while (!socket.destroyed && socket.write(piece));
+    };
+    socket.on('drain', more);
+    more();
+  };

@@ -37,5 +37,4 @@ export interface Chart {
 }
 
 /** Machines whose actors the page of a partner shows. */
-export const drawnKinds = ['partner', 'courier', 'circuit'] as const;
-export type DrawnKind = (typeof drawnKinds)[number];
+export type DrawnKind = 'partner' | 'courier' | 'circuit';
