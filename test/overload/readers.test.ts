@@ -67,8 +67,15 @@ t.test('answers that a partner does not take have a quarter of the room at most,
     most.push(await bytesHeld());
   }
   t.ok(Math.max(...most) < 0.3, `of the room at most ${Math.max(...most)} was held`);
-  const refused = await greedy.call('GET', '/2.2.1/locations/L1');
-  t.match([refused.status, refused.json.status_code], [503, 3000], 'it alone is refused');
+  let refused = await greedy.call('GET', '/2.2.1/locations/L1');
+  // The kernel may take a whole answer or two off the hub: then these hold nothing of its room.
+  await eventually('it alone is refused', async () => {
+    if (refused.status === 503) return true;
+    attack();
+    refused = await greedy.call('GET', '/2.2.1/locations/L1');
+    return false;
+  });
+  t.equal(refused.json.status_code, 3000);
   t.match(refused.headers.get('retry-after'), /^[1-9]/);
   const whole = await emsp.call('GET', '/2.2.1/locations/L1');
   t.equal(whole.status, 200, 'another partner reads the same object');
