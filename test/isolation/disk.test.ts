@@ -1,5 +1,6 @@
 /** One partner that would fill the disk: it alone is refused, once it has used up its quota of the day. */
 import { join } from 'node:path';
+import { moduleNames } from '../../src/domain/modules.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
@@ -7,6 +8,7 @@ import { itemsOf, statusOf } from '../support/observed.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { pushLargeSession } from './attacks.ts';
 import { attackedHub, victimOf } from './victim.ts';
@@ -94,3 +96,33 @@ t.test(
     t.equal(await put(other, 'T2', 'OTH'), '200/1000');
   },
 );
+
+t.test('an object that is stored while those of its party are counted counts once (I7)', async (t) => {
+  let stored = () => {};
+  let counted = () => {};
+  const isStored = new Promise<void>((resolve) => (stored = resolve));
+  const isCounted = new Promise<void>((resolve) => (counted = resolve));
+  const wrap = wrapStore((store) => ({
+    async append(commit) {
+      const appended = await store.append(commit);
+      if (commit.puts?.some(({ kind }) => kind === 'tariffs')) {
+        stored();
+        await isCounted;
+      }
+      return appended;
+    },
+    async *scan(kind, owner) {
+      if (owner === 'NL-BAD') await isStored;
+      yield* store.scan(kind, owner);
+      if (owner === 'NL-BAD' && kind === moduleNames.at(-1)) setImmediate(counted);
+    },
+  }));
+  const hub = await hubFor(t, { HUB_OBJECTS_PER_PARTY: '2' }, { wrap });
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const statuses: string[] = [];
+  for (const id of ['T1', 'T2', 'T3']) {
+    const body = { ...tariffBody(id), party_id: 'BAD' };
+    statuses.push(statusOf(await cpo.call('PUT', `/2.2.1/tariffs/NL/BAD/${id}`, body)));
+  }
+  t.same(statuses, ['200/1000', '200/1000', '429/2901']);
+});

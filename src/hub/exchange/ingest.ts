@@ -177,8 +177,9 @@ export function ingest(
     if (!object) throw new HubError('notFound');
     refuseOvergrown(object);
     const fact = { stream, event: { type: eventTypes[change.method], data }, to };
-    await record(caller, fact, change, before, after, seen);
-    if ((before === null) !== (after === null)) objects.changed(change.owner, after ? 1 : -1);
+    const written = record(caller, fact, change, before, after, seen);
+    if ((before === null) === (after === null)) await written;
+    else await objects.changed(change.owner, after ? 1 : -1, written);
     quota.spend(caller.id, charactersOf({ body: change.body, data }) + (after?.body.length ?? 0));
     if (data.reason !== null) meter.notForwarded(data.module, data.reason);
     reports.warned(caller.partner.id, data.module, data.warnings, objectName(data));

@@ -22,8 +22,11 @@ interface Count {
   objects: number;
   /** Hub time of the count; null while the rows are counted for the first time. */
   at: number | null;
-  /** Nothing changed while the rows were counted. */
+  /** No write was under way while the rows were counted. */
   isExact: boolean;
+  /** Writes that change the count: how many have begun, and how many of them have not ended. */
+  writes: number;
+  underWay: number;
   isWarned: boolean;
   counting: Promise<void> | null;
 }
@@ -31,8 +34,8 @@ interface Count {
 export interface ObjectQuota {
   /** A push adds an object: refuses with `objectsExceeded` when the party has as many as it may. */
   check(party: PartyId): Promise<void>;
-  /** A party has objects more, or fewer. */
-  changed(party: PartyId, by: 1 | -1): void;
+  /** A write gives a party an object more, or fewer. Resolves and rejects with the write. */
+  changed(party: PartyId, by: 1 | -1, write: Promise<unknown>): Promise<void>;
   /** Objects of each counted party, as a share of the quota; empty without one. */
   shares(): ReadonlyMap<PartyId, number>;
 }
@@ -43,14 +46,14 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
   const counts = new Map<PartyId, Count>();
 
   async function recount(party: PartyId, count: Count): Promise<void> {
-    const before = count.objects;
+    const { objects: before, writes, underWay } = count;
     let stored = 0;
     for (const module of moduleNames) {
       for await (const _ of store.scan(module, party)) stored += 1;
     }
-    const changed = count.objects - before;
-    // What was added while the rows were read may have been read or not.
-    Object.assign(count, { objects: stored + changed, at: clock.now(), isExact: changed === 0 });
+    // What was written while the rows were read may have been read or not.
+    const isExact = underWay === 0 && count.writes === writes;
+    Object.assign(count, { objects: stored + count.objects - before, at: clock.now(), isExact });
     if (count.objects < most * warnedFrom) count.isWarned = false;
     warn(party, count);
   }
@@ -71,7 +74,9 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
   }
 
   function countOf(party: PartyId): Count {
-    const count = counts.get(party) ?? { objects: 0, at: null, isExact: false, isWarned: false, counting: null };
+    const count = counts.get(party) ?? {
+      ...{ objects: 0, at: null, isExact: false, writes: 0, underWay: 0, isWarned: false, counting: null },
+    };
     counts.set(party, count);
     return count;
   }
@@ -86,10 +91,17 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
       if (ageMs >= exactMs || !count.isExact) await begin(party, count);
       if (count.objects >= most) throw new HubError('objectsExceeded');
     },
-    changed(party, by) {
+    async changed(party, by, write) {
       const count = counts.get(party);
-      if (most === 0 || count === undefined) return;
-      count.objects += by;
+      if (most === 0 || count === undefined) return void (await write);
+      count.writes += 1;
+      count.underWay += 1;
+      try {
+        await write;
+        count.objects += by;
+      } finally {
+        count.underWay -= 1;
+      }
       warn(party, count);
     },
     shares: () =>
