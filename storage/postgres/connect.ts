@@ -34,17 +34,21 @@ const types: NonNullable<ClientConfig['types']> = {
 const isTrue = (text: string): boolean => text === 't';
 const asText = (text: string): string => text;
 
-/** Start-up options, so that defaults of a role or database apply to no statement, the first included. [CONNECT-2] */
+/**
+ * Start-up options, so that defaults of a role or database apply to no statement, the first included. [CONNECT-2]
+ * Without sequential scans the planner looks up rows by key, also while tables are small.
+ */
 const OPTIONS = Object.entries({
   ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
   ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
+  enable_seqscan: 'off',
 })
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');
 /** Switches off a time-out of PostgreSQL 17, which earlier versions would refuse as a start-up option. */
 const SESSION = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout';";
-/** For writes: makes the planner look up rows by key, also while tables are small. */
-const FOR_WRITES = 'set enable_seqscan = off; set enable_mergejoin = off;';
+/** A plan with merges reads whole indexes. */
+const FOR_WRITES = 'set enable_mergejoin = off;';
 
 export class Primary {
   readonly #address: PostgresAddress;

@@ -23,6 +23,7 @@ import type { Clock } from '../../src/kit/clock.ts';
 import type { Fence, Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { ask } from './connect.ts';
+import { LOG } from './write-sql.ts';
 
 const HELD_PART = 0.8;
 /** How long after its lease expired a node's row is kept; a leaving node deletes older ones. */
@@ -77,7 +78,7 @@ const RENEW = `insert into nodes (id, name, url, expires, follows)
   on conflict (id) do update set expires = excluded.expires`;
 const NODES = `select id, name, url, follows, expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
   from nodes, clock_timestamp() now`;
-const LOG = 'select token, owner, head, horizon from log';
+const READ = `select token, owner, head, horizon from ${LOG} l`;
 /** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-8] */
 const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
   where owner is not distinct from $1
@@ -174,7 +175,7 @@ export class Leases {
     const begun = this.#options.clock.monotonic();
     if (!this.#leaving) await ask(client, 'renew', RENEW, [id, name, url, ttlMs]);
     this.#judge(await ask<NodeRow>(client, 'nodes', NODES));
-    const [log] = (await ask<LogRow>(client, 'log', LOG)) as [LogRow];
+    const [log] = (await ask<LogRow>(client, 'log', READ)) as [LogRow];
     this.#owner = log.owner;
     seen(log.head, log.horizon);
     if (this.#leaving) return;

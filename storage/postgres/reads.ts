@@ -24,7 +24,7 @@ import { Damaged, smallBody } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { ask } from './connect.ts';
 import { fromText } from './schema.ts';
-import { HOUR } from './write-sql.ts';
+import { HOUR, LATEST, LOG } from './write-sql.ts';
 
 /** Runs a read on a database session of its own. */
 export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;
@@ -57,10 +57,10 @@ type RowColumns = Omit<Row, 'data'> & { readonly data: string };
 const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
 const ROW = 'r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.seq';
 
-const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (select horizon from log)`;
+const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (select horizon from ${LOG} l)`;
 /** $1 sequence to begin after, $2 limit, $3 receiver or null. Includes the horizon, from the same snapshot. */
-const behind = (columns: string, after = 'greatest($1::int8, (select horizon from log))') => `
-  select ${columns}, (select horizon from log) as horizon from events e
+const behind = (columns: string, after = `greatest($1::int8, (select horizon from ${LOG} l))`) => `
+  select ${columns}, (select horizon from ${LOG} l) as horizon from events e
   where e.seq > ${after} and ($3::text is null or $3 = any (e."to")) order by e.seq limit $2`;
 const EVENTS = behind(EVENT);
 const EVENTS_AND_KEPT = behind(EVENT, '$1::int8');
@@ -76,16 +76,16 @@ const EVENTS_AND_KEPT_IN_SIZE = inSize('$1::int8');
 /** $1: ranges. A range without events yields one row without an event, for its horizon and head. */
 const RANGES = `
 select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
-  from json_to_recordset($1) p(after int8, "upTo" int8) cross join log l
+  from json_to_recordset($1) p(after int8, "upTo" int8) cross join ${LOG} l
   left join lateral (select o.* from events o
     where o.seq > greatest(p.after, l.horizon) and o.seq <= p."upTo"
     order by o.seq limit greatest(0, p."upTo" - p.after)) e on true
   order by e.seq`;
 const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.seq > $2 order by e.seq limit $3`;
-const KEPT = `select ${EVENT} from events e where e.stream = any ($1::text[]) and e.seq <= (select horizon from log) order by e.seq`;
+const KEPT = `select ${EVENT} from events e where e.stream = any ($1::text[]) and e.seq <= (select horizon from ${LOG} l) order by e.seq`;
 const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by e.seq limit $2`;
 
-const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3`;
+const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3 ${LATEST}`;
 const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
   join unnest($1::text[], $2::text[], $3::text[]) k(kind, owner, id) on k.kind = r.kind and k.owner = r.owner and k.id = r.id
   where r.chars > ${smallBody}`;

@@ -3,11 +3,13 @@
  *
  * SCHEMA-1  A migration and the change of the version number are one transaction: a crash leaves a complete version.
  * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 with live nodes: what those nodes are
- *     about to send would be written beside what new nodes send. Nodes of versions 2 and 3 keep running beside new
+ *     about to send would be written beside what new nodes send. Nodes of versions 2 to 4 keep running beside new
  *     ones, because one at a time holds the log.
  * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * SCHEMA-4  PostgreSQL cannot store U+0000 in a text. Only bodies may contain it: it is stored as U+0001 `0`, and
  *     U+0001 itself as U+0001 `1`. JSON is stored as text, unchanged, where U+0000 is an escape sequence.
+ * SCHEMA-5  The keys of what changes often end with what grows with each change, so that an index has the newest
+ *     version first (`write-sql.ts`).
  */
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../../src/kit/clock.ts';
@@ -29,8 +31,9 @@ const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']
 const TABLES = `
   -- The one row: who may write, and where the log ends and begins.
   create table log (
-    one boolean primary key default true check (one), token int8 not null default 0, owner text collate "C",
-    turn int8 not null default 0, head int8 not null default 0, horizon int8 not null default 0) with (fillfactor = 20);
+    one boolean not null default true check (one), token int8 not null default 0, owner text collate "C",
+    turn int8 not null default 0, head int8 not null default 0, horizon int8 not null default 0);
+  create index log_newest on log (token, head, turn);
   insert into log default values;
 
   create table events (
@@ -46,7 +49,7 @@ const TABLES = `
   create table rows (
     kind text collate "C" not null, owner text collate "C" not null, id text collate "C" not null, shelf text collate "C",
     upd text collate "C" not null, data text not null, body text, chars int not null, seq int8 not null,
-    primary key (kind, owner, id));
+    primary key (kind, owner, id, seq));
   create index rows_listed on rows (kind, shelf, upd, owner, id) where shelf is not null;
   -- How many listed rows have an upd that begins so: a page is found, and its list counted, without walking there.
   create table listed (
@@ -59,7 +62,8 @@ const TABLES = `
     dest text collate "C" not null, seq int8 not null, state text not null, data text not null,
     primary key (dest, seq)) with (fillfactor = 80);
   create index deliveries_open on deliveries (dest, seq) where state <> 'DELIVERED';
-  create table floors (dest text collate "C" primary key, seq int8 not null) with (fillfactor = 50);
+  -- One row for each dest.
+  create table floors (dest text collate "C" not null, seq int8 not null, primary key (dest, seq));
   `;
 
 const NODES = `
@@ -69,13 +73,20 @@ const NODES = `
     follows boolean not null default false);
   `;
 const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
+const NEWEST_FIRST = `
+  alter table log drop constraint log_pkey, reset (fillfactor);
+  create index log_newest on log (token, head, turn);
+  alter table floors drop constraint floors_pkey, add primary key (dest, seq), reset (fillfactor);
+  alter table rows drop constraint rows_pkey, add primary key (kind, owner, id, seq);
+  `;
 
 /** Statements that bring a schema to the newest version, indexed by its present version; 0 is an empty schema. */
 const MIGRATIONS: readonly string[] = [
   NODES + TABLES + APPEND,
   mergingShards(TABLES) + APPEND + FOLLOWS,
-  APPEND + FOLLOWS,
-  APPEND + FOLLOWS,
+  NEWEST_FIRST + APPEND + FOLLOWS,
+  NEWEST_FIRST + APPEND + FOLLOWS,
+  NEWEST_FIRST + APPEND,
 ];
 
 /** Nodes of an older version still renew their leases. [SCHEMA-2] */

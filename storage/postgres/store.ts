@@ -35,6 +35,7 @@ import { type PostgresAddress, parsePostgresUrl } from './url.ts';
 import { Watch } from './watch.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
 import { type Job, WritePipeline } from './write-pipeline.ts';
+import { LOG } from './write-sql.ts';
 
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
@@ -193,7 +194,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   /** Reads the head of the log from the database. Rejects when the database is unreachable. */
   async look(): Promise<void> {
-    const [log] = await this.#read((client) => ask<{ head: contract.Seq }>(client, 'head', 'select head from log'));
+    const [log] = await this.#read((client) =>
+      ask<{ head: contract.Seq }>(client, 'head', `select head from ${LOG} l`),
+    );
     this.#seen(log?.head ?? 0, 0);
   }
 

@@ -3,8 +3,13 @@
  * later statements read what every earlier write left: a single statement would read a snapshot from before its wait
  * for that lock.
  *
- * Rows are looked up one by one (`offset 0` keeps the planner from changing that) and deleted by their `ctid`. A plan
+ * Rows are looked up one by one (`limit 1` and `offset 0` keep the planner from changing that), then changed by their `ctid`. A plan
  * cached while a table was small stays in use, and a plan that scans it makes writes too slow once it has grown.
+ *
+ * An open transaction, as that of `pg_dump`, keeps all former versions of what is written. What changes with nearly every
+ * write is found through an index that has its newest version first, so that the others cost no look: the row of the
+ * log, floors, and rows, whose keys end with their sequence for that. No index then keeps two rows of one name apart:
+ * the lock on the log does, since nothing is written without it.
  *
  * Table `listed` has the row counts per shelf and hour of `upd`: it counts a list and finds a page without walking there.
  */
@@ -14,6 +19,13 @@ export const HOUR = 13;
 /** Adds `n` to the count of a shelf and hour. */
 export const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
 
+/** Orders the versions of the row of the log, of which one counts, by an index: the newest is the first. */
+const NEWEST = 'order by token desc, head desc, turn desc limit 1';
+/** Of the versions of a row, whose key ends with its sequence, the one that counts. */
+export const LATEST = 'order by r.seq desc limit 1';
+/** The row of the log. */
+export const LOG = `(select * from log ${NEWEST})`;
+
 /** Creates or replaces the function. Only a migration runs this: a change of the text needs a new schema version. */
 export const APPEND = `
 create or replace function append(
@@ -21,29 +33,32 @@ create or replace function append(
     raised json, seen json)
   returns table (head int8, stale text) language plpgsql as $append$
 #variable_conflict use_column
+declare
+  present record;
 begin
-  perform from log l where $1 is null or (l.token = $1 and l.owner = $2 and l.turn < $4) for update;
-  if not found then return; end if;
+  select ctid as at, * into present from log ${NEWEST} for update;
+  if $1 is not null and ((present.token, present.owner) is distinct from ($1, $2) or present.turn >= $4) then return; end if;
   return query
     with stale as (
       select s.kind, s.owner, s.id, s.seq from json_to_recordset($12) s(kind text, owner text, id text, seq int8)
-        where s.seq is distinct from (select r.seq from rows r where r.kind = s.kind and r.owner = s.owner and r.id = s.id)),
+        where s.seq is distinct from (select r.seq from rows r where r.kind = s.kind and r.owner = s.owner and r.id = s.id ${LATEST})),
     moved as (
-      update log l set head = l.head + $3, turn = case when $1 is null then l.turn else $4 end where not exists (select from stale)
-        returning l.head - $3 as before, l.horizon),
+      update log l set head = l.head + $3, turn = case when $1 is null then l.turn else $4 end
+        where l.ctid = present.at and not exists (select from stale)
+        returning present.head as before, l.horizon),
     logged as (
       insert into events (seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
         select m.before + e.pos, e.stream, e.type, e.at, e.party, e.correlation, e."to", e.data, e.body, e.chars, e.idem, e.n, e.touched
         from json_to_recordset($5) e(pos int, stream text, type text, at text, party text, correlation text, "to" text[],
           data text, body text, chars int, idem text, n int, touched text)
         cross join moved m order by e.pos),
-    stood as (
-      select k.kind, r.shelf, left(r.upd, ${HOUR}) as hour, -1 as n, k.gone, r.at
+    stood as materialized (
+      select k.kind, k.owner, k.id, r.shelf, left(r.upd, ${HOUR}) as hour, -1 as n, k.gone, r.at
         from (select kind, owner, id, false as gone from json_to_recordset($6) p(kind text, owner text, id text)
           union all select kind, owner, id, true from json_to_recordset($7) g(kind text, owner text, id text)) k
         cross join moved m
         cross join lateral (select r.ctid as at, r.shelf, r.upd from rows r
-          where r.kind = k.kind and r.owner = k.owner and r.id = k.id offset 0) r),
+          where r.kind = k.kind and r.owner = k.owner and r.id = k.id ${LATEST}) r),
     stands as (
       select p.kind, p.shelf, left(p.upd, ${HOUR}) as hour, 1 as n
         from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m where p.shelf is not null),
@@ -53,13 +68,16 @@ begin
         from (select kind, shelf, hour, n from stood where shelf is not null union all select * from stands) x
         group by kind, shelf, hour having sum(n) <> 0
         ${COUNT}),
+    put as materialized (
+      select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.before + p.pos as seq, s.at
+        from json_to_recordset($6) p(pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)
+        cross join moved m left join stood s on s.kind = p.kind and s.owner = p.owner and s.id = p.id),
+    replaced as (
+      update rows r set shelf = p.shelf, upd = p.upd, data = p.data, body = p.body, chars = p.chars, seq = p.seq
+        from put p where r.ctid = p.at),
     placed as (
       insert into rows (kind, owner, id, shelf, upd, data, body, chars, seq)
-        select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.before + p.pos
-        from json_to_recordset($6) p(pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)
-        cross join moved m
-        on conflict (kind, owner, id) do update set shelf = excluded.shelf, upd = excluded.upd, data = excluded.data,
-          body = excluded.body, chars = excluded.chars, seq = excluded.seq),
+        select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, p.seq from put p where p.at is null),
     removed as (delete from rows where ctid = any (array (select at from stood where gone))),
     armed as (
       insert into timers (key, at)
@@ -75,12 +93,13 @@ begin
         from json_to_recordset($10) d(dest text, seq int8, state text, data text)
         cross join moved m where d.seq > m.horizon
         on conflict (dest, seq) do update set state = excluded.state, data = excluded.data),
-    raised as (
-      insert into floors (dest, seq)
-        select d.dest, d.seq from json_to_recordset($11) d(dest text, seq int8) cross join moved m
-        on conflict (dest) do update set seq = excluded.seq)
+    reached as materialized (
+      select d.dest, d.seq, (select f.ctid from floors f where f.dest = d.dest order by f.seq desc limit 1) as at
+        from json_to_recordset($11) d(dest text, seq int8) cross join moved m),
+    raised as (update floors f set seq = r.seq from reached r where f.ctid = r.at),
+    founded as (insert into floors (dest, seq) select r.dest, r.seq from reached r where r.at is null)
     select m.before, null from moved m
     union all
-    select l.head, (select json_agg(s)::text from stale s) from log l where exists (select from stale);
+    select present.head, (select json_agg(s)::text from stale s) where exists (select from stale);
 end $append$;
 `;

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
-import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { newSchema, type PostgresServer, postgresHere, shapeOf, sharedPostgres } from '../support/postgres.ts';
 import { someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, collect, patient, until } from './support.ts';
@@ -108,16 +108,7 @@ function suite(server: PostgresServer): void {
     for (const schema of [old, fresh]) {
       const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
       await store.close();
-      const columns = await server.query(
-        `select table_name, column_name, data_type, collation_name, is_nullable, column_default from information_schema.columns
-           where table_schema = $1 order by table_name, ordinal_position`,
-        [schema],
-      );
-      const indexes = await server.query<{ def: string }>(
-        'select indexdef as def from pg_indexes where schemaname = $1 order by indexname',
-        [schema],
-      );
-      shapes.push([columns, indexes.map(({ def }) => def.replaceAll(schema, 'it'))]);
+      shapes.push(await shapeOf(server, schema));
     }
     t.strictSame(shapes[0], shapes[1]);
   });

@@ -1,9 +1,19 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
 import { Client } from 'pg';
 import { StoreUnavailable } from '../../storage/contract.ts';
+import { Primary } from '../../storage/postgres/connect.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
+import { parsePostgresUrl } from '../../storage/postgres/url.ts';
+import { parametersOf, prepareCommit, prepareSettle, WRITE } from '../../storage/postgres/write-parameters.ts';
 import { directoryFor } from '../support/directory.ts';
-import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import {
+  newSchema,
+  openReader,
+  type PostgresServer,
+  postgresHere,
+  shapeOf,
+  sharedPostgres,
+} from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
@@ -118,7 +128,7 @@ function suite(server: PostgresServer): void {
     await other.connect();
     t.teardown(() => other.end());
     await other.query(`set search_path = "${schemaAt(place)}"`);
-    await other.query("begin; select from log for update; update rows set seq = 9 where id = '1'");
+    await other.query("begin; update log set owner = owner; update rows set seq = 9 where id = '1'");
     const decided = ['1', '2'].map((id) => append(store, { puts: [row('3', { data: id })], seen: [seen(id, 1)] }));
     const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%append(%'";
     await until(async () => (await server.query(waits)).length > 0);
@@ -129,27 +139,70 @@ function suite(server: PostgresServer): void {
     t.match(await store.get(row('3')), { data: '2' });
   });
 
-  for (const version of [2, 3]) {
+  for (const version of [2, 3, 4]) {
     t.test(`[M1] a schema of version ${version} becomes one of this version, with all that is in it`, async (t) => {
       const place = directoryFor(t);
       const before = await open(place);
       await append(before, { puts: [row('1', { data: 'kept' })] });
       await before.close();
       const schema = schemaAt(place);
-      await server.query(`drop function ${schema}.append; update ${schema}.meta set version = ${version};
-        alter table ${schema}.nodes drop column follows;
-      insert into ${schema}.nodes values ('older', 'older', null, now() + interval '1 hour')`);
+      const shape = await shapeOf(server, schema);
+      await server.query(`set search_path = ${schema};
+        drop function append; update meta set version = ${version};
+        alter table rows drop constraint rows_pkey, add primary key (kind, owner, id);
+        alter table floors drop constraint floors_pkey, add primary key (dest);
+        alter table log add primary key (one); drop index log_newest;
+        insert into nodes values ('older', 'older', null, now() + interval '1 hour', ${version === 4});
+        ${version === 4 ? '' : 'alter table nodes drop column follows'}`);
       const store = await openPostgresStore({ url: server.url(schema), node: 'test', sole: false, ...patient });
       t.teardown(() => store.close());
       t.equal(store.nodes().length, 2, 'beside a node of that version');
-      const unfenced = { fence: null, idem: 'unfenced', events: [event()] };
-      await t.rejects(store.append(unfenced), /writes alone/, 'which would not read what a door writes');
+      const unfenced = store.append({ fence: null, idem: 'unfenced', events: [event()] });
+      if (version === 4) t.equal((await unfenced).last, 2);
+      else await t.rejects(unfenced, /writes alone/, 'which would not read what a door writes');
       await until(() => store.held() !== null);
       t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
-      t.equal((await append(store, { puts: [row('1')], seen: [seen('1', 1)] })).last, 2);
-      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 4 }]);
+      const { last } = await append(store, { puts: [row('1')], seen: [seen('1', 1)] });
+      t.match(await store.get(row('1')), { seq: last });
+      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 5 }]);
+      t.strictSame(await shapeOf(server, schema), shape);
     });
   }
+
+  t.test('[SCHEMA-5] beside an open transaction a write looks at no more pages than without', async (t) => {
+    const schema = newSchema('store');
+    const url = server.url(schema);
+    await (await openPostgresStore({ url, node: 'test', ...patient })).close();
+    const primary = new Primary(parsePostgresUrl(url), 'test');
+    t.teardown(() => primary.close());
+    await primary.find();
+    const client = await primary.connect('lazy', true);
+    let last = 0;
+    /** Pages at which a write looks that changes a row and a floor. */
+    const looks = async (): Promise<number> => {
+      const was = seen('1', last === 0 ? null : last);
+      last += 1;
+      const commit = prepareCommit({ fence: null, idem: `${last}`, events: [event()], puts: [row('1')], seen: [was] });
+      const settle = prepareSettle([], [{ dest: 'A', seq: last }]);
+      const found = await client.query<{ 'QUERY PLAN': string }>(
+        `explain (analyze, buffers, format json) ${WRITE}`,
+        parametersOf([{ fence: null, commit, settle }], 0),
+      );
+      const [{ Plan: plan }] = JSON.parse(found.rows[0]?.['QUERY PLAN'] ?? '');
+      return plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+    };
+    const mean = async (writes: number): Promise<number> => {
+      let pages = 0;
+      for (let n = 0; n < writes; n++) pages += await looks();
+      return pages / writes;
+    };
+    await mean(200);
+    const alone = await mean(50);
+    await openReader(t, server, 'test');
+    await mean(400);
+    const beside = await mean(50);
+    t.ok(beside < 1.5 * alone, `${alone} pages without, ${beside} beside 400 former versions`);
+  });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
     const url = server.url(schemaAt(directoryFor(t)));

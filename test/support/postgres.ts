@@ -71,6 +71,20 @@ export async function openReader(t: Pick<Test, 'teardown'>, server: PostgresServ
   await client.query('select 1');
 }
 
+/** Columns and indexes of a schema, to compare. */
+export async function shapeOf(server: PostgresServer, schema: string): Promise<unknown> {
+  const columns = await server.query(
+    `select table_name, column_name, data_type, collation_name, is_nullable, column_default from information_schema.columns
+       where table_schema = $1 order by table_name, ordinal_position`,
+    [schema],
+  );
+  const indexes = await server.query<{ def: string }>(
+    'select indexdef as def from pg_indexes where schemaname = $1 order by indexname',
+    [schema],
+  );
+  return [columns, indexes.map(({ def }) => def.replaceAll(schema, 'it'))];
+}
+
 /** Stopped and removed with the test. */
 export function startPostgres(t: Pick<Test, 'teardown'>, settings = ''): Promise<PostgresServer> {
   return started(t, settings, (directory) => run('cp', ['-a', made(), directory]));
