@@ -18,6 +18,8 @@
  *     itself, with or without an owner. It notifies the owner of its writes, and the owner notifies it of a change of
  *     partners or routes before acknowledging it. Both also poll the database, so a lost notification costs one second
  *     at most.
+ * NODE-7  An owner whose way to the database is slow beside another node's hands over and goes on as a door: every
+ *     delivery takes several of its trips. It does so once in `yieldAgainMs` at most.
  */
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
@@ -36,6 +38,8 @@ const toldMs = 1000;
 /** Back-off: for this long after a door timed out, changes are announced without waiting for answers. */
 const unheardMs = 10_000;
 
+/** Interval between two handovers of a slow owner at least. [NODE-7] */
+const yieldAgainMs = 600_000;
 /** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
 const deliveryGraceMs = 1000;
 /** Bounds how far an isolated node's memory may lag behind that of another owner. [NODE-5] */
@@ -61,7 +65,10 @@ export class HubNode {
   #holds = false;
   #role: Role = 'standby';
   #leaving = false;
-  /** This node leaves: while no owner is known, requests wait for the next one. */
+  /** NODE-7. */
+  #yielding: Promise<void> | null = null;
+  #yieldNotBefore = 0;
+  /** This node hands over: while no owner is known, requests wait for the next one. */
   #handsOver = false;
   /** NODE-6. */
   #door: Served | null = null;
@@ -163,6 +170,7 @@ export class HubNode {
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
     if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
+    this.#lookAtTrips();
     this.#lookAtDoor();
     this.#lookAtLog();
     this.#membership.forgetSilent();
@@ -189,13 +197,25 @@ export class HubNode {
 
   /** Leaves the cluster; the owner hands over. [NODE-3] */
   async leave(): Promise<void> {
-    const { store, passing, log, idle } = this.#parts;
+    const { passing, log } = this.#parts;
     const begun = clock.monotonic();
     const told = (what: string) => log.info({ afterMs: since(begun) }, `leaving: ${what}`);
     this.#leaving = true;
     if (this.#isolated !== null) this.#endIsolation();
     this.#become('leaving');
+    await this.#yielding;
     await this.#beginning;
+    await this.#endService(told);
+    if (await this.#leaseGone()) await this.#takenOver(told);
+    await this.#ending;
+    this.#handsOver = false;
+    this.#changed();
+    passing?.endUpgrades();
+  }
+
+  /** Ends the tenure here while requests wait for the next owner. [NODE-3] */
+  async #endService(told: (what: string) => void): Promise<void> {
+    const { store, idle } = this.#parts;
     await this.#served?.calm(deliveryGraceMs);
     this.#holds = true;
     this.#handsOver = true;
@@ -214,16 +234,40 @@ export class HubNode {
     }
     this.#tenure?.end();
     this.#tenure = null;
-    if (await this.#leaseGone()) {
-      told('the lease is released');
-      await this.#membership.tell('look');
-      await this.#untilTaken();
-      told('another node answers');
-    }
+  }
+
+  async #takenOver(told: (what: string) => void): Promise<void> {
+    told('the lease is released');
+    await this.#membership.tell('look');
+    await this.#untilTaken();
+    told('another node answers');
+  }
+
+  /** [NODE-7] */
+  #lookAtTrips(): void {
+    if (this.#served === null || this.#leaving || clock.monotonic() < this.#yieldNotBefore) return;
+    const slowness = this.#parts.store.slowness();
+    if (slowness === null) return;
+    this.#yieldNotBefore = clock.monotonic() + yieldAgainMs;
+    this.#yielding = this.#yield(slowness).finally(() => (this.#yielding = null));
+  }
+
+  /** Never rejects. */
+  async #yield(slowness: { readonly ms: number; readonly otherMs: number }): Promise<void> {
+    const { store, log } = this.#parts;
+    const begun = clock.monotonic();
+    const told = (what: string) => log.info({ afterMs: since(begun) }, `handing over: ${what}`);
+    log.warn(slowness, "this node hands over: its way to the database takes much longer than another node's");
+    await this.#endService(told);
+    if (!this.#leaving) this.#become('standby');
+    store.giveUp();
+    // The first beat starts to release the lease, the second one sees that it did.
+    await store.poke();
+    await this.#takenOver(told);
     await this.#ending;
+    this.#holds = false;
     this.#handsOver = false;
     this.#changed();
-    passing?.endUpgrades();
   }
 
   async close(): Promise<void> {
@@ -311,17 +355,20 @@ export class HubNode {
   }
 
   async #untilTaken(): Promise<void> {
-    const isWaited = () => this.#membership.all().length > 0 && this.place(false).kind === 'wait';
+    const { store } = this.#parts;
+    const isWaited = () =>
+      this.#membership.all().length > 0 && this.place(false).kind === 'wait' && store.held() === null;
     for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && isWaited(); ) {
       await sleep(clock, pokeMs);
-      await this.#parts.store.poke();
+      await store.poke();
       this.look();
     }
   }
 
   /** Starts a takeover when this node holds the lease and runs no hub. */
   #begin(): void {
-    if (this.#leaving || this.#tenure !== null || this.#isolated !== null || this.#ending !== null) return;
+    const isBusy = this.#isolated !== null || this.#ending !== null || this.#yielding !== null;
+    if (this.#leaving || this.#tenure !== null || isBusy) return;
     const { store } = this.#parts;
     const fence = store.held();
     if (fence === null || clock.monotonic() < this.#notBefore) return;
@@ -362,7 +409,8 @@ export class HubNode {
     this.#served = null;
     // The store may already hold the lease again, under another token: that one must not be given up.
     if ((store.held()?.token ?? tenure?.token) === tenure?.token) store.giveUp();
-    if (hub !== null && tenure !== null && !this.#leaving && !store.isFresh()) {
+    const handsOver = this.#leaving || this.#yielding !== null;
+    if (hub !== null && tenure !== null && !handsOver && !store.isFresh()) {
       this.#isolated = { hub, tenure, until: clock.monotonic() + isolatedMs };
       log.warn({}, 'this node does not reach the database: it is not the owner any more, and answers from memory');
       return this.#become('isolated');

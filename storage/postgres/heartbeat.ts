@@ -34,6 +34,7 @@ const PAST_END_MS = 20;
 const CONFIRM_MS = 5000;
 /** A commit that locks no row, so no other commit waits for it. */
 const FLUSH = "select pg_logical_emit_message(true, 'ocpi-hub', '')";
+const SLOW = "this node's way to the database takes much longer than that of another node";
 const UNCONFIRMED = 'commits wait for a standby, and none confirms them';
 
 export interface HeartbeatOptions {
@@ -195,7 +196,9 @@ export class Heartbeat {
   }
 
   #warnings(): string | null {
-    const warnings = [this.#warning ?? [], this.#options.doubts(), this.#options.watch.warnings()].flat();
+    const { doubts, leases, watch } = this.#options;
+    const slow = leases.slowness() === null ? [] : [SLOW];
+    const warnings = [this.#warning ?? [], doubts(), slow, watch.warnings()].flat();
     return warnings.length === 0 ? null : warnings.join('; ');
   }
 

@@ -17,12 +17,15 @@
  * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the judging node. The
  *     database's clock may be moved, so it decides only about rows not seen before. A row that was seen with more of
  *     its lease left counts for that longer time.
+ * LEASES-9  Each node tells the others how long its way to the database takes. One whose way is slow beside another's
+ *     (`trips.ts`) leaves a free log to that one, as a node does that others may be unable to reach (LEASES-7).
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
 import type { Fence, Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { ask } from './connect.ts';
+import { type Slowness, Trips } from './trips.ts';
 import { LOG } from './write-sql.ts';
 
 const HELD_PART = 0.8;
@@ -37,6 +40,8 @@ export interface ClusterNode {
   readonly alive: boolean;
   /** The node reads the writes of other nodes; one of an earlier version does not. */
   readonly follows: boolean;
+  /** How long its way to the database takes, ms; null while unknown. [LEASES-9] */
+  readonly tripMs: number | null;
   /** Time from the last beat until the node is dead unless it renews, ms. */
   readonly left: number;
 }
@@ -73,10 +78,10 @@ interface LogRow {
   readonly horizon: Seq;
 }
 
-const RENEW = `insert into nodes (id, name, url, expires, follows)
-  values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms', true)
-  on conflict (id) do update set expires = excluded.expires`;
-const NODES = `select id, name, url, follows, expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
+const RENEW = `insert into nodes (id, name, url, expires, follows, trip_ms)
+  values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms', true, $5)
+  on conflict (id) do update set expires = excluded.expires, trip_ms = excluded.trip_ms`;
+const NODES = `select id, name, url, follows, trip_ms as "tripMs", expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
   from nodes, clock_timestamp() now`;
 const READ = `select token, owner, head, horizon from ${LOG} l`;
 /** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-8] */
@@ -104,6 +109,7 @@ export class Leases {
   #changing: Promise<void> = Promise.resolve();
   #isChanging = false;
   #leaving = false;
+  readonly #trips = new Trips();
   /** The last fencing token that this node gave up. [LEASES-6] */
   #given = 0;
 
@@ -148,6 +154,12 @@ export class Leases {
     return this.#nodes;
   }
 
+  /** How slow this node's way to the database is beside another's; null when it is not. [LEASES-9] */
+  slowness(): Slowness | null {
+    const others = this.#nodes.filter(({ id, alive, follows }) => alive && follows && id !== this.#options.id);
+    return this.#trips.slowness(others.map(({ tripMs }) => tripMs));
+  }
+
   /** Reads from the database another node that is alive by the database's clock; null when there is none. */
   async other(client: Client): Promise<ClusterNode | null> {
     const nodes = await ask<ClusterNode>(client, 'nodes', NODES);
@@ -173,7 +185,10 @@ export class Leases {
   async beat(client: Client): Promise<void> {
     const { id, name, url, ttlMs, seen } = this.#options;
     const begun = this.#options.clock.monotonic();
-    if (!this.#leaving) await ask(client, 'renew', RENEW, [id, name, url, ttlMs]);
+    if (!this.#leaving) {
+      await ask(client, 'renew', RENEW, [id, name, url, ttlMs, this.#trips.ms()]);
+      this.#trips.add(this.#options.clock.monotonic() - begun);
+    }
     this.#judge(await ask<NodeRow>(client, 'nodes', NODES));
     const [log] = (await ask<LogRow>(client, 'log', READ)) as [LogRow];
     this.#owner = log.owner;
@@ -213,11 +228,11 @@ export class Leases {
     });
   }
 
-  /** LEASES-7. */
+  /** LEASES-7, LEASES-9. */
   #yields(now: number): boolean {
     const { id, ttlMs, isDoubtful } = this.#options;
     const areOthers = this.#nodes.some((node) => node.alive && node.id !== id);
-    return areOthers && now - (this.#freeSince ?? now) < ttlMs && isDoubtful();
+    return areOthers && now - (this.#freeSince ?? now) < ttlMs && (isDoubtful() || this.slowness() !== null);
   }
 
   /** Releases the log and deletes this node's row. Rejects when the database is unreachable: the lease then expires. */

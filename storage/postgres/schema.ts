@@ -70,9 +70,12 @@ const NODES = `
   create table nodes (
     id text collate "C" primary key, name text not null, url text, expires timestamptz not null,
     -- It follows what others write. Nodes of versions that do not know of it do not.
-    follows boolean not null default false);
+    follows boolean not null default false,
+    -- How long its way to the database takes, ms; null while unknown.
+    trip_ms int);
   `;
 const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
+const TRIPS = 'alter table nodes add column trip_ms int;';
 const NEWEST_FIRST = `
   alter table log drop constraint log_pkey, reset (fillfactor);
   create index log_newest on log (token, head, turn);
@@ -83,10 +86,10 @@ const NEWEST_FIRST = `
 /** Statements that bring a schema to the newest version, indexed by its present version; 0 is an empty schema. */
 const MIGRATIONS: readonly string[] = [
   NODES + TABLES + APPEND,
-  mergingShards(TABLES) + APPEND + FOLLOWS,
-  NEWEST_FIRST + APPEND + FOLLOWS,
-  NEWEST_FIRST + APPEND + FOLLOWS,
-  NEWEST_FIRST + APPEND,
+  mergingShards(TABLES) + APPEND + FOLLOWS + TRIPS,
+  NEWEST_FIRST + APPEND + FOLLOWS + TRIPS,
+  NEWEST_FIRST + APPEND + FOLLOWS + TRIPS,
+  NEWEST_FIRST + APPEND + TRIPS,
 ];
 
 /** Nodes of an older version still renew their leases. [SCHEMA-2] */

@@ -31,6 +31,7 @@ import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
 import { prepareTrim, runTrim } from './trim.ts';
+import type { Slowness } from './trips.ts';
 import { type PostgresAddress, parsePostgresUrl } from './url.ts';
 import { Watch } from './watch.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
@@ -190,6 +191,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   /** Whether the lease is still valid by this node's own clock. */
   isFresh(): boolean {
     return this.#leases.isFresh();
+  }
+
+  /** How slow this node's way to the database is beside that of another live node; null when it is not. */
+  slowness(): Slowness | null {
+    return this.#leases.slowness();
   }
 
   /** Reads the head of the log from the database. Rejects when the database is unreachable. */
