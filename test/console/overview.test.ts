@@ -108,6 +108,18 @@ t.test('it counts what waits, since when, what is overdue, dead and delivered', 
   t.match(await emspRow(), { overdue: 0, oldest_at: since }, 'what an operator holds back is not overdue');
 });
 
+browserTest('what needs attention stays within its panel, however long its words', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await page.locator('.matter li .quiet').first().waitFor();
+  const outside = await page.evaluate(`
+    document.querySelector('.matter li .quiet').textContent = 'https://'.repeat(100);
+    Math.max(...['.overview aside', '.matter li'].map((each) => document.querySelector(each).getBoundingClientRect().right)) - innerWidth`);
+  t.ok(Number(outside) <= 0, `${outside} px beyond the edge`);
+});
+
 /** More than fit on a screen. */
 const many = Math.max(300, partOf(2_000));
 const inWords = (count: number) => count.toLocaleString('en');
