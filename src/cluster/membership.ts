@@ -44,9 +44,9 @@ export class Membership {
     for (const [nodeId, since] of this.#leavers) if (now - since > leaverMs) this.#leavers.delete(nodeId);
   }
 
-  /** `owner` is now the owner: drops handovers of all other nodes and aborts the requests in flight to them. */
+  /** `owner` is now the owner, perhaps again: drops all handovers and aborts the requests in flight to other nodes. */
   keepOnly(owner: string): void {
-    for (const nodeId of this.#leavers.keys()) if (nodeId !== owner) this.#leavers.delete(nodeId);
+    this.#leavers.clear();
     this.#passing?.keepOnly(owner);
   }
 

@@ -29,6 +29,8 @@ export interface SharedStore extends Store {
   giveUp(): void;
   /** Whether the last lease renewal still counts by this node's own clock. */
   isFresh(): boolean;
+  /** Whether this node could serve if it had the lease: only then may a slow owner leave it to this one. */
+  offer(isAble: boolean): void;
   /** How long the way to the database takes here and at the nearest other node, ms; null unless it is slow here. */
   slowness(): { readonly ms: number; readonly otherMs: number } | null;
   /** Reads the head of the log. Rejects when the database is unavailable. */

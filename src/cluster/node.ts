@@ -170,6 +170,7 @@ export class HubNode {
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
     if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
+    store.offer(this.#door !== null && !this.#leaving);
     this.#lookAtTrips();
     this.#lookAtDoor();
     this.#lookAtLog();
@@ -206,7 +207,7 @@ export class HubNode {
     await this.#yielding;
     await this.#beginning;
     await this.#endService(told);
-    if (await this.#leaseGone()) await this.#takenOver(told);
+    if (await this.#leaseGone()) await this.#takenOver(told, () => true);
     await this.#ending;
     this.#handsOver = false;
     this.#changed();
@@ -236,10 +237,10 @@ export class HubNode {
     this.#tenure = null;
   }
 
-  async #takenOver(told: (what: string) => void): Promise<void> {
+  async #takenOver(told: (what: string) => void, isWaited: () => boolean): Promise<void> {
     told('the lease is released');
     await this.#membership.tell('look');
-    await this.#untilTaken();
+    await this.#untilTaken(isWaited);
     told('another node answers');
   }
 
@@ -258,16 +259,22 @@ export class HubNode {
     const begun = clock.monotonic();
     const told = (what: string) => log.info({ afterMs: since(begun) }, `handing over: ${what}`);
     log.warn(slowness, "this node hands over: its way to the database takes much longer than another node's");
-    await this.#endService(told);
-    if (!this.#leaving) this.#become('standby');
-    store.giveUp();
-    // The first beat starts to release the lease, the second one sees that it did.
-    await store.poke();
-    await this.#takenOver(told);
-    await this.#ending;
-    this.#holds = false;
-    this.#handsOver = false;
-    this.#changed();
+    try {
+      await this.#endService(told);
+      if (this.#isolated !== null) return;
+      if (!this.#leaving) this.#become('standby');
+      store.giveUp();
+      // The first beat starts to release the lease, the second one sees that it did.
+      await store.poke();
+      await this.#takenOver(told, () => !this.#leaving);
+      await this.#ending;
+    } catch (error) {
+      log.error({ err: error }, 'handing over failed');
+    } finally {
+      this.#holds = false;
+      this.#handsOver = false;
+      this.#changed();
+    }
   }
 
   async close(): Promise<void> {
@@ -354,10 +361,10 @@ export class HubNode {
     }
   }
 
-  async #untilTaken(): Promise<void> {
+  async #untilTaken(goesOn: () => boolean): Promise<void> {
     const { store } = this.#parts;
     const isWaited = () =>
-      this.#membership.all().length > 0 && this.place(false).kind === 'wait' && store.held() === null;
+      goesOn() && this.#membership.all().length > 0 && this.place(false).kind === 'wait' && store.held() === null;
     for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && isWaited(); ) {
       await sleep(clock, pokeMs);
       await store.poke();
@@ -409,8 +416,7 @@ export class HubNode {
     this.#served = null;
     // The store may already hold the lease again, under another token: that one must not be given up.
     if ((store.held()?.token ?? tenure?.token) === tenure?.token) store.giveUp();
-    const handsOver = this.#leaving || this.#yielding !== null;
-    if (hub !== null && tenure !== null && !handsOver && !store.isFresh()) {
+    if (hub !== null && tenure !== null && !this.#leaving && !store.isFresh()) {
       this.#isolated = { hub, tenure, until: clock.monotonic() + isolatedMs };
       log.warn({}, 'this node does not reach the database: it is not the owner any more, and answers from memory');
       return this.#become('isolated');

@@ -18,7 +18,8 @@
  *     database's clock may be moved, so it decides only about rows not seen before. A row that was seen with more of
  *     its lease left counts for that longer time.
  * LEASES-9  Each node tells the others how long its way to the database takes. One whose way is slow beside another's
- *     (`trips.ts`) leaves a free log to that one, as a node does that others may be unable to reach (LEASES-7).
+ *     (`trips.ts`) leaves a free log to that one, as a node does that others may be unable to reach (LEASES-7). Only a
+ *     node that could take the log well tells it.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
@@ -110,6 +111,7 @@ export class Leases {
   #isChanging = false;
   #leaving = false;
   readonly #trips = new Trips();
+  #isOffered = false;
   /** The last fencing token that this node gave up. [LEASES-6] */
   #given = 0;
 
@@ -154,6 +156,11 @@ export class Leases {
     return this.#nodes;
   }
 
+  /** Whether this node could serve if it had the log. [LEASES-9] */
+  offer(isAble: boolean): void {
+    this.#isOffered = isAble;
+  }
+
   /** How slow this node's way to the database is beside another's; null when it is not. [LEASES-9] */
   slowness(): Slowness | null {
     const others = this.#nodes.filter(({ id, alive, follows }) => alive && follows && id !== this.#options.id);
@@ -186,7 +193,8 @@ export class Leases {
     const { id, name, url, ttlMs, seen } = this.#options;
     const begun = this.#options.clock.monotonic();
     if (!this.#leaving) {
-      await ask(client, 'renew', RENEW, [id, name, url, ttlMs, this.#trips.ms()]);
+      const isAble = this.#isOffered && !this.#options.isDoubtful();
+      await ask(client, 'renew', RENEW, [id, name, url, ttlMs, isAble ? this.#trips.ms() : null]);
       this.#trips.add(this.#options.clock.monotonic() - begun);
     }
     this.#judge(await ask<NodeRow>(client, 'nodes', NODES));

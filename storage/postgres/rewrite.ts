@@ -8,6 +8,7 @@ import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { acknowledged, ask } from './connect.ts';
 import { fromText, toText } from './schema.ts';
+import { HOUR, UNCOUNTED } from './write-sql.ts';
 
 interface EventTexts {
   readonly seq: Seq;
@@ -33,6 +34,13 @@ const PUT_ROWS = `update rows r
   set owner = k."newOwner", id = k."newId", data = k.data, body = k.body, chars = k.chars
   from json_to_recordset($1) k(kind text, owner text, id text, "newOwner" text, "newId" text, data text, body text, chars int)
   where r.kind = k.kind and r.owner = k.owner and r.id = k.id`;
+
+/** What stands already where a row goes: that row takes its place. */
+const REPLACED = `with gone as (
+    delete from rows r using json_to_recordset($1) k(kind text, owner text, id text, "newOwner" text, "newId" text)
+      where r.kind = k.kind and r.owner = k."newOwner" and r.id = k."newId" and (k.owner, k.id) <> (k."newOwner", k."newId")
+      returning r.kind, r.shelf, left(r.upd, ${HOUR}) as hour)
+  ${UNCOUNTED}`;
 
 /** Requires a session of its own. Rejects like `Store.rewrite`. */
 export async function runRewrite(client: Client, { fence, events, rows, name, text }: Rewrite): Promise<void> {
@@ -62,6 +70,7 @@ export async function runRewrite(client: Client, { fence, events, rows, name, te
     const newRows = found.map(({ kind, owner, id, data, body }) => ({
       ...{ kind, owner, id, newOwner: name(owner), newId: name(id), data: text(data), ...replaced(body) },
     }));
+    await ask(client, 'rewrite-replaced', REPLACED, [JSON.stringify(newRows)]);
     await ask(client, 'rewrite-put-rows', PUT_ROWS, [JSON.stringify(newRows)]);
     await acknowledged(client, () => client.query('commit'));
   } catch (error) {

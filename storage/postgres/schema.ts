@@ -2,9 +2,9 @@
  * The tables of the PostgreSQL store, and the migrations that bring older schemas to the present version.
  *
  * SCHEMA-1  A migration and the change of the version number are one transaction: a crash leaves a complete version.
- * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 with live nodes: what those nodes are
- *     about to send would be written beside what new nodes send. Nodes of versions 2 to 4 keep running beside new
- *     ones, because one at a time holds the log.
+ * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 or 2 with live nodes: those write by
+ *     statements of their own, which do not know the new tables. Nodes of versions 3 and 4 keep running beside new
+ *     ones, because they write through the function that a migration replaces.
  * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * SCHEMA-4  PostgreSQL cannot store U+0000 in a text. Only bodies may contain it: it is stored as U+0001 `0`, and
  *     U+0001 itself as U+0001 `1`. JSON is stored as text, unchanged, where U+0000 is an escape sequence.
@@ -22,6 +22,9 @@ import { APPEND } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
+const LOCK_MS = 1000;
+/** SQL state of a statement that waited for a lock longer than `LOCK_MS`. */
+const LOCKED = '55P03';
 /**
  * SQL states to retry: two nodes create the schema at once, and either result is fine; or a node of an older version is
  * still writing, which ends.
@@ -32,8 +35,8 @@ const TABLES = `
   -- The one row: who may write, and where the log ends and begins.
   create table log (
     one boolean not null default true check (one), token int8 not null default 0, owner text collate "C",
-    turn int8 not null default 0, head int8 not null default 0, horizon int8 not null default 0);
-  create index log_newest on log (token, head, turn);
+    turn int8 not null default 0, head int8 not null default 0, horizon int8 not null default 0,
+    primary key (token, head, turn));
   insert into log default values;
 
   create table events (
@@ -76,11 +79,15 @@ const NODES = `
   `;
 const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
 const TRIPS = 'alter table nodes add column trip_ms int;';
+/**
+ * Writes wait for the lock of the log, and with it for the new keys; leases are renewed meanwhile, since they only read
+ * it.
+ */
 const NEWEST_FIRST = `
-  alter table log drop constraint log_pkey, reset (fillfactor);
-  create index log_newest on log (token, head, turn);
-  alter table floors drop constraint floors_pkey, add primary key (dest, seq), reset (fillfactor);
+  lock table log in exclusive mode;
   alter table rows drop constraint rows_pkey, add primary key (kind, owner, id, seq);
+  alter table floors drop constraint floors_pkey, add primary key (dest, seq), reset (fillfactor);
+  alter table log drop constraint log_pkey, add primary key (token, head, turn), reset (fillfactor);
   `;
 
 /** Statements that bring a schema to the newest version, indexed by its present version; 0 is an empty schema. */
@@ -101,6 +108,9 @@ export interface Waiting {
   readonly limitMs: number;
 }
 
+const inUse = (schema: string): string =>
+  `the schema ${schema} cannot be brought to this version while a transaction uses its tables, as that of pg_dump or of a backup does`;
+
 /** Creates or migrates the schema of a database with safe settings. [SCHEMA-1, SCHEMA-2] */
 export async function migrate(
   primary: Primary,
@@ -117,9 +127,10 @@ export async function migrate(
       await client.query('commit');
       return;
     } catch (error) {
-      const isWaited = error instanceof OlderNodes && clock.monotonic() < until;
-      const isRace = error instanceof Error && 'code' in error && RACES.has(error.code) && ++races < RACES_MAX;
-      if (!isWaited && !isRace) throw error;
+      const code = error instanceof Error && 'code' in error ? error.code : null;
+      const isWaited = (error instanceof OlderNodes || code === LOCKED) && clock.monotonic() < until;
+      const isRace = RACES.has(code) && ++races < RACES_MAX;
+      if (!isWaited && !isRace) throw code === LOCKED ? new StoreUnavailable(inUse(schema), { cause: error }) : error;
     } finally {
       client.connection.stream.destroy();
     }
@@ -146,7 +157,9 @@ async function migrateWithin(client: Client, schema: string): Promise<void> {
   }
   const statements = MIGRATIONS[version];
   if (statements === undefined) return;
-  if (version === 1) await mustBeAlone(client, schema);
+  if (version === 1 || version === 2) await mustBeAlone(client, schema);
+  // While a migration waits for a table everybody else waits behind it.
+  await client.query(`set local lock_timeout = ${LOCK_MS}`);
   await client.query(statements);
   await client.query('update meta set version = $1', [MIGRATIONS.length]);
 }

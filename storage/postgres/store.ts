@@ -193,6 +193,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return this.#leases.isFresh();
   }
 
+  /** Whether this node could serve if it held the log: only then may a slow owner leave it to this one. Default: false. */
+  offer(isAble: boolean): void {
+    this.#leases.offer(isAble);
+  }
+
   /** How slow this node's way to the database is beside that of another live node; null when it is not. */
   slowness(): Slowness | null {
     return this.#leases.slowness();

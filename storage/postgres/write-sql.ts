@@ -17,7 +17,11 @@
 /** Characters of an instant in `upd` up to its hour. Stored rows of `listed` depend on this length. */
 export const HOUR = 13;
 /** Adds `n` to the count of a shelf and hour. */
-export const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
+const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
+/** Takes the rows `gone` (kind, shelf, hour) from the counts. */
+export const UNCOUNTED = `insert into listed (kind, shelf, hour, n)
+    select kind, shelf, hour, -count(*) from gone where shelf is not null group by kind, shelf, hour
+    ${COUNT}`;
 
 /** Orders the versions of the row of the log, of which one counts, by an index: the newest is the first. */
 const NEWEST = 'order by token desc, head desc, turn desc limit 1';

@@ -22,6 +22,7 @@ t.test('an owner whose way to the database is slow', { skip }, async (t) => {
   );
   const other = await openPostgresStore({ url, node: 'other', sole: false, ttlMs });
   t.teardown(() => other.close());
+  other.offer(true);
   const beat = async (): Promise<void> => {
     for (let n = 0; n <= beats; n++) await Promise.all([store.poke(), other.poke()]);
   };
@@ -57,6 +58,7 @@ t.test('an owner whose way to the database is slow', { skip }, async (t) => {
   });
   const third = await openPostgresStore({ url, node: 'third', sole: false, ttlMs });
   t.teardown(() => third.close());
+  third.offer(true);
   for (let n = 0; n <= beats; n++) await Promise.all([store.poke(), third.poke()]);
   node.look();
   for (let n = 0; n < 3; n++) await Promise.all([store.poke(), third.poke()]);

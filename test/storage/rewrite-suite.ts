@@ -15,6 +15,19 @@ function rewrite(store: Store, events: readonly number[], rows: readonly RowKey[
 }
 
 export function rewriteSuite(t: Test, open: Opener): void {
+  t.test('[CONTRACT-12] a row that gets the name of another takes its place', async (t) => {
+    const store = await open(directoryFor(t));
+    t.teardown(() => store.close());
+    for (const id of ['digest', 'secret']) await append(store, { puts: [row(id, { body: id, upd: `of ${id}` })] });
+    await rewrite(store, [1, 2], [row('secret')]);
+    t.equal(await store.get(row('secret')), null);
+    const list = { kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 10 };
+    t.match(await store.list(list), { total: 1, rows: [{ id: 'digest', upd: 'of secret', seq: 2 }] });
+    const { last } = await append(store, { puts: [row('digest', { body: 'new' })] });
+    t.match(await store.get(row('digest')), { body: 'new', seq: last });
+    t.match(await store.list(list), { total: 1, rows: [{ body: 'new' }] });
+  });
+
   t.test(
     '[CONTRACT-12] a rewrite replaces text in events, rows and deliveries, and nothing else changes',
     async (t) => {

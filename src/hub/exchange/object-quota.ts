@@ -92,8 +92,8 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
       if (count.objects >= most) throw new HubError('objectsExceeded');
     },
     async changed(party, by, write) {
-      const count = counts.get(party);
-      if (most === 0 || count === undefined) return void (await write);
+      if (most === 0) return void (await write);
+      const count = countOf(party);
       count.writes += 1;
       count.underWay += 1;
       try {
