@@ -167,6 +167,7 @@ t.test('a look that ends after a beat failed does not say that the database is t
       firstEnd: () => Number.POSITIVE_INFINITY,
       interrupted() {},
       isFresh: () => true,
+      slowness: () => null,
       lastRenewal: () => 0,
       confirmed() {},
     },
