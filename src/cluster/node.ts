@@ -24,6 +24,8 @@
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
+import { closed, Doorway } from './doorway.ts';
+import { HeadPoll } from './head-poll.ts';
 import { Membership } from './membership.ts';
 import type { NodeParts, Place, Role, Served } from './node-parts.ts';
 import { Pings } from './pings.ts';
@@ -31,8 +33,6 @@ import type { Having } from './shared.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
 
 const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
-/** Interval of polling the log's head, which bounds the delay after a lost ping; retry interval of opening a door. */
-const [headMs, doorAgainMs] = [1000, 10_000];
 /** Timeout of a ping, and of a directory notification: the longest that its change waits for the doors. */
 const toldMs = 1000;
 /** Back-off: for this long after a door timed out, changes are announced without waiting for answers. */
@@ -71,18 +71,18 @@ export class HubNode {
   /** This node hands over: while no owner is known, requests wait for the next one. */
   #handsOver = false;
   /** NODE-6. */
-  #door: Served | null = null;
-  #opening: Promise<void> | null = null;
-  #doorNotBefore = 0;
-  /** Time of the last poll of the log's head; monotonic, ms, like every time of this class. */
-  #lookedAt = 0;
-  #looking = false;
+  readonly #doorway: Doorway;
+  readonly #head: HeadPoll;
   #unheardUntil = 0;
   readonly #pings = new Pings((head) => this.#membership.tellOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
     this.#membership = new Membership(parts.store, parts.passing);
+    this.#doorway = new Doorway(parts, this.#membership, () => this.#changed());
+    this.#head = new HeadPoll(parts.store, () => {
+      for (const one of [this.#served, this.#doorway.door]) one?.follow(parts.store.head());
+    });
     parts.meter.role('standby');
   }
 
@@ -103,7 +103,7 @@ export class HubNode {
   get door(): Served | null {
     const { store } = this.#parts;
     const isUsable = store.health().state === 'open' && store.isFresh() && store.isFollowed();
-    return isUsable ? this.#door : null;
+    return isUsable ? this.#doorway.door : null;
   }
 
   /** After a write of the door here: notifies the owner, here or on a peer. */
@@ -119,10 +119,8 @@ export class HubNode {
   }
 
   /** Partners or routes changed at `seq`: resolves when the door here has applied the change. */
-  async directoryChanged(seq: Seq): Promise<void> {
-    // A door that is being opened may have read the state before the change.
-    await this.#opening;
-    await this.#door?.followed(seq);
+  directoryChanged(seq: Seq): Promise<void> {
+    return this.#doorway.followed(seq);
   }
 
   /** A condition that the operator should fix while the node still works; null when there is none. */
@@ -170,10 +168,10 @@ export class HubNode {
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
     if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
-    store.offer(this.#door !== null && !this.#leaving);
+    store.offer(this.#doorway.door !== null && !this.#leaving);
     this.#lookAtTrips();
-    this.#lookAtDoor();
-    this.#lookAtLog();
+    this.#doorway.look(this.#leaving);
+    if (this.#doorway.door !== null || this.#served !== null) this.#head.look();
     this.#membership.forgetSilent();
     const owner = store.owner()?.id ?? '';
     if (owner === this.#owner) return;
@@ -198,9 +196,8 @@ export class HubNode {
 
   /** Leaves the cluster; the owner hands over. [NODE-3] */
   async leave(): Promise<void> {
-    const { passing, log } = this.#parts;
-    const begun = clock.monotonic();
-    const told = (what: string) => log.info({ afterMs: since(begun) }, `leaving: ${what}`);
+    const { passing } = this.#parts;
+    const told = this.#telling('leaving');
     this.#leaving = true;
     if (this.#isolated !== null) this.#endIsolation();
     this.#become('leaving');
@@ -212,6 +209,12 @@ export class HubNode {
     this.#handsOver = false;
     this.#changed();
     passing?.endUpgrades();
+  }
+
+  /** Logs the steps of what begins now. */
+  #telling(what: string): (step: string) => void {
+    const begun = clock.monotonic();
+    return (step) => this.#parts.log.info({ afterMs: since(begun) }, `${what}: ${step}`);
   }
 
   /** Ends the tenure here while requests wait for the next owner. [NODE-3] */
@@ -230,17 +233,25 @@ export class HubNode {
       // The lease may have been lost meanwhile: then this is null, and `#stop` closes the hub.
       const hub = this.#served;
       this.#served = null;
-      await this.#closeHub(hub);
+      await closed(hub, this.#parts.log);
       told('the hub is closed and its state is written');
     }
     this.#tenure?.end();
     this.#tenure = null;
   }
 
-  async #takenOver(told: (what: string) => void, isWaited: () => boolean): Promise<void> {
+  /** The lease is released: resolves when another node answers, when `goesOn` ends, or after a timeout. */
+  async #takenOver(told: (what: string) => void, goesOn: () => boolean): Promise<void> {
+    const { store } = this.#parts;
     told('the lease is released');
     await this.#membership.tell('look');
-    await this.#untilTaken(isWaited);
+    const areOthers = () => this.#membership.all().length > 0;
+    const isWaited = () => goesOn() && areOthers() && this.place(false).kind === 'wait' && store.held() === null;
+    for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && isWaited(); ) {
+      await sleep(clock, pokeMs);
+      await store.poke();
+      this.look();
+    }
     told('another node answers');
   }
 
@@ -256,8 +267,7 @@ export class HubNode {
   /** Never rejects. */
   async #yield(slowness: { readonly ms: number; readonly otherMs: number }): Promise<void> {
     const { store, log } = this.#parts;
-    const begun = clock.monotonic();
-    const told = (what: string) => log.info({ afterMs: since(begun) }, `handing over: ${what}`);
+    const told = this.#telling('handing over');
     log.warn(slowness, "this node hands over: its way to the database takes much longer than another node's");
     try {
       await this.#endService(told);
@@ -280,67 +290,14 @@ export class HubNode {
   async close(): Promise<void> {
     this.#stopLooking();
     this.#leaving = true;
-    // A door that is being opened may wait for the database.
-    await withTimeout(clock, againMs, this.#opening ?? Promise.resolve());
-    await this.#closeDoor();
+    await this.#doorway.close();
     this.#parts.passing?.close();
-  }
-
-  #closeDoor(): Promise<void> {
-    const door = this.#door;
-    this.#door = null;
-    return this.#closeHub(door);
-  }
-
-  #lookAtDoor(): void {
-    const { store } = this.#parts;
-    const now = clock.monotonic();
-    // An owner of an earlier version does not notify doors of changes of partners and routes.
-    if (!store.isFollowed()) return void this.#closeDoor();
-    const isTime = now >= this.#doorNotBefore && store.health().state === 'open';
-    if (this.#door !== null || this.#leaving || !isTime) return;
-    this.#opening ??= this.#openDoor().finally(() => (this.#opening = null));
-  }
-
-  #lookAtLog(): void {
-    const { store } = this.#parts;
-    const now = clock.monotonic();
-    const isNeeded = this.#door !== null || this.#served !== null;
-    if (!isNeeded || this.#looking || now < this.#lookedAt + headMs) return;
-    this.#lookedAt = now;
-    this.#looking = true;
-    const follow = () => {
-      this.#looking = false;
-      this.#served?.follow(store.head());
-      this.#door?.follow(store.head());
-    };
-    // A rejection needs no handling: the health of the store shows that the database is unreachable.
-    store.look().then(follow, follow);
-  }
-
-  /** Never rejects. */
-  async #openDoor(): Promise<void> {
-    const { makeDoor, log } = this.#parts;
-    let door: Served | null = null;
-    try {
-      door = await makeDoor();
-      // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
-      await this.#membership.tell('look', toldMs);
-      await door.recover();
-      if (this.#leaving || !this.#parts.store.isFollowed()) return await this.#closeHub(door);
-      this.#door = door;
-      this.#changed();
-    } catch (error) {
-      log.error({ err: error }, 'could not open the door; this node passes requests on to the owner and tries again');
-      this.#doorNotBefore = clock.monotonic() + doorAgainMs;
-      await this.#closeHub(door);
-    }
   }
 
   /** Delays the acknowledgement of a directory change until all doors have applied it, `toldMs` at most. [NODE-6] */
   readonly #written: Having['appended'] = async (commit, { last }) => {
     if (!this.#parts.isForDoors(commit)) return;
-    const here = withTimeout(clock, toldMs, this.#door?.followed(last) ?? Promise.resolve());
+    const here = withTimeout(clock, toldMs, this.#doorway.door?.followed(last) ?? Promise.resolve());
     const told = Promise.all([here, this.#membership.tell(`directory/${last}`, toldMs)]);
     if (clock.monotonic() < this.#unheardUntil) return;
     const begun = clock.monotonic();
@@ -358,17 +315,6 @@ export class HubNode {
     } catch (error) {
       log.warn({ err: error }, 'could not release the lease; it expires');
       return false;
-    }
-  }
-
-  async #untilTaken(goesOn: () => boolean): Promise<void> {
-    const { store } = this.#parts;
-    const isWaited = () =>
-      goesOn() && this.#membership.all().length > 0 && this.place(false).kind === 'wait' && store.held() === null;
-    for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && isWaited(); ) {
-      await sleep(clock, pokeMs);
-      await store.poke();
-      this.look();
     }
   }
 
@@ -399,7 +345,7 @@ export class HubNode {
       this.#notBefore = clock.monotonic() + againMs;
       if (this.#tenure === tenure) this.#lose();
     }
-    if (hub === null || isOver()) return this.#closeHub(hub);
+    if (hub === null || isOver()) return closed(hub, this.#parts.log);
     this.#served = hub;
     meter.tookOver();
     log.info({ afterMs: since(begun) }, 'this node is the owner');
@@ -434,15 +380,10 @@ export class HubNode {
 
   #stop(hub: Served | null): void {
     this.#become(this.#leaving ? 'leaving' : 'standby');
-    this.#ending = Promise.all([this.#beginning, this.#closeHub(hub)]).then(() => {
+    this.#ending = Promise.all([this.#beginning, closed(hub, this.#parts.log)]).then(() => {
       this.#ending = null;
       this.look();
     });
-  }
-
-  /** Never rejects. */
-  async #closeHub(hub: Served | null): Promise<void> {
-    await hub?.close(0).catch((error: unknown) => this.#parts.log.error({ err: error }, 'closing a hub failed'));
   }
 
   #become(role: Role): void {

@@ -21,12 +21,11 @@ import { type Clock, sleep, withTimeout } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
-import type { Sealing } from '../level/backup-keys.ts';
-import type { OnPoint } from '../level/leveldb.ts';
 import { writePostgresBackup } from './backup.ts';
 import { ask, isWorking, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases } from './leases.ts';
+import type { PostgresStoreOptions } from './options.ts';
 import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
@@ -43,29 +42,6 @@ const ANSWER_MS = 8000;
 /** How long opening waits for a killed node to lose its lease, in leases. */
 const LEASES_WAITED = 3;
 const LOOK_MS = 100;
-
-export interface PostgresStoreOptions {
-  readonly url: string;
-  /** Display name of this node. */
-  readonly node: string;
-  /** Where peers reach this node. */
-  readonly nodeUrl?: string | null;
-  /**
-   * The only node: opening waits for the log, and rejects when another node keeps renewing its lease. Default: true.
-   */
-  readonly sole?: boolean;
-  readonly ttlMs?: number;
-  /** Clock for leases and waits. Default: the system clock. */
-  readonly clock?: Clock;
-  readonly answerMs?: number;
-  /** What is wrong with how other nodes reach this one. */
-  readonly doubts?: () => readonly string[];
-  readonly gained?: (fence: contract.Fence) => void;
-  readonly lost?: () => void;
-  readonly onPoint?: OnPoint;
-  /** Absent or null: backups are not sealed. */
-  readonly sealing?: Sealing | null;
-}
 
 /** Opens the store and creates its schema when missing. Rejects when the database is unreachable, unsafe or too new. */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {

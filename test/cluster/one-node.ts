@@ -5,7 +5,8 @@
 import { HubNode } from '../../src/cluster/node.ts';
 import type { Served } from '../../src/cluster/node-parts.ts';
 import type { Tenure } from '../../src/cluster/tenure.ts';
-import { openPostgresStore, type PostgresStore, type PostgresStoreOptions } from '../../storage/postgres/store.ts';
+import type { PostgresStoreOptions } from '../../storage/postgres/options.ts';
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import type { Test } from '../support/tap.ts';
 
 export interface StandIn extends Served {
