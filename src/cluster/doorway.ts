@@ -15,19 +15,25 @@ const [againMs, closingMs] = [10_000, 1000];
 /** Timeout of the message that makes the owner look for this door. */
 const toldMs = 1000;
 
+/** What a door asks of its node and tells it. */
+interface Node {
+  readonly changed: () => void;
+  /** A node that leaves opens no door. */
+  readonly isLeaving: () => boolean;
+}
+
 export class Doorway {
   readonly #parts: NodeParts;
   readonly #membership: Membership;
-  readonly #changed: () => void;
+  readonly #node: Node;
   #door: Served | null = null;
   #opening: Promise<void> | null = null;
   #notBefore = 0;
-  #isClosed = false;
 
-  constructor(parts: NodeParts, membership: Membership, changed: () => void) {
+  constructor(parts: NodeParts, membership: Membership, node: Node) {
     this.#parts = parts;
     this.#membership = membership;
-    this.#changed = changed;
+    this.#node = node;
   }
 
   /** The open door, which may answer only while the database is reached. */
@@ -35,13 +41,12 @@ export class Doorway {
     return this.#door;
   }
 
-  /** Opens or closes the door as the cluster requires. A node that leaves opens none. */
-  look(isLeaving: boolean): void {
+  /** Opens or closes the door as the cluster requires. */
+  look(): void {
     const { store } = this.#parts;
-    this.#isClosed = isLeaving;
     if (!store.isFollowed()) return void this.#close();
     const isTime = clock.monotonic() >= this.#notBefore && store.health().state === 'open';
-    if (this.#door !== null || isLeaving || !isTime) return;
+    if (this.#door !== null || this.#node.isLeaving() || !isTime) return;
     this.#opening ??= this.#open().finally(() => (this.#opening = null));
   }
 
@@ -52,8 +57,8 @@ export class Doorway {
     await this.#door?.followed(seq);
   }
 
+  /** For a node that leaves. */
   async close(): Promise<void> {
-    this.#isClosed = true;
     // A door that is being opened may wait for the database.
     await withTimeout(clock, closingMs, this.#opening ?? Promise.resolve());
     await this.#close();
@@ -68,9 +73,9 @@ export class Doorway {
       // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
       await this.#membership.tell('look', toldMs);
       await door.recover();
-      if (this.#isClosed || !store.isFollowed()) return await closed(door, log);
+      if (this.#node.isLeaving() || !store.isFollowed()) return await closed(door, log);
       this.#door = door;
-      this.#changed();
+      this.#node.changed();
     } catch (error) {
       log.error({ err: error }, 'could not open the door; this node passes requests on to the owner and tries again');
       this.#notBefore = clock.monotonic() + againMs;

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Commit, Seq, Sight, Store } from '../../storage/contract.ts';
+import type { Commit, Seq, Sight, Slowness, Store } from '../../storage/contract.ts';
 import type { Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 import type { Tenure } from './tenure.ts';
@@ -31,8 +31,8 @@ export interface SharedStore extends Store {
   isFresh(): boolean;
   /** Whether this node could serve if it had the lease: only then may a slow owner leave it to this one. */
   offer(isAble: boolean): void;
-  /** How long the way to the database takes here and at the nearest other node, ms; null unless it is slow here. */
-  slowness(): { readonly ms: number; readonly otherMs: number } | null;
+  /** Null unless the way to the database is slow here beside another live node's. */
+  slowness(): Slowness | null;
   /** Reads the head of the log. Rejects when the database is unavailable. */
   look(): Promise<void>;
   /** A peer reports that the log goes up to `head`. */

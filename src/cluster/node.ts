@@ -21,7 +21,7 @@
  * NODE-7  An owner whose way to the database is slow beside another node's hands over and goes on as a door: every
  *     delivery takes several of its trips. It does so once in `yieldAgainMs` at most.
  */
-import type { Seq, StoreHealth } from '../../storage/contract.ts';
+import type { Seq, Slowness, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
 import { closed, Doorway } from './doorway.ts';
@@ -79,7 +79,10 @@ export class HubNode {
   constructor(parts: NodeParts) {
     this.#parts = parts;
     this.#membership = new Membership(parts.store, parts.passing);
-    this.#doorway = new Doorway(parts, this.#membership, () => this.#changed());
+    this.#doorway = new Doorway(parts, this.#membership, {
+      changed: () => this.#changed(),
+      isLeaving: () => this.#leaving,
+    });
     this.#head = new HeadPoll(parts.store, () => {
       for (const one of [this.#served, this.#doorway.door]) one?.follow(parts.store.head());
     });
@@ -170,7 +173,7 @@ export class HubNode {
     this.#begin();
     store.offer(this.#doorway.door !== null && !this.#leaving);
     this.#lookAtTrips();
-    this.#doorway.look(this.#leaving);
+    this.#doorway.look();
     if (this.#doorway.door !== null || this.#served !== null) this.#head.look();
     this.#membership.forgetSilent();
     const owner = store.owner()?.id ?? '';
@@ -265,7 +268,7 @@ export class HubNode {
   }
 
   /** Never rejects. */
-  async #yield(slowness: { readonly ms: number; readonly otherMs: number }): Promise<void> {
+  async #yield(slowness: Slowness): Promise<void> {
     const { store, log } = this.#parts;
     const told = this.#telling('handing over');
     log.warn(slowness, "this node hands over: its way to the database takes much longer than another node's");

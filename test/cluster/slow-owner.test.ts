@@ -1,5 +1,5 @@
 /** An owner whose way to the database is slow beside another node's hands over, once, and goes on as a door. */
-import { openPostgresStore } from '../../storage/postgres/store.ts';
+import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
@@ -23,11 +23,11 @@ t.test('an owner whose way to the database is slow', { skip }, async (t) => {
   const other = await openPostgresStore({ url, node: 'other', sole: false, ttlMs });
   t.teardown(() => other.close());
   other.offer(true);
-  const beat = async (): Promise<void> => {
-    for (let n = 0; n <= beats; n++) await Promise.all([store.poke(), other.poke()]);
+  const beat = async (beside: PostgresStore, times = beats + 1): Promise<void> => {
+    for (let n = 0; n < times; n++) await Promise.all([store.poke(), beside.poke()]);
   };
   await eventually('it is the owner', () => node.role === 'owner');
-  await beat();
+  await beat(other);
   t.strictSame([store.slowness(), other.slowness()], [null, null]);
 
   link.slow(30);
@@ -59,9 +59,9 @@ t.test('an owner whose way to the database is slow', { skip }, async (t) => {
   const third = await openPostgresStore({ url, node: 'third', sole: false, ttlMs });
   t.teardown(() => third.close());
   third.offer(true);
-  for (let n = 0; n <= beats; n++) await Promise.all([store.poke(), third.poke()]);
+  await beat(third);
   node.look();
-  for (let n = 0; n < 3; n++) await Promise.all([store.poke(), third.poke()]);
+  await beat(third, 3);
   t.match([store.slowness()?.ms !== undefined, node.role, hubs.length], [true, 'owner', 2], 'once');
 
   link.slow(0);
