@@ -80,8 +80,8 @@ const NODES = `
 const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
 const TRIPS = 'alter table nodes add column trip_ms int;';
 /**
- * Writes wait for the lock of the log, and with it for the new keys; leases are renewed meanwhile, since they only read
- * it.
+ * Writes wait for the lock of the log, and with it for the new keys, as do reads of rows; leases are renewed meanwhile,
+ * since they only read the log.
  */
 const NEWEST_FIRST = `
   lock table log in exclusive mode;

@@ -1,7 +1,6 @@
 /**
  * What a node observes in the database besides its lease: clock skew, and the oldest open transaction. An open
- * transaction, even a read-only one (`pg_dump`), keeps the database from cleaning up and makes every poll and write
- * more expensive for as long as it lasts.
+ * transaction, even a read-only one (`pg_dump`), keeps the database from cleaning up, so that it grows.
  *
  * WATCH-1  Observes every 10 s, once at a time, on one of the store's read sessions: a heartbeat neither waits for it
  *     nor fails with it.
