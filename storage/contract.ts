@@ -320,13 +320,6 @@ export interface Sight {
   readonly oldest: OpenTransaction | null;
 }
 
-/** How long the way to the shared database takes a node whose way is slow beside another's; ms for a round trip. */
-export interface Slowness {
-  readonly ms: number;
-  /** The shortest of the other live nodes. */
-  readonly otherMs: number;
-}
-
 export interface OpenTransaction {
   /** RFC 3339, by the database's clock. */
   readonly since: string;

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Commit, Seq, Sight, Slowness, Store } from '../../storage/contract.ts';
+import type { Commit, Seq, Sight, Store } from '../../storage/contract.ts';
 import type { Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 import type { Tenure } from './tenure.ts';
@@ -16,6 +16,12 @@ interface PeerNode {
   readonly name: string;
   readonly url: string | null;
   readonly alive: boolean;
+}
+
+/** Round trips to the database, ms: that of this node, and the shortest of the other live ones. */
+export interface Slowness {
+  readonly ms: number;
+  readonly otherMs: number;
 }
 
 /** A store that several nodes share, with the lease and the node table. */

@@ -21,13 +21,13 @@
  * NODE-7  An owner whose way to the database is slow beside another node's hands over and goes on as a door: every
  *     delivery takes several of its trips. It does so once in `yieldAgainMs` at most.
  */
-import type { Seq, Slowness, StoreHealth } from '../../storage/contract.ts';
+import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
 import { closed, Doorway } from './doorway.ts';
 import { HeadPoll } from './head-poll.ts';
 import { Membership } from './membership.ts';
-import type { NodeParts, Place, Role, Served } from './node-parts.ts';
+import type { NodeParts, Place, Role, Served, Slowness } from './node-parts.ts';
 import { Pings } from './pings.ts';
 import type { Having } from './shared.ts';
 import { beginTenure, type Tenure } from './tenure.ts';

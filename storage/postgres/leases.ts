@@ -23,10 +23,10 @@
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
-import type { Fence, Seq, Slowness } from '../contract.ts';
+import type { Fence, Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { ask } from './connect.ts';
-import { Trips } from './trips.ts';
+import { type Slowness, Trips } from './trips.ts';
 import { LOG } from './write-sql.ts';
 
 const HELD_PART = 0.8;

@@ -30,6 +30,7 @@ import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
 import { prepareTrim, runTrim } from './trim.ts';
+import type { Slowness } from './trips.ts';
 import { type PostgresAddress, parsePostgresUrl } from './url.ts';
 import { Watch } from './watch.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
@@ -174,7 +175,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   }
 
   /** How slow this node's way to the database is beside that of another live node; null when it is not. */
-  slowness(): contract.Slowness | null {
+  slowness(): Slowness | null {
     return this.#leases.slowness();
   }
 

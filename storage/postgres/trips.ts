@@ -6,10 +6,15 @@
  * TRIPS-2  It is slow when it takes more than `slowMs`, and `slowTimes` that of another live node: never of two nodes
  *     at once.
  */
-import type { Slowness } from '../contract.ts';
-
 const counted = 10;
 const [slowMs, slowTimes] = [50, 4];
+
+/** Round trips to the database, ms. */
+export interface Slowness {
+  readonly ms: number;
+  /** The shortest of the other live nodes. */
+  readonly otherMs: number;
+}
 
 export class Trips {
   readonly #last: number[] = [];
