@@ -199,7 +199,7 @@ export interface ListQuery {
   /** Inclusive lower and exclusive upper bound on `upd`. */
   readonly from?: string;
   readonly to?: string;
-  /** Rows to skip; ignored when `after` is given. */
+  /** Rows to skip; ignored when `after` is given, which is cheaper at any depth. */
   readonly offset: number;
   /** At most this many rows. */
   readonly limit: number;
@@ -215,8 +215,8 @@ export interface ListPage {
   readonly rows: Row[];
   /** Number of rows that match the query without `offset`, `limit` and `after`. */
   readonly total: number;
-  /** Index of the page's first row in the whole matching list (`offset`, or the rank of `after`). */
-  readonly offset: number;
+  /** Whether no matching row stands behind the page. */
+  readonly isLast: boolean;
 }
 
 export interface EventQuery {

@@ -22,7 +22,7 @@ import { acknowledged, Primary, wordsOf } from './postgres/connect.ts';
 import { insert, recordsIn, recordsOf, Tally } from './postgres/records.ts';
 import { isEmpty, migrate } from './postgres/schema.ts';
 import { type PostgresAddress, parsePostgresUrl } from './postgres/url.ts';
-import { HOUR } from './postgres/write-sql.ts';
+import { counting } from './postgres/write-sql.ts';
 import { headOf } from './records.ts';
 
 export interface Copied {
@@ -56,10 +56,7 @@ export async function copyToPostgres(
     await mustBeFree(client, address);
     const { tally, token } = await fill(client, store, progress);
     await client.query('update log set head = $1, horizon = $2, token = greatest(token, $3)', [head, horizon, token]);
-    await client.query(
-      `insert into listed (kind, shelf, hour, n) select kind, shelf, left(upd, ${HOUR}), count(*) from rows
-         where shelf is not null group by 1, 2, 3`,
-    );
+    await client.query(counting('select kind, shelf, upd, 1 as n from rows'));
     const counts = { ...tally.counts };
     const digest = tally.digest();
     if ((await digestIn(client, progress)) !== digest)

@@ -109,11 +109,11 @@ export function data(value: unknown): Answer {
 /** A page of stored texts; `url` is the list's absolute URL. */
 export function listed(url: string, page: Page, found: Listed<string>): Answer {
   const text = listText(found.items);
-  const { total, offset, last } = found;
+  const { total, isLast, last } = found;
   return {
     http: 200,
     ocpi: success,
-    headers: pageHeaders(url, page, { count: found.items.length, total, offset, last }),
+    headers: pageHeaders(url, page, { count: found.items.length, total, isLast, last }),
     body: typeof text === 'string' ? text : Readable.from(text, { objectMode: false }),
     size: found.items.reduce((sum, item) => sum + item.length, 0),
   };

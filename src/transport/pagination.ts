@@ -2,7 +2,7 @@
  * Pagination of lists: reads the query, writes the headers of a page and the cursor of the next one. [D31–D33]
  *
  * PAGINATION-1  A next link has cursor, offset and limit: clients that follow it miss nothing, and clients that count
- *     offsets work, too. [D32]
+ *     offsets work, too. Beside a cursor the offset only says how many items the pages before had. [D32]
  * PAGINATION-2  `rel="next"` precedes `rel="prev"`, for clients that take the first link. [D32]
  * PAGINATION-3  Links begin with the public URL and keep `date_from` and `date_to` as the caller wrote them. [D33]
  */
@@ -118,8 +118,8 @@ export interface PageFound {
   readonly count: number;
   /** Matching items in all. */
   readonly total: number;
-  /** Index of the first item in the whole matching list. */
-  readonly offset: number;
+  /** Whether no matching item stands behind the page. */
+  readonly isLast: boolean;
   readonly last: CursorPosition | null;
 }
 
@@ -127,7 +127,7 @@ export interface PageFound {
 export function pageHeaders(url: string, page: Page, found: PageFound): Record<string, string> {
   // A page cut short because its objects are large reports its own count as limit, so clients that add it to the offset
   // miss nothing.
-  const isCut = found.count > 0 && found.count < page.request.limit && found.offset + found.count < found.total;
+  const isCut = found.count > 0 && found.count < page.request.limit && !found.isLast;
   const links = [nextLink(url, page, found), prevLink(url, page, found)].filter((link) => link !== null);
   return {
     'X-Total-Count': String(found.total),
@@ -137,28 +137,27 @@ export function pageHeaders(url: string, page: Page, found: PageFound): Record<s
 }
 
 function nextLink(url: string, page: Page, found: PageFound): string | null {
-  const offset = found.offset + found.count;
-  if (found.last === null || offset >= found.total) return null;
+  if (found.last === null || found.isLast) return null;
   const query = [
     ...page.filters,
     ['cursor', writeCursor(found.last)],
-    ['offset', offset],
+    ['offset', page.request.offset + found.count],
     ['limit', page.request.limit],
   ];
   return link(url, query, 'next');
 }
 
-type Placed = Pick<PageFound, 'offset' | 'total'>;
-
 /** Whether there is a page before this one. */
-const isLater = ({ request }: Page, { offset, total }: Placed) => offset !== 0 && total !== 0 && request.limit !== 0;
+const isLater = ({ request }: Page, { total }: Pick<PageFound, 'total'>) =>
+  request.offset !== 0 && total !== 0 && request.limit !== 0;
 
 /** Whether the caller's setting leaves out a link to the page before. */
-export const isWithoutPrev = (page: Page, found: Placed): boolean => !page.hasPrev && isLater(page, found);
+export const isWithoutPrev = (page: Page, found: Pick<PageFound, 'total'>): boolean =>
+  !page.hasPrev && isLater(page, found);
 
 function prevLink(url: string, page: Page, found: PageFound): string | null {
   if (!page.hasPrev || !isLater(page, found)) return null;
-  const offset = Math.max(0, Math.min(found.offset, found.total) - page.request.limit);
+  const offset = Math.max(0, Math.min(page.request.offset, found.total) - page.request.limit);
   return link(url, [...page.filters, ['offset', offset], ['limit', page.request.limit]], 'prev');
 }
 

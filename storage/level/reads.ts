@@ -145,7 +145,8 @@ export class Reads {
         const { entries, total, offset } = mounted.found.order.page(query);
         const rows = await rowsUpTo(entries, query, rowsAt);
         // An empty page would mean the end of the list: a page whose rows all moved away meanwhile is cut again.
-        if (rows.length > 0 || entries.length === 0 || cuts === cutsMax) return { rows, total, offset };
+        if (rows.length > 0 || entries.length === 0 || cuts === cutsMax)
+          return { rows, total, isLast: offset + rows.length >= total };
       }
     });
   }

@@ -36,12 +36,13 @@ const asText = (text: string): string => text;
 
 /**
  * Start-up options, so that defaults of a role or database apply to no statement, the first included. [CONNECT-2]
- * Without sequential scans the planner looks up rows by key, also while tables are small.
+ * Without sequential scans the planner looks up rows by key, also while tables are small. No statement is long enough for
+ * several processes.
  */
 const OPTIONS = Object.entries({
   ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
   ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
-  enable_seqscan: 'off',
+  ...{ enable_seqscan: 'off', max_parallel_workers_per_gather: 0 },
 })
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');

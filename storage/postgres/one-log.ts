@@ -17,7 +17,9 @@
  * ONE-LOG-5  A node of that version that still runs can no longer write: its writes begin at the table `shards`, which
  *     the migration locks first and then drops.
  */
-const MOVED = 'events rows listed timers deliveries floors'.split(' ');
+import { counting } from './write-sql.ts';
+
+const MOVED = 'events rows timers deliveries floors'.split(' ');
 const GONE = ['events_stream', 'events_correlation', 'events_idem', 'rows_listed', 'deliveries_open'];
 
 /** Takes the place of the sequence in the row of a remembered position: above every horizon. */
@@ -66,8 +68,7 @@ export const mergingShards = (tables: string): string => `
     select r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.chars, case when m.shards = 1 then r.seq else coalesce(
         (select n.new from numbers n where n.shard = r.shard and n.seq <= r.seq order by n.seq desc limit 1), 0) end
       from old_rows r cross join meta m;
-  insert into listed (kind, shelf, hour, n)
-    select kind, shelf, hour, sum(n) from old_listed group by kind, shelf, hour having sum(n) <> 0;
+  ${counting('select kind, shelf, upd, 1 as n from rows')};
   insert into timers (key, at) select key, min(at) from old_timers group by key;
 
   create unlogged table reached (dest text collate "C", shard smallint, seq int8 not null, primary key (dest, shard));
@@ -105,6 +106,6 @@ export const mergingShards = (tables: string): string => `
     select u.dest, u.seq, 'DELIVERED', u.ended from unrowed u join floors f on f.dest = u.dest
       where not u.waits and u.seq > f.seq;
 
-  drop table ${MOVED.map((table) => `old_${table}`).join(', ')}, shards, numbers, reached, unrowed;
+  drop table ${MOVED.map((table) => `old_${table}`).join(', ')}, listed, shards, numbers, reached, unrowed;
   alter table meta drop column shards;
   `;

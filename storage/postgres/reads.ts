@@ -23,17 +23,14 @@ import type {
 import { Damaged, smallBody } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { ask } from './connect.ts';
+import { listing, ROW, sizeOf, whole } from './lists.ts';
 import { fromText } from './schema.ts';
-import { HOUR, LATEST, LOG } from './write-sql.ts';
+import { LATEST, LOG } from './write-sql.ts';
 
 /** Runs a read on a database session of its own. */
 export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;
 
 const SCAN_ROWS = 1000;
-const ALL = 2 ** 31 - 1;
-/** PostgreSQL rejects a limit that is not an int8. */
-const whole = (limit: number): number => Math.max(0, Math.min(ALL, Math.floor(limit)));
-
 interface EventColumns {
   readonly seq: Seq;
   readonly stream: string;
@@ -55,7 +52,6 @@ interface RangeColumns extends EventColumns {
 type RowColumns = Omit<Row, 'data'> & { readonly data: string };
 
 const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
-const ROW = 'r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.seq';
 
 const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (select horizon from ${LOG} l)`;
 /** $1 sequence to begin after, $2 limit, $3 receiver or null. Includes the horizon, from the same snapshot. */
@@ -92,65 +88,6 @@ const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
 const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > ($2, $3)
   and ($4::text is null or r.owner = $4) order by r.owner, r.id limit $5`;
 const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
-/**
- * $1 kind, $2 shelves, $3 and $4 bounds on `upd`, $5 to $7 the position to begin after, $8 offset, $9 limit, $10 size.
- * A count is the sum of whole hours in `listed`, plus the rows of one hour at each bound. The page begins in the hour
- * that contains its offset, or at its position, and ends before the hour by which enough rows have come (`beyond`; without such an hour a
- * text above every possible `upd`). Each shelf contributes, from its own index, no more rows than the page may need.
- */
-const below = (
-  upd: string,
-  bound: string,
-) => `(select coalesce(sum(h.n), 0) from hours h where h.hour < left(${upd}, ${HOUR}))
-  + (select count(*) from rows r where r.kind = $1 and r.shelf = any ($2::text[]) and r.upd >= left(${upd}, ${HOUR}) and ${bound})`;
-const LIST = `
-with hours as materialized (
-  select l.hour, sum(l.n) as n from listed l where l.kind = $1 and l.shelf = any ($2::text[]) group by l.hour),
-counts as materialized (
-  select case when $3::text is null then 0 else ${below('$3', 'r.upd < $3')} end as low,
-    case when $4::text is null then (select coalesce(sum(h.n), 0) from hours h) else ${below('$4', 'r.upd < $4')} end as high,
-    case when $5::text is null then 0 else ${below('$5', '(r.upd, r.owner, r.id) <= ($5, $6::text, $7::text)')} end as rank),
-start as materialized (
-  select h.hour, h.before from (select hour, sum(n) over (order by hour) - n as before from hours) h, counts c
-    where $8 > 0 and h.before <= c.low + $8 and h.hour > left(coalesce($3, ''), ${HOUR}) order by h.hour desc limit 1),
-whence as materialized (
-  select greatest(coalesce(s.hour, $3, ''), coalesce($5, '')) as upd, greatest(0, coalesce(c.low + $8 - s.before, $8))::int8 as skip,
-    coalesce((select min(h.hour) from (select hour, sum(n) over (order by hour) - n as before from hours) h
-      where h.before >= greatest(c.low, c.rank) + $8 + $9::int8), repeat(chr(1114111), 1000)) as beyond
-    from counts c left join start s on true),
-page as (
-  select x.upd, x.owner, x.id, x.chars from whence w, unnest($2::text[]) s(shelf) cross join lateral (
-      select r.upd, r.owner, r.id, r.chars from rows r
-        where r.kind = $1 and r.shelf = s.shelf and r.upd >= w.upd and ($4::text is null or r.upd < $4)
-          and r.upd < w.beyond and ($5::text is null or (r.upd, r.owner, r.id) > ($5, $6, $7))
-        order by r.upd, r.owner, r.id limit w.skip + $9::int8) x
-    order by x.upd, x.owner, x.id offset (select skip from whence) limit $9),
-cut as (
-  select p.*, sum(p.chars) over (order by p.upd, p.owner, p.id) - p.chars as before from page p)
-select greatest(0, k.high - k.low)::int8 as total, least(greatest(0, k.rank - k.low), greatest(0, k.high - k.low))::int8 as rank, ${ROW}
-  from counts k left join (cut c join rows r on r.kind = $1 and r.owner = c.owner and r.id = c.id)
-    on $10::int8 is null or c.before < $10
-  order by r.upd, r.owner, r.id`;
-
-/** The same parameters, and $11 the owner; it reads every row within the bounds. */
-const LIST_OF_OWNER = `
-with matching as materialized (
-  select r.upd, r.owner, r.id, r.chars from rows r
-    where r.kind = $1 and r.shelf = any ($2::text[]) and r.owner = $11
-      and ($3::text is null or r.upd >= $3) and ($4::text is null or r.upd < $4)),
-counts as (
-  select count(*)::int8 as total,
-    count(*) filter (where (m.upd, m.owner, m.id) <= ($5::text, $6::text, $7::text))::int8 as rank from matching m),
-page as (
-  select * from matching m where $5::text is null or (m.upd, m.owner, m.id) > ($5, $6, $7)
-    order by m.upd, m.owner, m.id offset $8 limit $9),
-cut as (
-  select p.*, sum(p.chars) over (order by p.upd, p.owner, p.id) - p.chars as before from page p)
-select k.total, k.rank, ${ROW}
-  from counts k left join (cut c join rows r on r.kind = $1 and r.owner = c.owner and r.id = c.id)
-    on $10::int8 is null or c.before < $10
-  order by r.upd, r.owner, r.id`;
-
 const DUE = 'select key, at from timers order by at, key';
 const FLOORS = 'select dest, seq from floors order by dest';
 const DELIVERY = 'select dest, seq, state, data from deliveries where dest = $1 and seq = $2';
@@ -158,9 +95,6 @@ const deliveriesOf = (is: '<>' | '=') => `select dest, seq, state, data from del
   where dest = $1 and state ${is} 'DELIVERED' and seq >= $2 and seq <= $3 order by seq limit $4`;
 const OPEN = deliveriesOf('<>');
 const DELIVERED = deliveriesOf('=');
-
-/** At least 1, so that the first row, with 0 characters before it, is always returned. */
-const sizeOf = (size = Number.POSITIVE_INFINITY) => (Number.isFinite(size) ? Math.max(1, whole(size)) : null);
 
 export class PostgresReads {
   readonly #reading: Reading;
@@ -210,7 +144,7 @@ export class PostgresReads {
     return found.map(toEvent);
   }
 
-  async history(stream: string, after = 0, limit = ALL): Promise<StoredEvent[]> {
+  async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('stream', stream);
     const found = await this.#ask<EventColumns>('history', HISTORY, [stream, after, whole(limit)]);
     return found.map(toEvent);
@@ -221,7 +155,7 @@ export class PostgresReads {
     return (await this.#ask<EventColumns>('kept', KEPT, [streams])).map(toEvent);
   }
 
-  async correlated(correlationId: string, limit = ALL): Promise<StoredEvent[]> {
+  async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('correlation id', correlationId);
     return (await this.#ask<EventColumns>('correlated', CORRELATED, [correlationId, whole(limit)])).map(toEvent);
   }
@@ -238,17 +172,12 @@ export class PostgresReads {
     return found?.size ?? 0;
   }
 
-  async list({ kind, shelves, owner, from, to, offset, limit, size, after }: ListQuery): Promise<ListPage> {
-    const names = [...new Set(shelves)];
-    const position = after === undefined ? [null, null, null] : [after.upd, after.owner, after.id];
-    const page = [after === undefined ? whole(offset) : 0, whole(limit), sizeOf(size)];
-    const values = [kind, names, from ?? null, to ?? null, ...position, ...page];
-    const [name, text, more] =
-      owner === undefined ? (['list', LIST, []] as const) : (['list-of-owner', LIST_OF_OWNER, [owner]] as const);
-    const found = await this.#ask<RowColumns & { total: number; rank: number }>(name, text, [...values, ...more]);
-    const { total = 0, rank = 0 } = found[0] ?? {};
+  async list(query: ListQuery): Promise<ListPage> {
+    const { name, text, values } = listing(query);
+    const found = await this.#ask<RowColumns & { total: number; reached: number }>(name, text, values);
+    const { total = 0, reached = 0 } = found[0] ?? {};
     const rows = found.filter(({ id }) => id !== null).map(toRow);
-    return { rows, total, offset: after === undefined ? offset : rank };
+    return { rows, total, isLast: rows.length === reached };
   }
 
   async *scan(kind: string, owner?: string): AsyncGenerator<Row> {

@@ -3,7 +3,7 @@
  *
  * SCHEMA-1  A migration and the change of the version number are one transaction: a crash leaves a complete version.
  * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 or 2 with live nodes: those write by
- *     statements of their own, which do not know the new tables. Nodes of versions 3 and 4 keep running beside new
+ *     statements of their own, which do not know the new tables. Nodes of versions 3 to 5 keep running beside new
  *     ones, because they write through the function that a migration replaces.
  * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * SCHEMA-4  PostgreSQL cannot store U+0000 in a text. Only bodies may contain it: it is stored as U+0001 `0`, and
@@ -18,7 +18,7 @@ import type { Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
-import { APPEND } from './write-sql.ts';
+import { APPEND, counting, HOUR } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
@@ -31,6 +31,12 @@ const LOCKED = '55P03';
  */
 const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']);
 
+/** For lists of many shelves. */
+const BY_UPD = 'create index rows_by_upd on rows (kind, upd, owner, id) include (shelf) where shelf is not null;';
+/** How many listed rows have an upd whose first `span` characters are `start`. */
+const COUNTS = `create table counts (
+    kind text collate "C" not null, shelf text collate "C" not null, span int not null, start text collate "C" not null, n int8 not null,
+    primary key (kind, shelf, span, start)) with (fillfactor = 70);`;
 const TABLES = `
   -- The one row: who may write, and where the log ends and begins.
   create table log (
@@ -54,10 +60,8 @@ const TABLES = `
     upd text collate "C" not null, data text not null, body text, chars int not null, seq int8 not null,
     primary key (kind, owner, id, seq));
   create index rows_listed on rows (kind, shelf, upd, owner, id) where shelf is not null;
-  -- How many listed rows have an upd that begins so: a page is found, and its list counted, without walking there.
-  create table listed (
-    kind text collate "C" not null, shelf text collate "C" not null, hour text collate "C" not null, n int8 not null,
-    primary key (kind, shelf, hour)) with (fillfactor = 70);
+  ${BY_UPD}
+  ${COUNTS}
 
   create table timers (key text collate "C" primary key, at text collate "C" not null);
 
@@ -80,23 +84,41 @@ const NODES = `
 const FOLLOWS = 'alter table nodes add column follows boolean not null default false;';
 const TRIPS = 'alter table nodes add column trip_ms int;';
 /**
- * Writes wait for the lock of the log, and with it for the new keys, as do reads of rows; leases are renewed meanwhile,
- * since they only read the log.
+ * Writes wait for the lock of the log, and with it for what a migration builds. Leases are renewed, since they only read the
+ * log, and reads go on: tables are locked for them when that is built. That they can be is seen before.
  */
-const NEWEST_FIRST = `
+const whileWritesWait = (...tables: string[]) => `
   lock table log in exclusive mode;
-  alter table rows drop constraint rows_pkey, add primary key (kind, owner, id, seq);
+  savepoint before;
+  lock table ${tables} in access exclusive mode;
+  rollback to savepoint before;
+  `;
+const NEWEST_BUILT = 'create unique index rows_newest on rows (kind, owner, id, seq);';
+const NEWEST_FIRST = `
+  alter table rows drop constraint rows_pkey, add constraint rows_pkey primary key using index rows_newest;
   alter table floors drop constraint floors_pkey, add primary key (dest, seq), reset (fillfactor);
   alter table log drop constraint log_pkey, add primary key (token, head, turn), reset (fillfactor);
   `;
+const COUNTS_BUILT = `${BY_UPD} ${COUNTS} ${counting('select kind, shelf, hour as upd, n from listed')};`;
+/**
+ * Nodes of versions 3 to 5 go on reading the counts of hours. Trims and erasures by them would change no others: these are
+ * refused, and come again from a node of this version.
+ */
+const COUNTS_TAKE_OVER = `
+  drop table listed;
+  create view listed as select kind, shelf, start as hour, sum(n)::int8 as n from counts where span = ${HOUR} group by 1, 2, 3;
+  `;
+const SINCE_2 =
+  whileWritesWait('log', 'rows', 'floors', 'listed') + NEWEST_BUILT + COUNTS_BUILT + NEWEST_FIRST + COUNTS_TAKE_OVER;
 
 /** Statements that bring a schema to the newest version, indexed by its present version; 0 is an empty schema. */
 const MIGRATIONS: readonly string[] = [
   NODES + TABLES + APPEND,
   mergingShards(TABLES) + APPEND + FOLLOWS + TRIPS,
-  NEWEST_FIRST + APPEND + FOLLOWS + TRIPS,
-  NEWEST_FIRST + APPEND + FOLLOWS + TRIPS,
-  NEWEST_FIRST + APPEND + TRIPS,
+  SINCE_2 + APPEND + FOLLOWS + TRIPS,
+  SINCE_2 + APPEND + FOLLOWS + TRIPS,
+  SINCE_2 + APPEND + TRIPS,
+  whileWritesWait('rows', 'listed') + COUNTS_BUILT + COUNTS_TAKE_OVER + APPEND,
 ];
 
 /** Nodes of an older version still renew their leases. [SCHEMA-2] */

@@ -8,7 +8,7 @@ import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { acknowledged, ask } from './connect.ts';
 import { toText } from './schema.ts';
-import { HOUR, UNCOUNTED } from './write-sql.ts';
+import { UNCOUNTED } from './write-sql.ts';
 
 const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
 const GO = 'delete from events where seq > $1 and seq <= $2 and seq <> all ($3::int8[])';
@@ -27,9 +27,9 @@ const FORGET = `with recursive dests(dest) as (
 const ROWS = `with gone as (
     delete from rows r using json_to_recordset($2) g(kind text, owner text, id text)
       where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.seq <= $1
-      returning r.kind, r.shelf, left(r.upd, ${HOUR}) as hour)
+      returning r.kind, r.shelf, r.upd)
   ${UNCOUNTED}`;
-const TIDY = 'delete from listed where n = 0';
+const TIDY = 'delete from counts where n = 0';
 const MOVE = 'update log set horizon = $1';
 
 /** Makes every check that needs no database; throws. */

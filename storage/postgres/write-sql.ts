@@ -11,17 +11,20 @@
  * log, floors, and rows, whose keys end with their sequence for that. No index then keeps two rows of one name apart:
  * the lock on the log does, since nothing is written without it.
  *
- * Table `listed` has the row counts per shelf and hour of `upd`: it counts a list and finds a page without walking there.
+ * Table `counts` has the number of rows per shelf and month, day and hour of `upd`: it counts a list and finds a page
+ * without walking there, in a list of years, too.
  */
 
-/** Characters of an instant in `upd` up to its hour. Stored rows of `listed` depend on this length. */
-export const HOUR = 13;
-/** Adds `n` to the count of a shelf and hour. */
-const COUNT = 'on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n';
-/** Takes the rows `gone` (kind, shelf, hour) from the counts. */
-export const UNCOUNTED = `insert into listed (kind, shelf, hour, n)
-    select kind, shelf, hour, -count(*) from gone where shelf is not null group by kind, shelf, hour
-    ${COUNT}`;
+/** Characters of an instant in `upd` up to its month, day and hour. Stored rows of `counts` depend on these lengths. */
+export const [MONTH, DAY, HOUR] = [7, 10, 13] as const;
+/** Adds the `n` of each row (kind, shelf, upd) of a query to the counts; a row without a shelf is on no list. */
+export const counting = (rows: string): string => `insert into counts (kind, shelf, span, start, n)
+    select x.kind, x.shelf, s.span, left(x.upd, s.span), sum(x.n)
+      from (${rows}) x cross join unnest(array[${MONTH}, ${DAY}, ${HOUR}]) s(span)
+      where x.shelf is not null group by 1, 2, 3, 4 having sum(x.n) <> 0
+    on conflict (kind, shelf, span, start) do update set n = counts.n + excluded.n`;
+/** Takes the rows `gone` (kind, shelf, upd) from the counts. */
+export const UNCOUNTED = counting('select kind, shelf, upd, -1 as n from gone');
 
 /** Orders the versions of the row of the log, of which one counts, by an index: the newest is the first. */
 const NEWEST = 'order by token desc, head desc, turn desc limit 1';
@@ -57,21 +60,15 @@ begin
           data text, body text, chars int, idem text, n int, touched text)
         cross join moved m order by e.pos),
     stood as materialized (
-      select k.kind, k.owner, k.id, r.shelf, left(r.upd, ${HOUR}) as hour, -1 as n, k.gone, r.at
+      select k.kind, k.owner, k.id, r.shelf, r.upd, k.gone, r.at
         from (select kind, owner, id, false as gone from json_to_recordset($6) p(kind text, owner text, id text)
           union all select kind, owner, id, true from json_to_recordset($7) g(kind text, owner text, id text)) k
         cross join moved m
         cross join lateral (select r.ctid as at, r.shelf, r.upd from rows r
           where r.kind = k.kind and r.owner = k.owner and r.id = k.id ${LATEST}) r),
-    stands as (
-      select p.kind, p.shelf, left(p.upd, ${HOUR}) as hour, 1 as n
-        from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m where p.shelf is not null),
     counted as (
-      insert into listed (kind, shelf, hour, n)
-        select kind, shelf, hour, sum(n)
-        from (select kind, shelf, hour, n from stood where shelf is not null union all select * from stands) x
-        group by kind, shelf, hour having sum(n) <> 0
-        ${COUNT}),
+      ${counting(`select kind, shelf, upd, -1 as n from stood
+        union all select p.kind, p.shelf, p.upd, 1 from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m`)}),
     put as materialized (
       select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.before + p.pos as seq, s.at
         from json_to_recordset($6) p(pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)

@@ -283,7 +283,8 @@ export class MemoryStore implements Store {
       .filter(({ shelf, upd }) => shelf !== null && shelves.includes(shelf) && inside(upd, from, to))
       .sort(byPlace);
     const offset = after ? matching.filter((row) => byPlace(row, after) <= 0).length : query.offset;
-    return { rows: matching.slice(offset, offset + limit).map(parsed), total: matching.length, offset };
+    const rows = matching.slice(offset, offset + limit).map(parsed);
+    return { rows, total: matching.length, isLast: offset + rows.length >= matching.length };
   }
 
   async *scan(kind: string, owner?: string): AsyncIterable<Row> {

@@ -508,19 +508,19 @@ export function storeSuite(t: Test, open: Opener): void {
         t.strictSame(withoutData(await list({ bodiesOnly: true })), withoutData(all), 'data may be missing, no more');
         t.strictSame(ids(await list({ offset: 1, limit: 2 })), ['a', 'a']);
         const bounded = await list({ from: minute(1), to: minute(3), offset: 1 });
-        t.strictSame([ids(bounded), bounded.total, bounded.offset], [['a', 'b'], 3, 1]);
+        t.strictSame([ids(bounded), bounded.total, bounded.isLast], [['a', 'b'], 3, true]);
         const after = await list({ after: { upd: minute(1), owner: 'AA', id: 'a' }, limit: 1, offset: 77 });
-        t.strictSame([ids(after), after.total, after.offset], [['a'], 5, 2]);
+        t.strictSame([ids(after), after.total, after.isLast], [['a'], 5, false]);
         const beyond = await list({ offset: 9 });
-        t.strictSame([ids(beyond), beyond.total, beyond.offset], [[], 5, 9]);
+        t.strictSame([ids(beyond), beyond.total, beyond.isLast], [[], 5, true]);
         t.strictSame(ids(await list({ shelves: [] })), []);
         t.strictSame([ids(await list({ limit: 0 })), (await list({ limit: 0 })).total], [[], 5]);
         const owned = (more: Partial<ListQuery> = {}) => list({ owner: 'NL-TNM', ...more });
         const [whole, within] = [await owned(), await owned({ from: minute(1), to: minute(3), offset: 1, limit: 1 })];
         t.strictSame([ids(whole), whole.total], [['c', 'a', 'b', 'd'], 4]);
-        t.strictSame([ids(within), within.total, within.offset], [['b'], 2, 1]);
+        t.strictSame([ids(within), within.total, within.isLast], [['b'], 2, true]);
         const behind = await owned({ after: { upd: minute(1), owner: 'AA', id: 'a' }, limit: 2, offset: 77 });
-        t.strictSame([ids(behind), behind.total, behind.offset], [['a', 'b'], 4, 1]);
+        t.strictSame([ids(behind), behind.total, behind.isLast], [['a', 'b'], 4, false]);
         t.strictSame([ids(await owned({ owner: 'NL-TN' })), (await owned({ offset: 4 })).total], [[], 4]);
         // A position whose row is gone is still a place.
         t.strictSame(ids(await list({ after: { upd: minute(2), owner: 'ZZ', id: '' } })), ['d']);

@@ -140,7 +140,26 @@ function suite(server: PostgresServer): void {
     t.match(await store.get(row('3')), { data: '2' });
   });
 
-  for (const version of [2, 3, 4]) {
+  async function becomeOlder(schema: string, version: number): Promise<void> {
+    const changes = [
+      `update meta set version = ${version}`,
+      'create table listed (kind text collate "C", shelf text collate "C", hour text collate "C", n int8, primary key (kind, shelf, hour))',
+      'insert into listed select kind, shelf, start, n from counts where span = 13',
+      'drop table counts; drop index rows_by_upd',
+      ...(version === 5
+        ? []
+        : [
+            'alter table rows drop constraint rows_pkey, add primary key (kind, owner, id)',
+            'alter table floors drop constraint floors_pkey, add primary key (dest)',
+            'alter table log drop constraint log_pkey, add primary key (one)',
+            'alter table nodes drop column trip_ms',
+          ]),
+      ...(version < 4 ? ['alter table nodes drop column follows'] : []),
+    ];
+    await server.query(`set search_path = ${schema}; ${changes.join('; ')}`);
+  }
+
+  for (const version of [2, 3, 4, 5]) {
     t.test(`[M1] a schema of version ${version} becomes one of this version, with all that is in it`, async (t) => {
       const place = directoryFor(t);
       const before = await open(place);
@@ -148,14 +167,12 @@ function suite(server: PostgresServer): void {
       await before.close();
       const schema = schemaAt(place);
       const shape = await shapeOf(server, schema);
-      await server.query(`set search_path = ${schema};
-        drop function append; update meta set version = ${version};
-        alter table rows drop constraint rows_pkey, add primary key (kind, owner, id);
-        alter table floors drop constraint floors_pkey, add primary key (dest);
-        alter table log drop constraint log_pkey, add primary key (one);
-        alter table nodes drop column trip_ms;
-        insert into nodes values ('older', 'older', null, now() + interval '1 hour', ${version === 4});
-        ${version === 4 ? '' : 'alter table nodes drop column follows'}`);
+      await becomeOlder(schema, version);
+      await server.query(`drop function ${schema}.append`);
+      const older = "insert into nodes (id, name, expires) values ('older', 'older', now() + interval '1 hour')";
+      await server.query(
+        `set search_path = ${schema}; ${older}; ${version > 3 ? 'update nodes set follows = true' : ''}`,
+      );
       const url = server.url(schema);
       if (version === 2) {
         const opening = openPostgresStore({ url, node: 'test', sole: false, ttlMs: 100 });
@@ -172,8 +189,16 @@ function suite(server: PostgresServer): void {
       t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
       const { last } = await append(store, { puts: [row('1')], seen: [seen('1', 1)] });
       t.match(await store.get(row('1')), { seq: last });
-      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 5 }]);
-      t.strictSame(await shapeOf(server, schema), shape);
+      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 6 }]);
+      t.equal((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total, 1);
+      // As nodes of those versions read counts, and take from them when they trim.
+      const hours = `select hour, n from ${schema}.listed where kind = 'sessions' and shelf = any ('{NL-TNM}')`;
+      t.match(await server.query(hours), [{ n: '1' }]);
+      const taken = `insert into ${schema}.listed (kind, shelf, hour, n) values ('sessions', 'NL-TNM', '', -1)
+        on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n`;
+      await t.rejects(server.query(taken), /listed/, 'what a trim of theirs would count is refused');
+      await server.query(`drop view ${schema}.listed`);
+      t.strictSame(await shapeOf(server, schema), shape, 'but for what they read');
     });
   }
 
@@ -182,12 +207,36 @@ function suite(server: PostgresServer): void {
     const url = server.url(schema);
     const before = await openPostgresStore({ url, node: 'before', ...patient });
     t.teardown(() => before.close());
-    await server.query(`alter table ${schema}.nodes drop column trip_ms; update ${schema}.meta set version = 4`);
+    await server.query(`create table ${schema}.listed (); update ${schema}.meta set version = 5`);
     const dump = await openSession(t, server, 'dump');
-    await dump.query(`begin isolation level repeatable read read only; select from ${schema}.log`);
+    await dump.query(`begin isolation level repeatable read read only; select from ${schema}.rows`);
     await t.rejects(openPostgresStore({ url, node: 'test', sole: false, ttlMs: 500 }), /as that of pg_dump/);
     t.equal((await append(before)).first, 1, 'the node that is there goes on');
-    t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 4 }]);
+    t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 5 }]);
+  });
+
+  t.test('objects are read while a migration builds indexes and counts', async (t) => {
+    const schema = newSchema('store');
+    const url = server.url(schema);
+    const before = await openPostgresStore({ url, node: 'before', ...patient });
+    t.teardown(() => before.close());
+    await append(before, { puts: [row('1', { data: 'kept' })] });
+    await becomeOlder(schema, 4);
+    // It stands still when both indexes are built, and counts are about to be.
+    await server.query(`create function ${schema}.stand() returns event_trigger language plpgsql set lock_timeout = 0
+        as $$ begin if current_schema() = '${schema}' then perform pg_advisory_xact_lock(hashtext('${schema}')); end if; end $$;
+      create event trigger ${schema} on ddl_command_end when tag in ('CREATE TABLE') execute function ${schema}.stand()`);
+    t.teardown(() => server.query(`drop event trigger ${schema}`));
+    const holder = await openSession(t, server, 'holder');
+    await holder.query(`select pg_advisory_lock(hashtext('${schema}'))`);
+    const migrated = openPostgresStore({ url, node: 'test', sole: false, ...patient });
+    const waits = `select from pg_locks where locktype = 'advisory' and not granted and objid = hashtext('${schema}')::oid::int8`;
+    await until(async () => (await server.query(waits)).length > 0);
+    t.match(await before.get(row('1')), { data: 'kept' });
+    await holder.query('commit; select pg_advisory_unlock_all()');
+    const after = await migrated;
+    t.teardown(() => after.close());
+    t.match(await after.get(row('1')), { data: 'kept' });
   });
 
   t.test('[SCHEMA-5] beside an open transaction a write looks at no more pages than without', async (t) => {

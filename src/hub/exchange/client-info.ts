@@ -30,7 +30,7 @@ export function clientInfo(directory: PartnerDirectory, request: ListRequest): L
   return {
     items: page.map(({ info }) => info),
     total: matching.length,
-    offset,
+    isLast: offset + page.length >= matching.length,
     last: last ? { upd: last.upd, owner: last.owner, id: last.id } : null,
   };
 }

@@ -103,7 +103,7 @@ function listed<T>(page: ListPage, item: (row: Row) => T): Listed<T> {
   return {
     items: page.rows.map(item),
     total: page.total,
-    offset: page.offset,
+    isLast: page.isLast,
     last: last ? { upd: last.upd, owner: last.owner, id: last.id } : null,
   };
 }

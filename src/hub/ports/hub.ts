@@ -77,8 +77,8 @@ export interface ListRequest {
 export interface Listed<T> {
   readonly items: readonly T[];
   readonly total: number;
-  /** Index of the first item in the whole matching list. */
-  readonly offset: number;
+  /** Whether no matching item stands behind the page. */
+  readonly isLast: boolean;
   /** Position of the last item; null on an empty page. */
   readonly last: Position | null;
 }
