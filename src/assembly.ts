@@ -33,6 +33,7 @@ import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
+import { type OtherNodes, type RateLimiter, rateLimiter } from './ocpi/limits.ts';
 import { credentialsIn } from './ocpi/modules/credentials.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
@@ -92,6 +93,8 @@ export interface Surroundings extends Replaceable {
   readonly metrics: Metrics;
   /** Of the process, so that its doors count together. */
   readonly visitors: Visitors;
+  /** Of the process, too. Default: one of the hub's own. */
+  readonly limiter?: RateLimiter;
   /** The hub's public URL, without a trailing slash. */
   readonly publicUrl: () => string;
   /** By what else the hub is reached. Default: by nothing. */
@@ -119,6 +122,17 @@ export interface Assembled {
   /** Waits up to `graceMs` for requests and calls in flight, then aborts them. The store stays open. */
   close(graceMs: number): Promise<void>;
 }
+
+/** Grants what the settings allow; `others` are the other nodes that do. */
+export const limiterOf = (config: Config, clock: Clock, others?: OtherNodes): RateLimiter => {
+  const rates = {
+    listsPerMin: config.rateListsPerMin,
+    commandsPerMin: config.rateCommandsPerMin,
+    exchangesPerMin: config.rateExchangesPerMin,
+    otherPerMin: config.rateOtherPerMin,
+  };
+  return rateLimiter(rates, () => clock.now(), others);
+};
 
 /** Rejects with `ConfigError` when the keys do not open the stored secrets. After a failure nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
@@ -188,12 +202,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       ocpiServer(created.hub, {
         log,
         pages: { ...config, sizeMax: pageSizeMax },
-        rates: {
-          listsPerMin: config.rateListsPerMin,
-          commandsPerMin: config.rateCommandsPerMin,
-          exchangesPerMin: config.rateExchangesPerMin,
-          otherPerMin: config.rateOtherPerMin,
-        },
+        limiter: around.limiter ?? limiterOf(config, clock),
         clock,
         visitors,
         instance,

@@ -15,12 +15,21 @@ import { openPostgresStore } from '../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import { answerOf } from './admin/own-answer.ts';
 import type { ClusterView } from './api/cluster.ts';
-import { type Assembled, assemble, closeAll, type Replaceable, type Surroundings, serverOptions } from './assembly.ts';
+import {
+  type Assembled,
+  assemble,
+  closeAll,
+  limiterOf,
+  type Replaceable,
+  type Surroundings,
+  serverOptions,
+} from './assembly.ts';
 import { removeUnsealed, sealingOf } from './backup-keys.ts';
 import { type Machine, noMachine, thisMachine, watchClock } from './clock-watch.ts';
 import { Addresses } from './cluster/addresses.ts';
 import { ChannelDoor } from './cluster/channel.ts';
 import { Front } from './cluster/front.ts';
+import { GrantsTold } from './cluster/grants-told.ts';
 import { HubNode } from './cluster/node.ts';
 import { hopOf } from './cluster/node-auth.ts';
 import type { Served, SharedStore } from './cluster/node-parts.ts';
@@ -215,7 +224,9 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       listeners: () => listening.flatMap(placesOf),
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
-    const shared = { log, clock, random, metrics, visitors, publicUrl, reached, named: named.now, ...others };
+    const peers = () => node?.neighbours.all() ?? [];
+    const limiter = limiterOf(config, clock, passing === null ? undefined : new GrantsTold({ peers, passing }));
+    const shared = { log, clock, random, metrics, visitors, limiter, publicUrl, reached, named: named.now, ...others };
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
         tenure.isHeld() || (unwritten && node?.mayCallUnwritten(tenure) === true);
@@ -267,7 +278,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       ...{ node: running, passing, isAtEveryNode, isHop: hopOf(channels.isNode) },
       channels: config.nodes === null && secrets.length > 0 ? channels : null,
       isForOperators: (request) => config.operators === null || isAtOperators(request),
-      ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000 },
+      ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000, granted: limiter.spentElsewhere },
     });
     const server = createFrontServer(serverOptions(config, visitors, clock), front.handle);
     const operators = await listenForOperators(config, visitors, clock, front.handle);

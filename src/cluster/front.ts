@@ -21,6 +21,7 @@ import { type IsStale, processPauses } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
 import { type ChannelDoor, channelPath } from './channel.ts';
+import { type Grant, readGrants } from './grants-told.ts';
 import type { HubNode } from './node.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
@@ -55,6 +56,8 @@ export interface FrontParts {
   /** Whether operators are served where the request came in. */
   readonly isForOperators: (request: IncomingMessage) => boolean;
   readonly look: () => Promise<void>;
+  /** Another node granted a partner requests. */
+  readonly granted: (grant: Grant) => void;
   readonly leaseMs: number;
 }
 
@@ -181,7 +184,7 @@ export class Front {
   }
 
   #answerPeer(what: string, response: ServerResponse): void {
-    const { node, addresses, look } = this.#parts;
+    const { node, addresses, look, granted } = this.#parts;
     const [verb, of = ''] = what.split('/').map(decodedOf);
     if (verb === null || of === null) return say(response, 400, {});
     if (!verbs.has(verb ?? '')) return say(response, 404, {});
@@ -200,6 +203,12 @@ export class Front {
       return told();
     }
     if (verb === 'directory') return void node.directoryChanged(seq).then(told, told);
+    if (verb === 'granted') {
+      const grants = readGrants(of);
+      if (grants === null) return say(response, 400, {});
+      for (const grant of grants) granted(grant);
+      return told();
+    }
     const looked = look();
     if (verb === 'leaving') node.handsOver(of).then(told, told);
     else looked.then(told, told);
@@ -246,7 +255,17 @@ export class Front {
 }
 
 /** All that nodes ask of each other: no message names a URL to be called, or carries a token. [FRONT-3] */
-const verbs: ReadonlySet<string> = new Set(['owns', 'is', 'self', 'ready', 'head', 'directory', 'leaving', 'look']);
+const verbs: ReadonlySet<string> = new Set([
+  'owns',
+  'is',
+  'self',
+  'ready',
+  'head',
+  'directory',
+  'granted',
+  'leaving',
+  'look',
+]);
 
 /** Why a node of this role is not ready. */
 const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {

@@ -4,6 +4,11 @@
  * that touches much counts as several, because its cost grows with the bytes that it sends, reads or changes.
  *
  * Memory is bounded by parties × budgets: only authenticated parties have windows, and ended windows are removed.
+ *
+ * LIMITS-1  Several nodes share a budget: each tells the others what it granted, a fifth of the budget divided by their number at a
+ *     time, so all of them grant 1.2 times the budget at most. What is on its way meanwhile comes on top.
+ * LIMITS-2  They never grant less: a window counts only what was granted in the minute before its end. A window ends when that of a
+ *     node ends which began earlier.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
@@ -22,6 +27,24 @@ export interface Rates {
 export interface RateLimiter {
   /** Takes one request out of the party's budget; refuses with `rateLimited`. */
   spend(party: PartyId, budget: Budget): Touch;
+  /** Counts what another node granted. */
+  spentElsewhere(spent: Spent): void;
+}
+
+/** What a node granted of a budget since it told so last. */
+export interface Spent {
+  readonly party: string;
+  readonly budget: string;
+  /** Requests. */
+  readonly count: number;
+  /** Since the window began there. */
+  readonly ageMs: number;
+}
+
+/** The other nodes that grant requests. */
+export interface OtherNodes {
+  count(): number;
+  tell(spent: Spent): void;
 }
 
 /**
@@ -34,34 +57,47 @@ export type Touch = (bytes: number) => void;
 const touchedPerRequest = 64 * 1024;
 
 const windowMs = 60_000;
+/** Part of a budget that all nodes together may have granted without telling each other. [LIMITS-1] */
+const untoldPart = 0.2;
 /** When this many windows are kept, the next new one first removes those that have ended. */
 const windowsMax = 10_000;
 
 interface Window {
   /** Epoch ms. */
-  readonly endsAt: number;
+  endsAt: number;
   spent: number;
+  /** Of that, what was granted here and no other node knows. */
+  untold: number;
 }
 
 /** `now` returns epoch ms. */
-export function rateLimiter(rates: Rates, now: () => number): RateLimiter {
+export function rateLimiter(rates: Rates, now: () => number, others?: OtherNodes): RateLimiter {
   const windows = new Map<string, Window>();
-  const openWindow = (key: string, at: number): Window => {
+  /** The present window, or a new one. */
+  const windowOf = (key: string, at: number, endsAt: number): Window => {
+    const present = windows.get(key);
+    if (present && at < present.endsAt) return present;
     if (windows.size >= windowsMax) sweep(windows, at);
-    const window = { endsAt: at + windowMs, spent: 0 };
+    const window = { endsAt, spent: 0, untold: 0 };
     windows.set(key, window);
     return window;
+  };
+  /** [LIMITS-1] */
+  const tell = (party: PartyId, budget: Budget, window: Window, at: number) => {
+    if (!others || window.untold < (untoldPart * granted(rates, budget)) / (others.count() + 1)) return;
+    others.tell({ party, budget, count: window.untold, ageMs: windowMs - (window.endsAt - at) });
+    window.untold = 0;
   };
   /** `own`: what this request has spent of that window. */
   const take = (party: PartyId, budget: Budget, count: number, own: (window: Window) => number): Window => {
     const at = now();
-    const key = `${party} ${budget}`;
-    let window = windows.get(key);
-    if (!window || at >= window.endsAt) window = openWindow(key, at);
+    const window = windowOf(keyOf(party, budget), at, at + windowMs);
     if (window.spent - own(window) >= granted(rates, budget)) {
       throw new HubError('rateLimited', { retryAfterS: Math.ceil((window.endsAt - at) / 1000) });
     }
     window.spent += count;
+    window.untold += count;
+    tell(party, budget, window, at);
     return window;
   };
   return {
@@ -76,8 +112,18 @@ export function rateLimiter(rates: Rates, now: () => number): RateLimiter {
         latest = window;
       };
     },
+    spentElsewhere({ party, budget, count, ageMs }) {
+      const at = now();
+      const endsAt = at + windowMs - Math.max(0, ageMs);
+      if (endsAt <= at) return;
+      const window = windowOf(keyOf(party, budget), at, endsAt);
+      window.endsAt = Math.min(window.endsAt, endsAt);
+      window.spent += count;
+    },
   };
 }
+
+const keyOf = (party: string, budget: string): string => `${party} ${budget}`;
 
 function granted(rates: Rates, budget: Budget): number {
   if (budget === 'commands') return rates.commandsPerMin;

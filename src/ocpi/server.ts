@@ -31,7 +31,7 @@ import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, namesHub, receiverNamed } from './caller.ts';
-import { type Rates, rateLimiter, type Touch } from './limits.ts';
+import type { RateLimiter, Touch } from './limits.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
 import { credentials } from './modules/credentials.ts';
@@ -64,7 +64,7 @@ export interface RequestLog {
 export interface OcpiServerOptions {
   readonly log: RequestLog;
   readonly pages: PageLimits;
-  readonly rates: Rates;
+  readonly limiter: RateLimiter;
   readonly admission: Admission;
   readonly clock: Clock;
   /** Counts refused tokens by address. */
@@ -160,8 +160,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
 
 /** Adds the checks before a body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
-  const { log, rates, clock, visitors, admission, isHere = () => true, shutForS = () => null } = options;
-  const limiter = rateLimiter(rates, () => clock.now());
+  const { log, limiter, clock, visitors, admission, isHere = () => true, shutForS = () => null } = options;
   const pace = paceKeeper((partner) => hub.suspendedAt(partner), clock);
   const pauses = processPauses(clock);
   app.addHook('onClose', async () => {

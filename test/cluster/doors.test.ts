@@ -78,6 +78,24 @@ t.test('every node is a door', { skip }, async (t) => {
     }
   });
 
+  t.test('[LIMITS-1, LIMITS-2] nodes share a rate limit: a party has it once, and a fifth more at most', async (t) => {
+    const limit = 50;
+    const env = { HUB_RATE_LISTS_PER_MIN: `${limit}` };
+    const nodes = await startNodes(t, server, newSchema('limits'), { here: true, env });
+    const { emsp } = await routedPair(t, nodes);
+    let granted = 0;
+    for (let tries = 0; tries < 4 * limit; tries++) {
+      const { code } = await asked(nodes.all[tries % 2] as Node, emsp, 'GET', '/locations');
+      if (code === 1000) granted += 1;
+      else t.equal(code, 2901, 'rate limited');
+    }
+    t.ok(granted >= limit && granted <= 1.2 * limit, `${granted} of ${limit} were granted`);
+    for (const message of ['x', Buffer.from('[{"party":1}]').toString('base64url')]) {
+      const { status } = await askAsNode(nodes.all[0]?.url ?? '', `/cluster/v1/granted/${message}`, { method: 'POST' });
+      t.equal(status, 400);
+    }
+  });
+
   t.test(
     'the owner dies: pushes, reads, authorizations and commands through the other go on, and are delivered',
     async (t) => {

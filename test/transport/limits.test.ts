@@ -1,6 +1,9 @@
 /** Rate limits hold to the request. */
+
+import fc from 'fast-check';
 import { HubError } from '../../src/domain/errors.ts';
-import { type Budget, rateLimiter } from '../../src/ocpi/limits.ts';
+import { type Budget, type RateLimiter, rateLimiter } from '../../src/ocpi/limits.ts';
+import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const rates = { listsPerMin: 3, commandsPerMin: 2, exchangesPerMin: 1, otherPerMin: 5 };
@@ -80,4 +83,54 @@ t.test('sweeping ended windows out leaves running ones in place', async (t) => {
   t.equal(granted('NL-EMS', 'commands', 2), 2);
   granted('NL-NEW', 'other', 1);
   t.equal(granted('NL-EMS', 'commands', 1), 0, 'the sweep left the running window');
+});
+
+/** Tries a party makes at nodes: which one, how many, and how long before the next ones, ms. */
+const tries = fc.array(
+  fc.record({
+    node: fc.nat(4),
+    count: fc.integer({ min: 1, max: 30 }),
+    afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20_000 })),
+  }),
+  { maxLength: 120 },
+);
+
+t.test('[LIMITS-1, LIMITS-2] nodes together grant a budget, never less, and a fifth more at most', async (t) => {
+  let refused = 0;
+  const property = fc.property(
+    fc.integer({ min: 1, max: 5 }),
+    fc.integer({ min: 20, max: 90 }),
+    tries,
+    (nodes, limit, asked) => {
+      let now = 0;
+      const limiters: RateLimiter[] = [];
+      for (let one = 0; one < nodes; one++) {
+        const others = {
+          count: () => nodes - 1,
+          tell: (spent: Parameters<RateLimiter['spentElsewhere']>[0]) => {
+            for (const [other, limiter] of limiters.entries()) if (other !== one) limiter.spentElsewhere(spent);
+          },
+        };
+        limiters.push(rateLimiter({ ...rates, otherPerMin: limit }, () => now, others));
+      }
+      const grantedAt: number[] = [];
+      for (const { node, count, afterMs } of asked) {
+        for (let one = 0; one < count; one++) {
+          try {
+            limiters[node % nodes]?.spend('NL-CPO', 'other');
+            grantedAt.push(now);
+          } catch {
+            refused += 1;
+            const within = grantedAt.filter((at) => at > now - 60_000).length;
+            if (within < limit) throw new Error(`refused after ${within} of ${limit} within a minute`);
+          }
+        }
+        now += afterMs;
+      }
+      const first = grantedAt.filter((at) => at < 60_000).length;
+      if (grantedAt[0] === 0 && first > 1.2 * limit) throw new Error(`${first} of ${limit} in the first minute`);
+    },
+  );
+  fc.assert(property, { numRuns: partOf(3000) });
+  t.ok(refused > 0, `${refused} refusals`);
 });

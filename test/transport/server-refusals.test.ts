@@ -10,6 +10,7 @@ import type { CredentialsBody, Partner, PartyRole } from '../../src/domain/party
 import type { Credential, Hub } from '../../src/hub/ports/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
+import { rateLimiter } from '../../src/ocpi/limits.ts';
 import { isAtEveryNode, ocpiServer, routes } from '../../src/ocpi/server.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -67,14 +68,16 @@ interface Line {
 async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000) {
   const lines: Line[] = [];
   const app = createHttpServer({ requestTimeoutMs });
+  const clock = new SimulatedClock();
+  const rates = { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 };
   await app.register(
     ocpiServer(hub, {
       visitors: welcome,
       log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
       pages: { pageDefault: 100, pageMax: 1000 },
-      rates: { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 },
+      limiter: rateLimiter(rates, () => clock.now()),
       admission: roomy,
-      clock: new SimulatedClock(),
+      clock,
     }),
   );
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
@@ -262,7 +265,7 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
       visitors: welcome,
       log,
       pages: { pageDefault: 1, pageMax: 1 },
-      rates,
+      limiter: rateLimiter(rates, () => 0),
       admission: roomy,
       clock: new SimulatedClock(),
     }),
