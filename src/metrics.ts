@@ -336,7 +336,11 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     'partner',
     'module',
   ]);
-  const silent = gauge('silent', '1 for a connected CPO that has pushed nothing for HUB_SILENT_AFTER_H', ['partner']);
+  const silent = gauge(
+    'silent',
+    '1 for a connected CPO that has pushed nothing for silent_after_h or else HUB_SILENT_AFTER_H',
+    ['partner'],
+  );
   const all = [
     ...[push, silent, foreign, ready, store, events, actors, deadlines, lost],
     ...[status, circuit, depth, oldest, overdue, dead, held, lag],

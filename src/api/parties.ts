@@ -45,7 +45,7 @@ const contacts = {
   silent_since: z
     .string()
     .nullable()
-    .meta({ description: 'of a connected CPO that has pushed nothing for HUB_SILENT_AFTER_H' }),
+    .meta({ description: 'of a connected CPO that has pushed nothing for silent_after_h or else HUB_SILENT_AFTER_H' }),
   inbound: z
     .array(z.object({ module: z.string(), last_push: z.string(), last_hour: z.number() }))
     .meta({ description: 'its pushes by module; last_hour = how many within the last hour' }),

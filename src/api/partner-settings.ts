@@ -1,6 +1,12 @@
 /** Schemas of the settings of a partner, made of their table. */
 import { z } from 'zod';
-import { hideableModules, type PartnerChoices, type SettingName, settingRows } from '../domain/partner-settings.ts';
+import {
+  hideableModules,
+  hoursMax,
+  type PartnerChoices,
+  type SettingName,
+  settingRows,
+} from '../domain/partner-settings.ts';
 import { instant, network } from './common.ts';
 
 type Row = (typeof settingRows)[number][1];
@@ -13,6 +19,8 @@ function schemaOf(row: Row): z.ZodType {
       return z.boolean();
     case 'instant':
       return instant.nullable();
+    case 'hours':
+      return z.number().min(0).max(hoursMax).nullable();
     case 'modules':
       return z.array(z.enum(hideableModules)).max(hideableModules.length);
     case 'networks':

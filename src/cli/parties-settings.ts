@@ -55,6 +55,7 @@ const shown = (value: PartyView['settings'][SettingName]): string => String(valu
 function formOf(row: Row): string {
   if (row.form === 'choice') return row.of.join(', ');
   if (row.form === 'flag') return 'true, false';
+  if (row.form === 'hours') return 'hours, none';
   return row.form === 'instant' ? 'RFC 3339, none' : 'a,b,c or none';
 }
 
@@ -70,11 +71,15 @@ function changeOf(text: string): readonly [SettingName, unknown] {
   return [name, readValue(row, text.slice(at + 1))];
 }
 
+/** A text that is no number is left to the hub, which says what it expects. */
+const hoursOf = (text: string): number | string => (Number.isNaN(Number(text)) ? text : Number(text));
+
 function readValue(row: Row, text: string): unknown {
   if (text === 'default') return row.preset;
   if (row.form === 'flag') return text === 'true' || (text === 'false' ? false : text);
   if (row.form === 'choice') return text;
   const isNone = text === '' || text === 'none';
   if (row.form === 'instant') return isNone ? null : text;
+  if (row.form === 'hours') return isNone ? null : hoursOf(text);
   return isNone ? [] : text.split(',');
 }

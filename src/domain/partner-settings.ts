@@ -5,11 +5,11 @@
  * PARTNER-SETTINGS-1  A partner that was stored before a setting existed has its default.
  */
 
-/** `modules`: identifiers of OCPI modules. `networks`: CIDR. `instant`: RFC 3339, or null. */
+/** `modules`: identifiers of OCPI modules. `networks`: CIDR. `instant`: RFC 3339, or null. `hours`: a number, or null. */
 type Form =
   | { readonly form: 'choice'; readonly of: readonly string[]; readonly preset: string }
   | { readonly form: 'flag'; readonly preset: boolean }
-  | { readonly form: 'instant'; readonly preset: null }
+  | { readonly form: 'instant' | 'hours'; readonly preset: null }
   | { readonly form: 'modules' | 'networks'; readonly preset: readonly string[] };
 
 type Setting = Form & {
@@ -44,6 +44,12 @@ export const partnerSettings = {
     preset: null,
     label: 'Compatibility until',
     means: 'end of COMPATIBILITY; without an end it is not active',
+  },
+  silent_after_h: {
+    form: 'hours',
+    preset: null,
+    label: 'Silent after, hours',
+    means: 'hours without a push after which it counts as silent; 0: never, none: as HUB_SILENT_AFTER_H says',
   },
   paused: { form: 'flag', preset: false, label: 'Paused', means: 'deliveries to it wait' },
   empty_2xx_ok: {
@@ -108,7 +114,9 @@ type ValueOf<S> = S extends { form: 'choice'; of: readonly (infer Word)[] }
     ? boolean
     : S extends { form: 'instant' }
       ? string | null
-      : readonly string[];
+      : S extends { form: 'hours' }
+        ? number | null
+        : readonly string[];
 
 /** Settings as operators give and see them. */
 export type PartnerChoices = { readonly [Name in SettingName]: ValueOf<(typeof partnerSettings)[Name]> };
@@ -151,6 +159,9 @@ export function storedSettings(choices: Partial<PartnerChoices>): Partial<Partne
 export function choicesOf({ token_encoding_auto: isAuto, ...settings }: PartnerSettings): PartnerChoices {
   return { ...settings, token_encoding: isAuto ? 'auto' : settings.token_encoding };
 }
+
+/** Of a setting in hours: a year, as of `HUB_SILENT_AFTER_H`. */
+export const hoursMax = 8760;
 
 /** The modules that may be hidden: without `credentials` nobody could register. */
 export const hideableModules = ['cdrs', 'commands', 'hubclientinfo', 'locations', 'sessions', 'tariffs', 'tokens'];

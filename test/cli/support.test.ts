@@ -354,6 +354,31 @@ t.test('endpoints that an operator sets win, are kept when another is set, and c
   t.match(unset.out, 'emsp.example/cdrs');
 });
 
+t.test('settings of a partner are listed with their meaning and set in every form', async (t) => {
+  const at = await stage(t);
+  const changed = await at.run(
+    'parties set NL-CPO silent_after_h=168 link_prev=false hidden_modules=tariffs,tokens compatibility_until=2031-05-06T07:08:00Z',
+  );
+  t.equal(changed.code, 0, changed.err);
+  const { out } = await at.run('parties set NL-CPO');
+  t.match(out, /^silent_after_h +168 +hours, none +hours without a push/m);
+  t.match(out, /^link_prev +false +true, false /m);
+  t.match(out, /^hidden_modules +tariffs,tokens /m);
+  t.match(out, /^compatibility_until +2031-05-06T07:08:00/m);
+  await at.run('parties set NL-CPO silent_after_h=none link_prev=default hidden_modules=none compatibility_until=none');
+  const back = (await at.run('parties set NL-CPO')).out;
+  t.match(back, /^silent_after_h +none /m);
+  t.match(back, /^hidden_modules +none /m);
+  for (const [line, code, message] of [
+    ['parties set NL-CPO silent_after_h=often', 2, /silent_after_h.*number/],
+    ['parties set NL-CPO silent=5', 2, /settings are token_encoding, .*silent_after_h/],
+  ] as const) {
+    const refused = await at.run(line);
+    t.equal(refused.code, code, line);
+    t.match(refused.err, message);
+  }
+});
+
 t.test('a partner is added, suspended and let in again', async (t) => {
   const at = await stage(t);
   const added = await at.run('parties add NL-TNM --role CPO --role EMSP --name "Example Charging"');

@@ -188,6 +188,7 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await page.getByLabel('Name').fill('Another name');
   await page.getByLabel('Identity mode').selectOption('COMPATIBILITY');
   await page.getByLabel('Compatibility until').fill('2031-05-06T07:08');
+  await page.getByLabel('Silent after, hours').fill('12.5');
   await page.getByLabel('An empty 2xx').check();
   await page.getByLabel('Networks that may call').fill('192.0.2.0/24\n127.0.0.1');
   await page.getByLabel('PATCH without last_updated').selectOption('accept');
@@ -200,11 +201,12 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   t.strictSame(settings, {
     ...choicesOf(defaultSettings),
     ...{ identity_mode: 'COMPATIBILITY', empty_2xx_ok: true, compatibility_until: until, link_prev: false },
+    silent_after_h: 12.5,
     ...{ allow_from: ['192.0.2.0/24', '127.0.0.1'], patch_without_last_updated: 'accept', hidden_modules: ['tariffs'] },
   });
   const card = page.getByRole('region', { name: 'Settings' });
   await card.getByText('192.0.2.0/24, 127.0.0.1').waitFor();
-  t.equal(await card.locator('.badge', { hasText: 'set here' }).count(), 7, 'what differs from its default');
+  t.equal(await card.locator('.badge', { hasText: 'set here' }).count(), 8, 'what differs from its default');
   await press('Change settings');
   await press('Save settings');
   await page.getByText('Nothing was changed.').waitFor();

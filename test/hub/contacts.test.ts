@@ -75,6 +75,27 @@ t.test('after a restart the last push of a CPO is read from the newest events', 
   t.equal(restarted.received('NL-CPO'), 0, 'and counts only what came since');
 });
 
+t.test('a CPO with hours of its own is silent after those', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T00:00:00Z');
+  const hub = await hubFor(t, { HUB_SILENT_AFTER_H: '2', HUB_PROBE_INTERVAL_S: '864000' }, { clock });
+  await routedPair(t, hub);
+  const set = (silent_after_h: number | null) => admin(hub, 'PATCH', '/parties/NL-CPO', { silent_after_h });
+  const silent = async () => (await partyOf(hub, 'NL-CPO')).silent_since;
+  t.equal((await partyOf(hub, 'NL-CPO')).settings.silent_after_h, null);
+  await set(168);
+  clock.advance(167 * hourMs);
+  t.equal(await silent(), null);
+  clock.advance(hourMs);
+  t.equal(await silent(), '2026-01-02T00:00:00.000Z');
+  await set(0);
+  t.equal(await silent(), null, 'never');
+  await set(null);
+  t.equal(await silent(), '2026-01-02T00:00:00.000Z', 'as every CPO');
+  for (const refused of [-1, 8761, '12']) {
+    await t.rejects(admin(hub, 'PATCH', '/parties/NL-CPO', { silent_after_h: refused }), /422/, String(refused));
+  }
+});
+
 t.test('nobody is silent when HUB_SILENT_AFTER_H is 0', async (t) => {
   const clock = new SimulatedClock('2026-01-02T00:00:00Z');
   const hub = await hubFor(t, { HUB_SILENT_AFTER_H: '0', HUB_PROBE_INTERVAL_S: '864000' }, { clock });

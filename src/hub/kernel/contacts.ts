@@ -4,7 +4,7 @@
  *
  * CONTACTS-1  Pushes are counted from the committed events, so that the owner of several nodes sees those that other
  *     nodes answered.
- * CONTACTS-2  A CPO is silent when it is CONNECTED and has pushed nothing for `silentAfterH`, counted from its last push,
+ * CONTACTS-2  A CPO is silent when it is CONNECTED and has pushed nothing for its `silent_after_h` or else `silentAfterH`, counted from its last push,
  *     from its (re)connection, or, without a known push, from the start of the hub.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
@@ -49,7 +49,7 @@ interface Called {
 export class Contacts {
   readonly #clock: Clock;
   readonly #directory: PartnerDirectory;
-  readonly #silentAfterMs: number;
+  readonly #silentAfterH: number;
   readonly #startedAt: number;
   readonly #pushes = new Map<PartyId, Map<ObjectModule, Pushes>>();
   readonly #errors = new Map<PartyId, LastError>();
@@ -59,7 +59,7 @@ export class Contacts {
   constructor(clock: Clock, directory: PartnerDirectory, { silentAfterH }: Pick<HubSettings, 'silentAfterH'>) {
     this.#clock = clock;
     this.#directory = directory;
-    this.#silentAfterMs = silentAfterH * hourMs;
+    this.#silentAfterH = silentAfterH;
     this.#startedAt = clock.now();
   }
 
@@ -126,11 +126,12 @@ export class Contacts {
   }
 
   /** Hub time since which a silent CPO has pushed nothing; null when it is not silent. [CONTACTS-2] */
-  silentSince({ id, status, roles, lastUpdated }: Partner, now: number): number | null {
-    if (this.#silentAfterMs === 0 || status !== 'CONNECTED' || !roles.some(({ role }) => role === 'CPO')) return null;
+  silentSince({ id, status, roles, lastUpdated, settings }: Partner, now: number): number | null {
+    const afterMs = (settings.silent_after_h ?? this.#silentAfterH) * hourMs;
+    if (afterMs === 0 || status !== 'CONNECTED' || !roles.some(({ role }) => role === 'CPO')) return null;
     const connectedAt = this.#clock.steady(Date.parse(lastUpdated));
     const since = Math.max(connectedAt, this.lastPush(id) ?? this.#startedAt);
-    return now - since >= this.#silentAfterMs ? since : null;
+    return now - since >= afterMs ? since : null;
   }
 
   view(partner: Partner): ContactsView {

@@ -5,6 +5,7 @@ import { useId } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import {
   hideableModules,
+  hoursMax,
   type PartnerChoices,
   type SettingName,
   settingRows,
@@ -84,6 +85,21 @@ function Input({ name, row, value, hint }: FieldProps & { readonly hint: string 
           <input {...common} type="datetime-local" defaultValue={localInput(value as string | null)} />
         </label>
       );
+    case 'hours':
+      return (
+        <label>
+          {label}
+          <input
+            {...common}
+            type="number"
+            min={0}
+            max={hoursMax}
+            step="any"
+            placeholder="as for every CPO"
+            defaultValue={value === null ? '' : String(value)}
+          />
+        </label>
+      );
     case 'modules':
       return <Modules name={name} label={label} hint={hint} chosen={value as readonly string[]} />;
     case 'networks':
@@ -145,6 +161,8 @@ function valueIn(form: FormData, name: SettingName, row: Row, before: unknown): 
       // The field shows minutes: what was not touched keeps its seconds.
       if (text === localInput(before as string | null)) return before;
       return text === '' ? null : new Date(text).toISOString();
+    case 'hours':
+      return text === '' ? null : Number(text);
     case 'modules':
       return form.getAll(name);
     case 'networks':
