@@ -1,6 +1,6 @@
 /**
  * The command line program, started by `bin/ocpi-hub.ts`. Each verb has its own file, and only the verb in use is
- * loaded, so that `--help` is fast.
+ * loaded, so that `--help` is fast; for completion all are.
  */
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.ts';
@@ -51,10 +51,13 @@ async function programFor(args: readonly string[]): Promise<Command> {
     .exitOverride();
   // `ocpi-hub serve --help` and `ocpi-hub help serve` both name the verb within the first two words.
   const named = args.slice(0, 2);
+  const isCompletion = named.includes('completion') || args[0] === 'complete';
   for (const [name, [summary, load]] of Object.entries(verbs)) {
-    const verb = named.includes(name) ? (await load()).command() : new Command(name);
+    const verb = isCompletion || named.includes(name) ? (await load()).command() : new Command(name);
     program.addCommand(inherit(verb.summary(summary), program));
   }
+  if (isCompletion) (await import('./completion.ts')).addCompletion(program);
+  else program.command('completion').summary('print the completion script of a shell');
   return program;
 }
 

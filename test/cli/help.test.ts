@@ -1,4 +1,6 @@
 /** The help of the commands of support: each shows how it is used. Texts are those that a process prints, of which one is run. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { runCommand } from '../support/command.ts';
 import { t } from '../support/tap.ts';
@@ -33,4 +35,20 @@ t.test('the help of every command has examples', async (t) => {
     t.equal(code, 0, line);
     t.match(out, examples(line), line);
   }
+});
+
+t.test('a shell is told every verb, of nouns too, its options and their meaning', async (t) => {
+  const { code, out } = await runCommand(['completion', 'bash']);
+  t.equal(code, 0);
+  await promisify(execFile)('bash', ['-n', '-c', out]);
+  const asked = /requestComp="ocpi-hub (complete -- )/.exec(out)?.[1]?.trim().split(' ') ?? [];
+  const told = async (...words: string[]) =>
+    (await runCommand([...asked, ...words])).out.split('\n').map((line) => line.replace('\t', ': '));
+  t.strictSame((await told('part')).slice(0, 2), [
+    'partner: run one simulated partner against any hub',
+    'parties: partners: status, onboarding, endpoints, pulls',
+  ]);
+  t.match(await told('parties', 'set', '--re'), ['--reason: why, for the audit log']);
+  t.match(await told('deliveries', ''), [/^list: /]);
+  t.equal((await runCommand(['completion', 'nushell'])).code, 2);
 });

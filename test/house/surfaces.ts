@@ -13,7 +13,7 @@ export const surfacesDir = resolve('test/house/surfaces');
 export async function helpOfCommands(): Promise<string> {
   const program = readFileSync('src/cli/program.ts', 'utf8');
   const texts: string[] = [];
-  for (const [, file = ''] of program.matchAll(/import\('\.\/([\w-]+)\.ts'\)/g)) {
+  for (const [, file = ''] of program.matchAll(/=> import\('\.\/([\w-]+)\.ts'\)/g)) {
     const module = (await import(new URL(`../../src/cli/${file}.js`, import.meta.url).href)) as { command(): Command };
     collectHelp(module.command(), '', texts);
   }
