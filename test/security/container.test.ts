@@ -4,7 +4,9 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
+import { parse } from 'yaml';
+import { loadConfig } from '../../src/config.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -56,4 +58,62 @@ t.test('its health check tells a hub that serves from one that does not', async 
   const hub = await startChildHub({ dataDir: directoryFor(t), port });
   t.teardown(() => hub.kill());
   t.equal(run(), 0, 'a hub that serves');
+});
+
+interface Compose {
+  readonly services: Readonly<Record<string, ComposeService>>;
+  readonly configs: Readonly<Record<string, { readonly content: string }>>;
+  readonly volumes: Readonly<Record<string, null>>;
+}
+
+interface ComposeService {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly ports: readonly string[];
+  readonly volumes: readonly string[];
+  readonly configs?: readonly { readonly source: string; readonly target: string }[];
+}
+
+/** Values of the variables that the file asks for. */
+const given: Readonly<Record<string, string>> = {
+  HUB_PUBLIC_URL: 'https://hub.example',
+  HUB_VIEWER_TOKEN: 'v'.repeat(48),
+  GRAFANA_PASSWORD: 'password',
+};
+const filled = (text: string) =>
+  text.replace(/\$\{(\w+)(?::([-?])([^}]*))?\}/g, (_, name: string, how: string, rest: string) => {
+    const value = given[name] ?? (how === '-' ? rest : undefined);
+    if (value === undefined) throw new Error(`nobody gives ${name}`);
+    return value;
+  });
+
+t.test('one hub with Prometheus and Grafana: settings, places and names are those of the product', async (t) => {
+  const directory = 'docs/deploy';
+  const compose = parse(filled(readFileSync(join(directory, 'compose-one.yaml'), 'utf8'))) as Compose;
+  const { hub, prometheus, grafana } = compose.services;
+  if (!hub || !prometheus || !grafana) throw new Error('three services');
+  const [image = {}] = after('ENV').map((line) => Object.fromEntries(line.split(' ').map((pair) => pair.split('='))));
+  const { NODE_ENV: _, ...ofImage } = image as Record<string, string>;
+  const config = loadConfig({ env: { ...ofImage, ...hub.environment }, flags: {} });
+  t.match(config, { host: '0.0.0.0', port: 8080, operators: { host: '0.0.0.0', port: 8081 } });
+  for (const { ports } of Object.values(compose.services))
+    for (const port of ports) t.match(port, /^127\.0\.0\.1:(\d+):\1$/, 'published to this machine alone');
+  for (const { volumes, configs = [] } of Object.values(compose.services)) {
+    for (const volume of volumes) {
+      const [source = ''] = volume.split(':');
+      t.ok(source.startsWith('..') ? existsSync(join(directory, source)) : source in compose.volumes, volume);
+    }
+    for (const { source } of configs) t.ok(compose.configs[source], source);
+  }
+  const scraped = parse(compose.configs.prometheus?.content ?? '');
+  t.match(scraped.scrape_configs, [
+    {
+      job_name: 'ocpi-hub',
+      authorization: { credentials: given.HUB_VIEWER_TOKEN },
+      static_configs: [{ targets: ['hub:8081'] }],
+    },
+  ]);
+  t.ok(prometheus.volumes.some((volume) => volume.endsWith(`:${scraped.rule_files[0]}:ro`)));
+  const [{ options }] = parse(compose.configs.dashboards?.content ?? '').providers;
+  t.ok(grafana.volumes.includes(`../grafana:${options.path}:ro`));
+  t.ok(grafana.environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH?.startsWith(`${options.path}/`));
 });
