@@ -66,12 +66,13 @@ t.test(
   'a table that can be read and not compacted is met in a process apart, before the engine compacts it [N2]',
   async (t) => {
     const directory = directoryFor(t);
-    // Each of its own text, which no compression puts elsewhere.
     const key = (begin: string) => `${begin} ${noise(Number(begin), 60)}`;
     const first = await open(directory);
     for (const begin of ['1', '2', '3']) await append(first, { puts: [row(key(begin))] });
     await first.close();
-    await (await open(directory)).close();
+    const db = new Level(join(directory, 'db'), { compression: false });
+    await db.open();
+    await db.close();
     breakOrder(join(directory, 'db'), key('2'));
     const quarantined = await open(directory);
     t.equal(quarantined.health().state, 'quarantined');

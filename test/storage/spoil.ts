@@ -48,8 +48,8 @@ export function breakAssertion(database: string): void {
 }
 
 /**
- * Puts a key of a table out of its order, which the engine meets when it compacts, and not when it reads. The beginning of the key stands in
- * clear there; of the rest compression may have put parts elsewhere.
+ * Puts a key of a table out of its order, which the engine meets when it compacts, and not when it reads. The table must not be compressed:
+ * that puts parts of a key elsewhere, and once in forty times all but its first character.
  */
 export function breakOrder(database: string, key: string): void {
   const beginning = key.slice(0, 8);
