@@ -1,7 +1,7 @@
 /** A site brought into a database by the command that users have, and a hub on what came of it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { settingsOf } from '../cluster/nodes.ts';
+import { settingsOf, untilJoined } from '../cluster/nodes.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { runCommand } from '../support/command.ts';
 import type { PostgresServer } from '../support/postgres.ts';
@@ -40,9 +40,11 @@ export const keyOf = ({ dataDir }: Site) => ({
   HUB_SECRET_KEY: readFileSync(join(dataDir, 'secret-key'), 'utf8').trim(),
 });
 
-/** A hub on the schema into which a site was copied. */
-export function startCopied(server: PostgresServer, site: Site, schema: string, port: number): Promise<ChildHub> {
+/** A hub on the schema into which a site was copied; it is the owner. */
+export async function startCopied(server: PostgresServer, site: Site, schema: string, port: number): Promise<ChildHub> {
   const limits = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '100000000', HUB_LEASE_S: '3' };
   const env = settingsOf(`http://127.0.0.1:${port}`, port, server.url(schema), { ...limits, ...keyOf(site) });
-  return startChildHub({ dataDir: '/nowhere', port, env });
+  const hub = await startChildHub({ dataDir: '/nowhere', port, env });
+  await untilJoined([hub]);
+  return hub;
 }

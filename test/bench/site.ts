@@ -3,7 +3,7 @@
  * appends and in the hub's own form, with objects, commands and partners. Made once for each size and used again by later benches.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { applyToCommand, type CommandRecord } from '../../src/domain/command.ts';
@@ -13,6 +13,7 @@ import { objectKey, streamOf } from '../../src/domain/object.ts';
 import { type Partner, partyKey, type Role } from '../../src/domain/party.ts';
 import { commandRow, foundAgainBy } from '../../src/hub/exchange/command-rows.ts';
 import { objectPut, ownerPut, partnerPut, routePut } from '../../src/hub/kernel/row-codecs.ts';
+import { createSecrets } from '../../src/secrets.ts';
 import type { Commit, Fence, NewEvent, Put, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
@@ -93,7 +94,7 @@ async function makeSite(past: Past, progress: Progress): Promise<Site> {
     const fence = store.held();
     if (fence === null) throw new Error('the store is not ours');
     const fill = filler(store, fence, progress);
-    const like = await storedPartner(store);
+    const like = await storedPartner(store, dataDir);
     await fill('owners', ownersOf((past.owners ?? 1) - 1, like));
     await fill('partners', partnersOf(past.partners ?? 0, like));
     await fill('objects', pushesOf(past));
@@ -188,33 +189,45 @@ function* commandsOf(count: number): Iterable<Change> {
   }
 }
 
-async function storedPartner(store: Store): Promise<Partner> {
-  for await (const { data } of store.scan('partners', emspId)) return data as Partner;
+/** A registered partner, and its token sealed for another one. */
+interface Like {
+  readonly partner: Partner;
+  readonly sealedFor: (partner: string) => string;
+}
+
+async function storedPartner(store: Store, dataDir: string): Promise<Like> {
+  const { open, seal } = createSecrets(readFileSync(join(dataDir, 'secret-key'), 'utf8').trim());
+  for await (const { data } of store.scan('partners', emspId)) {
+    const partner = data as Partner;
+    const token = open(partner.partnerToken ?? '', partner.id);
+    return { partner, sealedFor: (id) => seal(token, id) };
+  }
   throw new Error(`${emspId} is not registered`);
 }
 
 /** Registered as the given one was, under a name and tokens of its own. */
-function partnerOf(like: Partner, role: Role, country_code: string, party_id: string): Change {
+function partnerOf({ partner: like, sealedFor }: Like, role: Role, country_code: string, party_id: string): Change {
   const id = partyKey(country_code, party_id);
   const roles = [{ role, country_code, party_id, business_details: { name: id } }];
   const [initialTokenDigest, hubTokenDigest] = [0, 1].map(() => randomBytes(32).toString('base64url'));
-  const { settings, url, endpoints: discovered, partnerToken, lastUpdated } = like;
-  if (!initialTokenDigest || !hubTokenDigest || !url || !partnerToken) throw new Error(`${like.id} is not registered`);
-  const partner: Partner = { ...like, id, roles, hubTokenDigest, spentDigests: [initialTokenDigest] };
+  const { settings, url, endpoints: discovered, lastUpdated } = like;
+  if (!initialTokenDigest || !hubTokenDigest || !url) throw new Error(`${like.id} is not registered`);
+  const partnerToken = sealedFor(id);
+  const partner: Partner = { ...like, id, roles, hubTokenDigest, partnerToken, spentDigests: [initialTokenDigest] };
   const stream = { ...plain, stream: `partner:${id}`, at: lastUpdated, party: id };
   const added = { ...stream, type: 'partner.added', data: { id, roles, settings, initialTokenDigest } };
   const data = { url, roles, discovered, hubTokenDigest, partnerToken };
   return { events: [added, { ...stream, type: 'partner.registered', data }], puts: [partnerPut(partner)] };
 }
 
-function* ownersOf(count: number, like: Partner): Iterable<Change> {
+function* ownersOf(count: number, like: Like): Iterable<Change> {
   for (let n = 0; n < count; n++) {
     yield partnerOf(like, 'CPO', 'DE', letters(n));
     yield routeCommit(emspId, partyKey('DE', letters(n)));
   }
 }
 
-function* partnersOf(count: number, like: Partner): Iterable<Change> {
+function* partnersOf(count: number, like: Like): Iterable<Change> {
   for (let n = 0; n < count; n++) {
     const country = `X${String.fromCharCode(65 + Math.floor(n / 46_656))}`;
     yield partnerOf(like, n % 2 === 0 ? 'EMSP' : 'CPO', country, letters(n));
