@@ -26,8 +26,13 @@ export function curl(
   return lines.join(' \\\n  ');
 }
 
-/** An example value of a URL parameter. Only party ids have a pattern. */
-const sampleOf = ({ name, schema }: Parameter) => (schema.pattern ? 'NL-TNM' : (examples[name] ?? name.toUpperCase()));
+const anInstant = '2026-01-31T12:00:00Z';
+
+/** An example value of a URL parameter. Besides instants only party ids have a pattern. */
+function sampleOf({ name, schema }: Parameter): string {
+  if (schema.format === 'date-time') return anInstant;
+  return schema.pattern ? 'NL-TNM' : (examples[name] ?? name.toUpperCase());
+}
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -38,7 +43,7 @@ function exampleOf(schema: JsonSchema): unknown {
   if (Array.isArray(values)) return values[0];
   if (anyOf) return exampleOf(anyOf[0] ?? {});
   if (items) return [exampleOf(items)];
-  if (format === 'date-time') return '2026-01-31T12:00:00Z';
+  if (format === 'date-time') return anInstant;
   if (format === 'cidrv4') return '192.0.2.0/24';
   if (format === 'uri') return 'https://example.com/ocpi/2.2.1/sessions';
   if (type === 'object') {

@@ -23,6 +23,7 @@ const nouns: Readonly<Record<string, string>> = {
   pulls: "Pulls of CPOs' own lists",
   quarantine: 'What pulls refused',
   orphans: 'Sessions that did not end as they should',
+  reconciliation: 'Sessions compared with the CDRs that bill them',
   'stored-not-forwarded': 'Sessions and CDRs without a usable cdr_token',
   status: 'The hub at a glance',
   overview: 'All partners at a glance',

@@ -29,6 +29,7 @@ import { overview } from './nouns/overview.ts';
 import { parties } from './nouns/parties.ts';
 import { persons } from './nouns/persons.ts';
 import { pulls } from './nouns/pulls.ts';
+import { reconciliation } from './nouns/reconciliation.ts';
 import { redrives } from './nouns/redrives.ts';
 import { routes } from './nouns/routes.ts';
 import { status } from './nouns/status.ts';
@@ -41,7 +42,7 @@ import { type AdminTokens, admitReader, type Gate, gate, requireRole } from './t
 
 const nouns = [
   ...[parties, checks, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, status, overview, backups, persons, audit],
+  ...[pulls, orphans, storedNotForwarded, reconciliation, status, overview, backups, persons, audit],
 ];
 const bodyBytesMax = 262_144;
 const recoveringRetryS = 1;

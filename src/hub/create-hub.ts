@@ -51,6 +51,7 @@ import { SenderLists } from './pull/sender-lists.ts';
 import { openDoor, recover } from './recovery.ts';
 import { actorFeed } from './views/actor-feed.ts';
 import { overview } from './views/overview.ts';
+import { reconciliationOf } from './views/reconciliation.ts';
 import { reportOf } from './views/report.ts';
 import { explain, traceOf } from './views/trace.ts';
 import { views } from './views/views.ts';
@@ -184,6 +185,7 @@ export function createHub(
       checkOf: (id) => checks.view(id),
       checks: (party) => checks.views(party),
       report: (id) => reportOf(context, dispatcher, reports, id),
+      reconciliation: (filter) => reconciliationOf(context, filter),
       trace: (key, cursor) => traceOf(context, reports, { key, cursor }, deliveryView),
       explain: (from, to, module) => explain(context, from, to, module),
     },

@@ -45,6 +45,7 @@ type RepairVerb =
   | 'cancelJob'
   | 'trace'
   | 'explain'
+  | 'reconciliation'
   | 'report';
 
 type Verbs = Omit<

@@ -29,6 +29,7 @@ async function main(directory: string): Promise<void> {
       ['events', '/events', 'tbody tr'],
       ['commands', '/commands', 'tbody tr'],
       ['orphans', '/orphans', 'tbody tr'],
+      ['reconciliation', '/reconciliation?from=2026-01-01T00:00:00.000Z', 'tbody tr'],
       ['routing', '/routing?from=NL-CPO&to=SE-ELB&module=sessions', '.verdict'],
       ['onboarding', '/onboarding', 'h1'],
     ];

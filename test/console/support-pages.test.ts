@@ -1,7 +1,7 @@
 /**
  * Commands, orphan cases and routing in a real browser, on a hub with partners in every state.
  */
-import { sessionBody } from '../support/bodies.ts';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { commandRow, written } from '../support/rows.ts';
@@ -148,6 +148,54 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   await viewing.getByRole('row').nth(1).waitFor();
   t.equal(await viewing.getByRole('button', { name: /Switch|Remove|Add/ }).count(), 0, 'a viewer sees no such button');
   t.not(await viewing.getByRole('button', { name: 'Explain' }).count(), 0, 'but may ask why');
+});
+
+browserTest('sessions and CDRs that do not agree are shown, and lead to their traces', async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const ended = { status: 'COMPLETED', kwh: 12.5, last_updated: '2026-05-01T10:00:00Z' };
+  for (const id of ['S1', 'S2']) await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, ended));
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1', { ...ended, session_id: 'S1', total_energy: 13 }));
+  const path = '/reconciliation?from=2026-05-01T00:00:00.000Z';
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+  const findings = page.getByRole('region', { name: 'What does not agree' });
+  await findings
+    .getByRole('row', { name: /energy differs 2026-05-01 NL-CPO NL-EMS NL-CPO\/S1 12.5 NL-CPO\/C1 13/ })
+    .waitFor();
+  await findings.getByRole('row', { name: /completed, no CDR 2026-05-01 NL-CPO NL-EMS NL-CPO\/S2/ }).waitFor();
+  await page.getByRole('row', { name: '2026-05-01 NL-CPO NL-EMS 2 25 1 13 2' }).waitFor();
+  await isOpenToAll(t, page, path);
+  await findings.getByRole('link', { name: 'NL-CPO/C1' }).click();
+  await page.waitForURL(/\/trace\?key=NL-CPO%2FC1/);
+  await page.goBack();
+  await page.getByLabel('eMSP').fill('DE-ABC');
+  await page.getByText('Nothing to compare').waitFor();
+  t.match(page.url(), 'emsp=DE-ABC');
+});
+
+browserTest('the menu shows the page that is open, also where it is wider than the screen', async (t, browser) => {
+  const { hub } = await living();
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/audit' });
+  const isSeen = async (name: string) => {
+    const link = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name });
+    await link.waitFor();
+    const [menu, box] = await Promise.all([
+      page.getByRole('navigation', { name: 'Pages' }).boundingBox(),
+      link.boundingBox(),
+    ]);
+    if (!menu || !box) throw new Error('they are drawn');
+    return box.x >= menu.x - 1 && box.x + box.width <= menu.x + menu.width + 1;
+  };
+  for (const width of [820, 360]) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.reload();
+    await page.getByRole('heading', { name: 'Audit' }).waitFor();
+    await eventually('its entry is in view', () => isSeen('Audit'));
+    await page.goto(`${hub.url}/console/`);
+    await page.getByRole('heading').first().waitFor();
+    await eventually('and that of the first page', () => isSeen('Overview'));
+    await page.goto(`${hub.url}/console/audit`);
+  }
 });
 
 for (const path of ['/commands', '/orphans', '/routing?from=NL-CPO&to=SE-ELB&module=sessions']) {

@@ -203,6 +203,7 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     ...{ as: 'admin', path: `${admin}/orphans/none/resolve` },
     body: () => ({ note: 'closed by hand' }),
   },
+  'GET /reconciliation': { as: 'admin', path: `${admin}/reconciliation?from=2026-01-01T00:00:00Z` },
   'GET /stored-not-forwarded': { as: 'admin', path: `${admin}/stored-not-forwarded?limit=1` },
   'GET /cluster': { as: 'admin', path: `${admin}/cluster` },
   'GET /caller': { as: 'admin', path: `${admin}/caller` },

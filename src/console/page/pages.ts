@@ -11,6 +11,7 @@ import { Onboarding } from './pages/onboarding.tsx';
 import { Orphans } from './pages/orphans.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Partner } from './pages/partner.tsx';
+import { Reconciliation } from './pages/reconciliation.tsx';
 import { Routing } from './pages/routing.tsx';
 import { Trace } from './pages/trace.tsx';
 
@@ -33,6 +34,7 @@ export const pages: readonly PageEntry[] = [
   { path: '/events', title: 'Events', key: 'e', page: Events },
   { path: '/commands', title: 'Commands', key: 'c', page: Commands },
   { path: '/orphans', title: 'Orphan cases', key: 'p', page: Orphans },
+  { path: '/reconciliation', title: 'Billing', key: 'b', page: Reconciliation },
   { path: '/routing', title: 'Routing', key: 'r', page: Routing },
   { path: '/onboarding', title: 'Onboarding', key: 'n', page: Onboarding },
   { path: '/audit', title: 'Audit', key: 'a', isForAdmins: true, page: Audit },

@@ -2,7 +2,7 @@
  * The frame around every page: sign-in, menu, notices.
  */
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';
 import { useQuery } from './data/query.ts';
 import { type Caller, caller, mayAdminister, signOut, token } from './data/session.ts';
@@ -111,10 +111,15 @@ const isOffered = ({ title, isForAdmins }: PageEntry): boolean =>
 
 function Navigation() {
   const [location] = useLocation();
+  const list = useRef<HTMLUListElement>(null);
+  // On a narrow screen the menu scrolls, and the page may be behind its end.
+  useEffect(() => {
+    list.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+  }, [location, caller.value]);
   const isHere = (path: string) => (path === '/' ? location === '/' : location.startsWith(path));
   return (
     <nav aria-label="Pages">
-      <ul>
+      <ul ref={list}>
         {pages.filter(isOffered).map(({ path, title }) => (
           <li key={path}>
             <Link href={path} aria-current={isHere(path) ? 'page' : undefined}>

@@ -16,6 +16,7 @@ import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
+import type { Reconciliation } from '../../api/reconciliation.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceView } from '../../api/trace.ts';
@@ -113,6 +114,17 @@ export interface PullFilter {
 export interface UnforwardedFilter {
   readonly cpo?: PartyId;
   readonly reason?: string;
+}
+
+export interface ReconciliationFilter {
+  /** Bounds on `last_updated`, RFC 3339: inclusive, exclusive; `to` absent: until now. */
+  readonly from: string;
+  readonly to?: string;
+  readonly emsp?: PartyId;
+  readonly cpo?: PartyId;
+  /** Hours that a CPO has to bill a completed session. */
+  readonly graceH: number;
+  readonly toleranceKwh: number;
 }
 
 export interface PageRequest {
@@ -322,6 +334,8 @@ export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, Chec
   quarantine(page: PageRequest): Promise<Page<QuarantineView>>;
   /** Sessions, then CDRs, each newest first; filtered like `commands`. */
   storedNotForwarded(filter: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>>;
+  /** Throws `invalid` when the period has too many sessions or CDRs. */
+  reconciliation(filter: ReconciliationFilter): Promise<Reconciliation>;
   /** Newest first; filtered like `commands`. */
   audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>>;
   status(): HubStatus;

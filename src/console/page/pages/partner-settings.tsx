@@ -58,7 +58,7 @@ function Value({ party: { settings, token_sent_as }, name }: RowProps) {
   if (name === 'compatibility_until' && typeof value === 'string') return <Instant value={value} />;
   if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
   const text = Array.isArray(value) ? value.join(', ') : value;
-  return text === '' || text === null ? <span class="quiet">none</span> : <>{text}</>;
+  return text === '' || text === null ? <span class="quiet">none</span> : String(text);
 }
 
 /** Whether an operator chose the value, or the hub learnt it. */

@@ -1,0 +1,138 @@
+/**
+ * Page of billing: the sessions of a period beside the CDRs that bill them, by day and pair, and what does
+ * not agree.
+ */
+import { useMemo } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { FindingView, Reconciliation as Found } from '../../../api/reconciliation.ts';
+import { pathWith } from '../data/api.ts';
+import { count } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { Table, useFilters } from '../parts/fields.tsx';
+import { InstantField, SettledField } from '../parts/settled.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+
+const defaultDays = 7;
+const party = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'for example NL-TNM' };
+
+const words: Readonly<Record<FindingView['kind'], string>> = {
+  no_cdr: 'completed, no CDR',
+  no_session: 'session not stored',
+  no_session_id: 'CDR names no session',
+  not_completed: 'session not COMPLETED',
+  energy_differs: 'energy differs',
+  token_differs: 'token differs',
+  duplicate: 'further CDR of a session',
+};
+
+export function Reconciliation() {
+  const [filters, change] = useFilters(['from', 'to', 'emsp', 'cpo']);
+  const since = useMemo(() => new Date(Date.now() - defaultDays * 86_400_000).toISOString(), []);
+  const { from, ...others } = filters;
+  const query = useQuery<Found>(pathWith('/reconciliation', { from: from || since, ...others }));
+  return (
+    <>
+      <div class="page-head">
+        <h1>Billing</h1>
+        <div class="filters">
+          <InstantField label="From" value={from || since} onSettled={(at) => change({ from: at })} />
+          <InstantField label="Before" value={filters.to} onSettled={(to) => change({ to })} />
+          <SettledField
+            label="CPO"
+            value={filters.cpo}
+            onSettled={(cpo) => change({ cpo })}
+            placeholder="NL-TNM"
+            pattern={party}
+            isFirst
+          />
+          <SettledField
+            label="eMSP"
+            value={filters.emsp}
+            onSettled={(emsp) => change({ emsp })}
+            placeholder="NL-EMS"
+            pattern={party}
+          />
+        </div>
+      </div>
+      <Asked query={query} what="sessions and CDRs">
+        {(found) =>
+          found.pairs.length === 0 ? (
+            <Empty title="Nothing to compare" hint="No session ended in that time, and no CDR came." />
+          ) : (
+            <>
+              <Findings found={found} />
+              <Pairs pairs={found.pairs} />
+            </>
+          )
+        }
+      </Asked>
+    </>
+  );
+}
+
+function Findings({ found: { findings, omitted } }: { found: Found }) {
+  if (findings.length === 0) {
+    return <Empty title="All agree" hint="Every completed session has its CDR, and every CDR its session." />;
+  }
+  return (
+    <div class="card">
+      <Table
+        caption="What does not agree"
+        columns={['Finding', 'Day', 'CPO', 'eMSP', 'Session', 'kWh of session', 'CDR', 'kWh of CDR']}
+      >
+        {findings.map(({ kind, day, cpo, emsp, session, cdr, session_kwh, cdr_kwh }) => (
+          <tr key={`${kind} ${session} ${cdr}`} data-row>
+            <td class="urgent">{words[kind]}</td>
+            <td class="instant">{day}</td>
+            <td class="mono">{cpo}</td>
+            <td class="mono">{emsp ?? <Nothing />}</td>
+            <td>
+              <Traced object={session} />
+            </td>
+            <td class="number">{session_kwh ?? <Nothing />}</td>
+            <td>
+              <Traced object={cdr} />
+            </td>
+            <td class="number">{cdr_kwh ?? <Nothing />}</td>
+          </tr>
+        ))}
+      </Table>
+      {omitted > 0 && <p class="quiet">{count(omitted)} more: take less time, or one pair.</p>}
+    </div>
+  );
+}
+
+const Nothing = () => <span class="quiet">–</span>;
+
+function Traced({ object }: { object: string | null }) {
+  if (object === null) return <Nothing />;
+  return (
+    <Link class="mono" href={pathWith('/trace', { key: object })}>
+      {object}
+    </Link>
+  );
+}
+
+function Pairs({ pairs }: { pairs: Found['pairs'] }) {
+  return (
+    <div class="card">
+      <Table
+        caption="By day, CPO and eMSP"
+        columns={['Day', 'CPO', 'eMSP', 'Sessions', 'kWh of sessions', 'CDRs', 'kWh of CDRs', 'Findings']}
+      >
+        {pairs.map(({ day, cpo, emsp, sessions, session_kwh, cdrs, cdr_kwh, findings }) => (
+          <tr key={`${day} ${cpo} ${emsp}`}>
+            <td class="instant">{day}</td>
+            <td class="mono">{cpo}</td>
+            <td class="mono">{emsp ?? <Nothing />}</td>
+            <td class="number">{count(sessions)}</td>
+            <td class="number">{session_kwh}</td>
+            <td class="number">{count(cdrs)}</td>
+            <td class="number">{cdr_kwh}</td>
+            <td class={findings > 0 ? 'number urgent' : 'number'}>{count(findings)}</td>
+          </tr>
+        ))}
+      </Table>
+    </div>
+  );
+}

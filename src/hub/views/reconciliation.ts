@@ -1,0 +1,161 @@
+/**
+ * The sessions and CDRs of a period, compared. They are read page by page.
+ */
+import type { Position, Row } from '../../../storage/contract.ts';
+import type { FindingView, Reconciliation } from '../../api/reconciliation.ts';
+import { HubError } from '../../domain/errors.ts';
+import { instantText } from '../../domain/instant.ts';
+import { objectName, sortableDate } from '../../domain/object.ts';
+import { keyOf } from '../../domain/party.ts';
+import {
+  billing,
+  type ComparedCdr,
+  type ComparedSession,
+  type Finding,
+  nameOf,
+  reconciled,
+} from '../../domain/reconciliation.ts';
+import { mapLimit } from '../../kit/concurrency.ts';
+import type { Context } from '../kernel/context.ts';
+import { billedKey, isName, objectFromRow, unownedShelf } from '../kernel/row-codecs.ts';
+import type { ReconciliationFilter } from '../ports/operator.ts';
+
+/** Objects of one module at most; what is kept of each takes some 300 bytes. */
+const objectsMax = 50_000;
+const findingsMax = 1000;
+const [pageRows, pageCharacters] = [500, 4 * 1024 * 1024];
+const lookedUpAtOnce = 16;
+const hourMs = 3_600_000;
+
+/** Throws `invalid` when the period has more than `objectsMax` sessions or CDRs. */
+export async function reconciliationOf(context: Context, filter: ReconciliationFilter): Promise<Reconciliation> {
+  const { store, ports } = context;
+  const to = filter.to ?? instantText(ports.clock.wall());
+  const [sessionRows, cdrRows] = [await read('sessions', sessionOf), await read('cdrs', cdrOf)];
+  const cdrs = billing(cdrRows);
+  const inPeriod = new Set(sessionRows.map(({ cpo, key }) => nameOf(cpo, key)));
+  const inCdrs = new Set(cdrs.flatMap(({ cpo, session }) => (session === null ? [] : [nameOf(cpo, session)])));
+
+  const sessions = new Map<string, ComparedSession>();
+  await mapLimit(cdrs, lookedUpAtOnce, async ({ cpo, session }) => {
+    if (session === null || inPeriod.has(nameOf(cpo, session)) || !isName(session)) return;
+    const row = await store.get({ kind: 'sessions', owner: cpo, id: session });
+    if (row) sessions.set(nameOf(cpo, session), sessionOf(row));
+  });
+  const billed = new Set<string>();
+  await mapLimit(sessionRows, lookedUpAtOnce, async ({ cpo, key }) => {
+    const name = nameOf(cpo, key);
+    if (!inCdrs.has(name) && (await store.get(billedKey(cpo, key)))) billed.add(name);
+  });
+
+  const graceFrom = instantText(ports.clock.wall() - filter.graceH * hourMs);
+  const rules = { billedBefore: sortableDate(graceFrom) ?? graceFrom, toleranceKwh: filter.toleranceKwh };
+  const findings = reconciled(sessionRows, cdrs, rules, { sessions, billed });
+  return {
+    ...{ from: filter.from, to, pairs: pairsOf(sessionRows, cdrs, findings) },
+    findings: findings.slice(0, findingsMax).map(findingView),
+    omitted: Math.max(0, findings.length - findingsMax),
+  };
+
+  async function read<T>(module: 'sessions' | 'cdrs', entry: (row: Row) => T): Promise<T[]> {
+    const { emsp, cpo, from } = filter;
+    const all = [unownedShelf, ...[...context.directory.partners()].flatMap(({ roles }) => roles.map(keyOf))];
+    const query = {
+      ...{ kind: module, shelves: emsp === undefined ? all : [emsp], offset: 0, limit: pageRows, size: pageCharacters },
+      ...{ from: sortableDate(from) ?? from, to: sortableDate(to) ?? to },
+    };
+    const found: T[] = [];
+    for (let after: Position | null = null; ; ) {
+      const { rows, total, isLast } = await store.list({ ...query, ...(after && { after }) });
+      if (total > objectsMax) {
+        const message = `${total} ${module} in that time; at most ${objectsMax} are compared: take less time, or one eMSP`;
+        throw new HubError('invalid', { message });
+      }
+      for (const row of rows) if (cpo === undefined || row.owner === cpo) found.push(entry(row));
+      after = rows.at(-1) ?? null;
+      if (isLast || after === null) return found;
+    }
+  }
+}
+
+/** Fields of a body that are compared; a body that is no object has none. */
+function fieldsOf(body: string): Readonly<Record<string, unknown>> {
+  const value: unknown = JSON.parse(body);
+  return Object(value) as Record<string, unknown>;
+}
+
+const numberIn = (value: unknown): number | null =>
+  typeof value === 'number' && Number.isFinite(value) ? value : null;
+const textIn = (value: unknown): string | null => (typeof value === 'string' ? value.toLowerCase() : null);
+
+function sessionOf(row: Row): ComparedSession {
+  const { owner: cpo, viewer: emsp, id, key, facts, body } = objectFromRow(row);
+  const uid = facts.cdrToken?.uid.toLowerCase() ?? null;
+  return { cpo, emsp, id, key, at: row.upd, kwh: numberIn(fieldsOf(body).kwh), uid, status: facts.status ?? '' };
+}
+
+function cdrOf(row: Row): ComparedCdr {
+  const { owner: cpo, viewer: emsp, id, key, facts, body } = objectFromRow(row);
+  const { total_energy, credit, credit_reference_id } = fieldsOf(body);
+  return {
+    ...{ cpo, emsp, id, key, at: row.upd, kwh: numberIn(total_energy) },
+    uid: facts.cdrToken?.uid.toLowerCase() ?? null,
+    ...{ session: facts.sessionId?.toLowerCase() ?? null, sessionId: facts.sessionId ?? null },
+    ...{ isCredit: credit === true, credits: textIn(credit_reference_id) },
+  };
+}
+
+const dayOf = ({ at }: { readonly at: string }): string => at.slice(0, 10);
+const named = (one: ComparedSession | ComparedCdr | null) => one && objectName({ owner: one.cpo, id: one.id });
+
+/** Of the CDR, or of the session that has none. */
+const subject = ({ session, cdr }: Finding) => (cdr ?? session) as ComparedSession | ComparedCdr;
+
+function findingView(finding: Finding): FindingView {
+  const { kind, session, cdr } = finding;
+  const of = subject(finding);
+  const billedSession = cdr?.sessionId ? objectName({ owner: cdr.cpo, id: cdr.sessionId }) : null;
+  return {
+    ...{ kind, day: dayOf(of), cpo: of.cpo, emsp: of.emsp },
+    ...{ session: named(session) ?? billedSession, cdr: named(cdr) },
+    ...{ session_kwh: session?.kwh ?? null, cdr_kwh: cdr?.kwh ?? null },
+  };
+}
+
+type Pair = { -readonly [Name in keyof Reconciliation['pairs'][number]]: Reconciliation['pairs'][number][Name] };
+
+function pairsOf(
+  sessions: readonly ComparedSession[],
+  cdrs: readonly ComparedCdr[],
+  findings: readonly Finding[],
+): Pair[] {
+  const pairs = new Map<string, Pair>();
+  const pairOf = (one: ComparedSession | ComparedCdr): Pair => {
+    const { cpo, emsp } = one;
+    const day = dayOf(one);
+    const key = `${day} ${cpo} ${emsp}`;
+    const pair = pairs.get(key) ?? { day, cpo, emsp, sessions: 0, cdrs: 0, session_kwh: 0, cdr_kwh: 0, findings: 0 };
+    pairs.set(key, pair);
+    return pair;
+  };
+  for (const session of sessions) {
+    if (session.status !== 'COMPLETED') continue;
+    const pair = pairOf(session);
+    pair.sessions += 1;
+    pair.session_kwh += session.kwh ?? 0;
+  }
+  for (const cdr of cdrs) {
+    const pair = pairOf(cdr);
+    pair.cdrs += 1;
+    pair.cdr_kwh += cdr.kwh ?? 0;
+  }
+  for (const finding of findings) pairOf(subject(finding)).findings += 1;
+  for (const pair of pairs.values()) {
+    pair.session_kwh = rounded(pair.session_kwh);
+    pair.cdr_kwh = rounded(pair.cdr_kwh);
+  }
+  return [...pairs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, pair]) => pair);
+}
+
+/** To Wh, since a sum of fractions has further ones. */
+const rounded = (kwh: number): number => Math.round(kwh * 1000) / 1000;

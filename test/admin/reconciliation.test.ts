@@ -1,0 +1,81 @@
+/** The reconciliation of a period: what it reads, by pair and day, and what it refuses. */
+import type { Reconciliation } from '../../src/api/reconciliation.ts';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
+import { runCommand } from '../support/command.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { admin } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+
+const reconciled = async (hub: TestHub, query: string) =>
+  (await admin(hub, 'GET', `/reconciliation?${query}`)) as unknown as Reconciliation;
+
+t.test('sessions and CDRs are compared by pair and day', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T08:00:00Z');
+  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '864000' }, { clock });
+  const { cpo } = await routedPair(t, hub);
+  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'BE', partyId: 'EMS' });
+  await admin(hub, 'PUT', '/routes/BE-EMS/NL-CPO', { active: true });
+  const token = (country_code: string) => ({
+    cdr_token: { country_code, party_id: 'EMS', uid: 'CARD1', type: 'RFID', contract_id: 'NL-EMS-C1' },
+  });
+  const ended = (id: string, day: number, kwh: number, fields: object = {}) =>
+    cpo.push(
+      'PUT',
+      `/2.2.1/sessions/NL/CPO/${id}`,
+      sessionBody(id, { status: 'COMPLETED', kwh, last_updated: `2026-05-0${day}T09:00:00Z`, ...fields }),
+    );
+  const billed = (id: string, day: number, fields: object) =>
+    cpo.push('POST', '/2.2.1/cdrs', cdrBody(id, { last_updated: `2026-05-0${day}T10:00:00Z`, ...fields }));
+  await ended('S1', 1, 10.1);
+  await billed('C1', 1, { session_id: 's1', total_energy: 10.1 });
+  await ended('S2', 1, 20.2);
+  await ended('S3', 2, 30, token('BE'));
+  await billed('C3', 3, { session_id: 'S3', total_energy: 31, ...token('BE') });
+  await billed('C4', 3, { session_id: 'NONE', total_energy: 1 });
+  // Without an eMSP that is known.
+  await ended('S5', 3, 5, token('FR'));
+  clock.advance(10 * 24 * 3_600_000);
+
+  const all = await reconciled(hub, 'from=2026-05-01T00:00:00Z');
+  t.strictSame(
+    all.pairs.map(({ day, emsp, sessions, cdrs, session_kwh, cdr_kwh, findings }) =>
+      [day, emsp, sessions, cdrs, session_kwh, cdr_kwh, findings].join(' '),
+    ),
+    [
+      '2026-05-01 NL-EMS 2 1 30.3 10.1 1',
+      '2026-05-02 BE-EMS 1 0 30 0 0',
+      '2026-05-03 BE-EMS 0 1 0 31 1',
+      '2026-05-03 NL-EMS 0 1 0 1 1',
+      '2026-05-03  1 0 5 0 1',
+    ],
+  );
+  const kinds = ({ findings }: Reconciliation) => findings.map(({ kind, session, cdr }) => [kind, session, cdr]);
+  t.strictSame(kinds(all), [
+    ['energy_differs', 'NL-CPO/S3', 'NL-CPO/C3'],
+    ['no_session', 'NL-CPO/NONE', 'NL-CPO/C4'],
+    ['no_cdr', 'NL-CPO/S2', null],
+    ['no_cdr', 'NL-CPO/S5', null],
+  ]);
+  t.match(all, { from: '2026-05-01T00:00:00.000Z', to: '2026-05-11T08:00:00.000Z', omitted: 0 });
+  t.strictSame(kinds(await reconciled(hub, 'from=2026-05-01T00:00:00Z&emsp=BE-EMS&tolerance_kwh=1')), []);
+  t.strictSame(kinds(await reconciled(hub, 'from=2026-05-01T00:00:00Z&cpo=DE-CPO')), []);
+  t.strictSame(
+    kinds(await reconciled(hub, 'from=2026-05-01T00:00:00Z&to=2026-05-03T00:00:00Z')),
+    [['no_cdr', 'NL-CPO/S2', null]],
+    'the CDR of S3 is of a later day, and known',
+  );
+  t.strictSame(kinds(await reconciled(hub, 'from=2026-05-01T00:00:00Z&grace_h=8760&to=2026-05-02T00:00:00Z')), []);
+  for (const query of ['', 'from=yesterday', 'from=2026-05-01T00:00:00Z&grace_h=-1', 'from=2026-05-01T00:00:00Z&day=1'])
+    await t.rejects(reconciled(hub, query), /422/, query);
+
+  const run = (line: string) => runCommand(line.split(' '), { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+  const shown = await run('reconcile --from 2026-05-01');
+  t.match(shown.out, /^2026-05-01 +NL-CPO +NL-EMS +2 +30\.3 +1 +10\.1 +1$/m);
+  t.match(shown.out, /^energy_differs +2026-05-03 +BE-EMS +NL-CPO\/S3 +30 +NL-CPO\/C3 +31$/m);
+  const { out } = await run('reconcile --from 2026-05-01 --csv');
+  t.strictSame(out.split('\n').slice(0, 2), [
+    'kind,day,cpo,emsp,session,cdr,session_kwh,cdr_kwh',
+    'energy_differs,2026-05-03,NL-CPO,BE-EMS,NL-CPO/S3,NL-CPO/C3,30,31',
+  ]);
+});
