@@ -224,7 +224,7 @@ function suite(server: PostgresServer): void {
     await becomeOlder(schema, 4);
     // It stands still when both indexes are built, and counts are about to be.
     await server.query(`create function ${schema}.stand() returns event_trigger language plpgsql set lock_timeout = 0
-        as $$ begin if current_schema() = '${schema}' then perform pg_advisory_xact_lock(hashtext('${schema}')); end if; end $$;
+        as $$ begin if exists (select from pg_event_trigger_ddl_commands() where object_identity = '${schema}.counts') then perform pg_advisory_xact_lock(hashtext('${schema}')); end if; end $$;
       create event trigger ${schema} on ddl_command_end when tag in ('CREATE TABLE') execute function ${schema}.stand()`);
     t.teardown(() => server.query(`drop event trigger ${schema}`));
     const holder = await openSession(t, server, 'holder');
