@@ -272,6 +272,11 @@ browserTest('a viewer sees all of it and no button that changes anything', async
   const seen = async (page: Page, path: string, state: string) => {
     await page.goto(`${hub.url}/console${path}`);
     await badge(page, state).waitFor();
+    // Before the hub has said whose token it is, nobody sees a button.
+    await page
+      .getByRole('banner')
+      .getByText(/^(admin|viewer)$/)
+      .waitFor();
     // The button of the list rests on the dead letters, which are asked for apart from it.
     if (path === '/deliveries') await page.getByRole('heading', { name: '1 dead letter' }).waitFor();
     return page.getByRole('button', { name: actions }).count();

@@ -77,7 +77,8 @@ interface TableProps {
 
 export function Table({ caption, columns, children }: TableProps) {
   return (
-    <section class="table-scroll" aria-label={caption}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what is wider than the screen is scrolled by keys, too
+    <section class="table-scroll" aria-label={caption} tabIndex={0}>
       <table>
         <thead>
           <tr>
