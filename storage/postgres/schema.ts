@@ -2,6 +2,8 @@
  * The tables of the PostgreSQL store, and the migrations that bring older schemas to the present version.
  *
  * SCHEMA-1  A migration and the change of the version number are one transaction: a crash leaves a complete version.
+ *     Only the function is changed before, to one that suits both versions, so that no write which waits for the
+ *     migration fails behind it.
  * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 or 2 with live nodes: those write by
  *     statements of their own, which do not know the new tables. Nodes of versions 3 to 5 keep running beside new
  *     ones, because they write through the function that a migration replaces.
@@ -18,7 +20,7 @@ import type { Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
-import { APPEND, counting, HOUR } from './write-sql.ts';
+import { APPEND, APPEND_MEANWHILE, counting, HOUR } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
@@ -146,6 +148,12 @@ export async function migrate(
     try {
       await mustBeSafe(client, single);
       await client.query('begin');
+      if (await meanwhile(client, schema)) {
+        await client.query('commit');
+        // Calls of the function as it was have come to the lock of the log by now, which the migration waits for.
+        await sleep(clock, AGAIN_MS);
+        await client.query('begin');
+      }
       await migrateWithin(client, schema);
       await client.query('commit');
       return;
@@ -159,6 +167,19 @@ export async function migrate(
     }
     await sleep(clock, AGAIN_MS);
   }
+}
+
+/** [SCHEMA-1] Whether other nodes may be writing to the schema in a way that the migration changes. */
+async function meanwhile(client: Client, schema: string): Promise<boolean> {
+  await client.query(`select set_config('lock_timeout', '${LOCK_MS}', true)`);
+  const { rows: tables } = await client.query('select to_regclass($1) as meta', [`"${schema}".meta`]);
+  if (tables[0]?.meta === null) return false;
+  await client.query('lock table meta in access exclusive mode');
+  const { rows } = await client.query<{ version: number }>('select version from meta');
+  const version = rows[0]?.version ?? 0;
+  if (version < 3 || version >= MIGRATIONS.length) return false;
+  await client.query(APPEND_MEANWHILE);
+  return true;
 }
 
 async function migrateWithin(client: Client, schema: string): Promise<void> {

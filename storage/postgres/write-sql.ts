@@ -33,18 +33,17 @@ export const LATEST = 'order by r.seq desc limit 1';
 /** The row of the log. */
 export const LOG = `(select * from log ${NEWEST})`;
 
-/** Creates or replaces the function. Only a migration runs this: a change of the text needs a new schema version. */
-export const APPEND = `
-create or replace function append(
-    token int8, owner text, events int8, turn int8, logged json, placed json, removed json, armed json, disarmed json, settled json,
-    raised json, seen json)
-  returns table (head int8, stale text) language plpgsql as $append$
-#variable_conflict use_column
-declare
-  present record;
-begin
-  select ctid as at, * into present from log ${NEWEST} for update;
-  if $1 is not null and ((present.token, present.owner) is distinct from ($1, $2) or present.turn >= $4) then return; end if;
+/** What a write does to the counts: `stood` has the rows as they were. */
+const CHANGES = `select kind, shelf, upd, -1 as n from stood
+        union all select p.kind, p.shelf, p.upd, 1 from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m`;
+/** As versions 3 to 5 of the schema count: by hours alone. */
+const byHours = (rows: string): string => `insert into listed (kind, shelf, hour, n)
+    select x.kind, x.shelf, left(x.upd, ${HOUR}), sum(x.n) from (${rows}) x
+      where x.shelf is not null group by 1, 2, 3 having sum(x.n) <> 0
+    on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n`;
+
+/** The write itself, once the row of the log is locked. */
+const writing = (counted: string): string => `
   return query
     with stale as (
       select s.kind, s.owner, s.id, s.seq from json_to_recordset($12) s(kind text, owner text, id text, seq int8)
@@ -67,8 +66,7 @@ begin
         cross join lateral (select r.ctid as at, r.shelf, r.upd from rows r
           where r.kind = k.kind and r.owner = k.owner and r.id = k.id ${LATEST}) r),
     counted as (
-      ${counting(`select kind, shelf, upd, -1 as n from stood
-        union all select p.kind, p.shelf, p.upd, 1 from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m`)}),
+      ${counted}),
     put as materialized (
       select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.before + p.pos as seq, s.at
         from json_to_recordset($6) p(pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)
@@ -101,6 +99,27 @@ begin
     founded as (insert into floors (dest, seq) select r.dest, r.seq from reached r where r.at is null)
     select m.before, null from moved m
     union all
-    select present.head, (select json_agg(s)::text from stale s) where exists (select from stale);
+    select present.head, (select json_agg(s)::text from stale s) where exists (select from stale);`;
+
+/** Creates or replaces the function. Only a migration runs this: a change of the text needs a new schema version. */
+const appending = (write: string): string => `
+create or replace function append(
+    token int8, owner text, events int8, turn int8, logged json, placed json, removed json, armed json, disarmed json, settled json,
+    raised json, seen json)
+  returns table (head int8, stale text) language plpgsql as $append$
+#variable_conflict use_column
+declare
+  present record;
+begin
+  select ctid as at, * into present from log ${NEWEST} for update;
+  if $1 is not null and ((present.token, present.owner) is distinct from ($1, $2) or present.turn >= $4) then return; end if;
+  ${write}
 end $append$;
 `;
+export const APPEND = appending(writing(counting(CHANGES)));
+/**
+ * For the time of a migration: a call that waits for it finds other tables afterwards than it was made for, and goes on
+ * in the text that it has begun with.
+ */
+export const APPEND_MEANWHILE = appending(`
+  if to_regclass('counts') is null then ${writing(byHours(CHANGES))} else ${writing(counting(CHANGES))} end if;`);
