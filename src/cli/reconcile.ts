@@ -61,6 +61,8 @@ export function command(): Command {
     async run({ hub, screen }, _args, { from = instant('7d'), to, emsp, cpo, grace, tolerance, csv }) {
       const query = { from, to, emsp, cpo, grace_h: grace, tolerance_kwh: tolerance };
       const found = await hub.get<Reconciliation>('/reconciliation', query);
+      if (csv && found.omitted > 0)
+        screen.say(`${found.omitted} more findings are not listed: take less time, or one pair`);
       screen.answer(found, ({ pairs, findings, omitted }, page) => {
         // A cell that begins with an operator would be a formula to a spreadsheet.
         if (csv) return [stringify([...findings], { header: true, columns: fields, escape_formulas: true }).trimEnd()];

@@ -2,7 +2,9 @@
  * Compares sessions with the CDRs that bill them. Pure.
  *
  * RECONCILIATION-1  A CDR that a credit CDR takes back, and the credit itself, bill nothing and are compared with nothing.
- * RECONCILIATION-2  A completed session lacks a CDR only after its grace: CPOs bill minutes to days after the end.
+ * RECONCILIATION-2  CDRs behind the period are known, too: what they take back bills nothing, and a further CDR of a session of the period
+ *     is a duplicate.
+ * RECONCILIATION-3  A completed session lacks a CDR only after its grace: CPOs bill minutes to days after the end.
  */
 import type { PartyId } from './party.ts';
 
@@ -54,6 +56,8 @@ export interface Finding {
 export interface Rules {
   /** A session that ended after this has its CDR still to come; `last_updated` as text that sorts. */
   readonly billedBefore: string;
+  /** End of the period: of later CDRs only duplicates are found. */
+  readonly end: string;
   /** Difference of energies that is none, kWh. */
   readonly toleranceKwh: number;
 }
@@ -61,7 +65,7 @@ export interface Rules {
 /** What is known beside the objects of the period: both are asked only for what is not among those. */
 export interface Elsewhere {
   readonly sessions: ReadonlyMap<string, ComparedSession>;
-  /** Sessions that a CDR of another time bills. */
+  /** Sessions that a CDR of before the period bills. */
   readonly billed: ReadonlySet<string>;
 }
 
@@ -81,7 +85,7 @@ export function billing(cdrs: readonly ComparedCdr[]): ComparedCdr[] {
 export function reconciled(
   sessions: readonly ComparedSession[],
   cdrs: readonly ComparedCdr[],
-  { billedBefore, toleranceKwh }: Rules,
+  { billedBefore, end, toleranceKwh }: Rules,
   elsewhere: Elsewhere,
 ): Finding[] {
   const known = new Map([...elsewhere.sessions, ...sessions.map((one) => [nameOf(one.cpo, one.key), one] as const)]);
@@ -91,9 +95,10 @@ export function reconciled(
     const name = cdr.session === null ? null : nameOf(cdr.cpo, cdr.session);
     const session = name === null ? null : (known.get(name) ?? null);
     const found = (kind: FindingKind) => findings.push({ kind, session, cdr });
-    if (name === null) found('no_session_id');
-    else if (billed.has(name) && !elsewhere.billed.has(name)) found('duplicate');
+    if (name !== null && billed.has(name)) found('duplicate');
     if (name !== null) billed.add(name);
+    if (cdr.at >= end) continue;
+    if (name === null) found('no_session_id');
     if (name !== null && session === null) found('no_session');
     if (session === null) continue;
     if (!isCompleted(session)) found('not_completed');

@@ -124,6 +124,9 @@ const MIGRATIONS: readonly string[] = [
   whileWritesWait('listed') + COUNTS_BUILT + COUNTS_TAKE_OVER + APPEND,
 ];
 
+/** One node at a time looks and migrates. The row is locked, not the table, which pg_dump would keep from it. */
+const VERSION = 'select version from meta for update';
+
 /** Nodes of an older version still renew their leases. [SCHEMA-2] */
 class OlderNodes extends StoreUnavailable {}
 
@@ -171,11 +174,9 @@ export async function migrate(
 
 /** [SCHEMA-1] Whether other nodes may be writing to the schema in a way that the migration changes. */
 async function meanwhile(client: Client, schema: string): Promise<boolean> {
-  await client.query(`select set_config('lock_timeout', '${LOCK_MS}', true)`);
   const { rows: tables } = await client.query('select to_regclass($1) as meta', [`"${schema}".meta`]);
   if (tables[0]?.meta === null) return false;
-  await client.query('lock table meta in access exclusive mode');
-  const { rows } = await client.query<{ version: number }>('select version from meta');
+  const { rows } = await client.query<{ version: number }>(VERSION);
   const version = rows[0]?.version ?? 0;
   if (version < 3 || version >= MIGRATIONS.length) return false;
   await client.query(APPEND_MEANWHILE);
@@ -190,9 +191,8 @@ async function migrateWithin(client: Client, schema: string): Promise<void> {
     'create table if not exists meta (one boolean primary key default true check (one), version int not null, ' +
       'flushed int8 not null default 0)',
   );
-  await client.query('lock table meta in access exclusive mode');
   await client.query('insert into meta (version) select 0 where not exists (select from meta)');
-  const { rows } = await client.query<{ version: number }>('select version from meta');
+  const { rows } = await client.query<{ version: number }>(VERSION);
   const [{ version }] = rows as [{ version: number }];
   if (version > MIGRATIONS.length) {
     throw new StoreUnavailable(

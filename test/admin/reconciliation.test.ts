@@ -78,4 +78,15 @@ t.test('sessions and CDRs are compared by pair and day', async (t) => {
     'kind,day,cpo,emsp,session,cdr,session_kwh,cdr_kwh',
     'energy_differs,2026-05-03,NL-CPO,BE-EMS,NL-CPO/S3,NL-CPO/C3,30,31',
   ]);
+
+  const credit = { credit: true, credit_reference_id: 'C1', session_id: 'S1', total_energy: -10.1 };
+  await billed('CR1', 4, credit);
+  t.strictSame(
+    kinds(await reconciled(hub, 'from=2026-05-01T00:00:00Z&to=2026-05-02T00:00:00Z')),
+    [
+      ['no_cdr', 'NL-CPO/S1', null],
+      ['no_cdr', 'NL-CPO/S2', null],
+    ],
+    'taken back behind the period, and billed no more',
+  );
 });

@@ -27,7 +27,10 @@ const cdr = (id: string, of: string | null, fields: Partial<ComparedCdr> = {}): 
   ...fields,
 });
 const nothing: Elsewhere = { sessions: new Map(), billed: new Set() };
-const rules = { billedBefore: '2026-05-02T00:00:00.000000000', toleranceKwh: 0.01 };
+const rules = {
+  ...{ billedBefore: '2026-05-02T00:00:00.000000000', end: '2026-06-01T00:00:00.000000000' },
+  toleranceKwh: 0.01,
+};
 
 const found = (sessions: ComparedSession[], cdrs: ComparedCdr[], elsewhere: Elsewhere = nothing): string[] =>
   reconciled(sessions, billing(cdrs), rules, elsewhere).map(
@@ -73,4 +76,12 @@ t.test('[RECONCILIATION-1] what a credit takes back bills nothing', async (t) =>
     ['duplicate S1 C2'],
     'of another CPO',
   );
+});
+
+t.test('[RECONCILIATION-2] of what comes behind the period only corrections and duplicates count', async (t) => {
+  const late = { at: rules.end };
+  const credit = cdr('CR', 'S1', { isCredit: true, credits: 'c1', ...late });
+  t.strictSame(found([session('S1')], [cdr('C1', 'S1', { kwh: 99 }), credit, cdr('C2', 'S1', late)]), [], 'corrected');
+  t.strictSame(found([session('S1')], [cdr('C1', 'S1'), cdr('C2', 'S1', { kwh: 99, ...late })]), ['duplicate S1 C2']);
+  t.strictSame(found([], [cdr('C1', 'S9', late), cdr('C2', null, late)]), [], 'of a later period');
 });

@@ -204,6 +204,22 @@ function suite(server: PostgresServer): void {
     });
   }
 
+  t.test('a node starts beside a transaction that has read every table, as that of pg_dump', async (t) => {
+    const schema = newSchema('store');
+    const url = server.url(schema);
+    await (await openPostgresStore({ url, node: 'before', ...patient })).close();
+    const dump = await openSession(t, server, 'dump');
+    const tables = await server.query<{ name: string }>(
+      'select tablename as name from pg_tables where schemaname = $1',
+      [schema],
+    );
+    await dump.query('begin isolation level repeatable read read only');
+    for (const { name } of tables) await dump.query(`lock table ${schema}.${name} in access share mode`);
+    const store = await openPostgresStore({ url, node: 'test', ...patient });
+    t.teardown(() => store.close());
+    t.equal((await append(store)).first, 1);
+  });
+
   t.test('a schema that a transaction uses is not migrated, and nobody waits behind that', async (t) => {
     const schema = newSchema('store');
     const url = server.url(schema);

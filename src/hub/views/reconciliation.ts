@@ -26,22 +26,28 @@ const findingsMax = 1000;
 const [pageRows, pageCharacters] = [500, 4 * 1024 * 1024];
 const lookedUpAtOnce = 16;
 const hourMs = 3_600_000;
+/** So long behind the period corrections of its CDRs are read. [RECONCILIATION-2] */
+const correctedMs = 31 * 24 * hourMs;
 
 /** Throws `invalid` when the period has more than `objectsMax` sessions or CDRs. */
 export async function reconciliationOf(context: Context, filter: ReconciliationFilter): Promise<Reconciliation> {
   const { store, ports } = context;
   const to = filter.to ?? instantText(ports.clock.wall());
-  const [sessionRows, cdrRows] = [await read('sessions', sessionOf), await read('cdrs', cdrOf)];
+  const sessionRows = await read('sessions', sessionOf, to);
+  const cdrRows = await read('cdrs', cdrOf, instantText(Date.parse(to) + correctedMs));
   const cdrs = billing(cdrRows);
+  const end = sortableDate(to) ?? to;
+  const cdrsInPeriod = cdrs.filter(({ at }) => at < end);
   const inPeriod = new Set(sessionRows.map(({ cpo, key }) => nameOf(cpo, key)));
-  const inCdrs = new Set(cdrs.flatMap(({ cpo, session }) => (session === null ? [] : [nameOf(cpo, session)])));
+  const inCdrs = new Set(cdrRows.flatMap(({ cpo, session }) => (session === null ? [] : [nameOf(cpo, session)])));
 
   const sessions = new Map<string, ComparedSession>();
-  await mapLimit(cdrs, lookedUpAtOnce, async ({ cpo, session }) => {
+  await mapLimit(cdrsInPeriod, lookedUpAtOnce, async ({ cpo, session }) => {
     if (session === null || inPeriod.has(nameOf(cpo, session)) || !isName(session)) return;
     const row = await store.get({ kind: 'sessions', owner: cpo, id: session });
     if (row) sessions.set(nameOf(cpo, session), sessionOf(row));
   });
+  // The mark of a session says that it had a CDR, not that this one still bills.
   const billed = new Set<string>();
   await mapLimit(sessionRows, lookedUpAtOnce, async ({ cpo, key }) => {
     const name = nameOf(cpo, key);
@@ -49,20 +55,20 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
   });
 
   const graceFrom = instantText(ports.clock.wall() - filter.graceH * hourMs);
-  const rules = { billedBefore: sortableDate(graceFrom) ?? graceFrom, toleranceKwh: filter.toleranceKwh };
+  const rules = { billedBefore: sortableDate(graceFrom) ?? graceFrom, end, toleranceKwh: filter.toleranceKwh };
   const findings = reconciled(sessionRows, cdrs, rules, { sessions, billed });
   return {
-    ...{ from: filter.from, to, pairs: pairsOf(sessionRows, cdrs, findings) },
+    ...{ from: filter.from, to, pairs: pairsOf(sessionRows, cdrsInPeriod, findings) },
     findings: findings.slice(0, findingsMax).map(findingView),
     omitted: Math.max(0, findings.length - findingsMax),
   };
 
-  async function read<T>(module: 'sessions' | 'cdrs', entry: (row: Row) => T): Promise<T[]> {
+  async function read<T>(module: 'sessions' | 'cdrs', entry: (row: Row) => T, until: string): Promise<T[]> {
     const { emsp, cpo, from } = filter;
     const all = [unownedShelf, ...[...context.directory.partners()].flatMap(({ roles }) => roles.map(keyOf))];
     const query = {
       ...{ kind: module, shelves: emsp === undefined ? all : [emsp], offset: 0, limit: pageRows, size: pageCharacters },
-      ...{ from: sortableDate(from) ?? from, to: sortableDate(to) ?? to },
+      ...{ from: sortableDate(from) ?? from, to: sortableDate(until) ?? until },
     };
     const found: T[] = [];
     for (let after: Position | null = null; ; ) {
