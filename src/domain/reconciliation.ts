@@ -39,8 +39,7 @@ export interface ComparedSession extends Compared {
 }
 
 export interface ComparedCdr extends Compared {
-  /** Key of the session that it bills, and its id as the CDR names it. */
-  readonly session: string | null;
+  /** Of the session that it bills, as the CDR names it. */
   readonly sessionId: string | null;
   readonly isCredit: boolean;
   /** Key of the CDR that it takes back. */
@@ -56,7 +55,7 @@ export interface Finding {
 export interface Rules {
   /** A session that ended after this has its CDR still to come; `last_updated` as text that sorts. */
   readonly billedBefore: string;
-  /** End of the period: of later CDRs only duplicates are found. */
+  /** End of the period (exclusive). A later CDR is reported only as a duplicate. */
   readonly end: string;
   /** Difference of energies that is none, kWh. */
   readonly toleranceKwh: number;
@@ -71,7 +70,11 @@ export interface Elsewhere {
 
 export const nameOf = (cpo: PartyId, key: string): string => `${cpo}/${key}`;
 
-const isCompleted = ({ status }: ComparedSession): boolean => status === 'COMPLETED';
+/** Name of the session that a CDR bills. */
+export const billedBy = ({ cpo, sessionId }: ComparedCdr): string | null =>
+  sessionId === null ? null : nameOf(cpo, sessionId.toLowerCase());
+
+export const isCompleted = ({ status }: ComparedSession): boolean => status === 'COMPLETED';
 
 /** CDRs that bill something. [RECONCILIATION-1] */
 export function billing(cdrs: readonly ComparedCdr[]): ComparedCdr[] {
@@ -92,7 +95,7 @@ export function reconciled(
   const billed = new Set(elsewhere.billed);
   const findings: Finding[] = [];
   for (const cdr of cdrs) {
-    const name = cdr.session === null ? null : nameOf(cdr.cpo, cdr.session);
+    const name = billedBy(cdr);
     const session = name === null ? null : (known.get(name) ?? null);
     const found = (kind: FindingKind) => findings.push({ kind, session, cdr });
     if (name !== null && billed.has(name)) found('duplicate');

@@ -37,7 +37,7 @@ t.test('the help of every command has examples', async (t) => {
   }
 });
 
-t.test('a shell is told every verb, of nouns too, its options and their meaning', async (t) => {
+t.test('completion offers commands, subcommands and options, with their descriptions', async (t) => {
   const { code, out } = await runCommand(['completion', 'bash']);
   t.equal(code, 0);
   await promisify(execFile)('bash', ['-n', '-c', out]);

@@ -19,7 +19,6 @@ const cdr = (id: string, of: string | null, fields: Partial<ComparedCdr> = {}): 
     ...base,
     id,
     key: id.toLowerCase(),
-    session: of?.toLowerCase() ?? null,
     sessionId: of,
     isCredit: false,
     credits: null,

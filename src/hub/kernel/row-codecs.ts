@@ -5,13 +5,19 @@ import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storag
 import { isOwned, type ObjectModule } from '../../domain/modules.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
-import type { Partner, PartyId } from '../../domain/party.ts';
+import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { routeKey } from './directory.ts';
 
 /** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
 export const unownedShelf = 'unowned';
+
+/** All shelves on which objects of these partners may be. */
+export const shelvesOf = (partners: Iterable<Partner>): string[] => [
+  unownedShelf,
+  ...[...partners].flatMap(({ roles }) => roles.map(keyOf)),
+];
 
 const listed = { shelf: null, upd: '', body: null } as const;
 

@@ -11,11 +11,10 @@ import type { Position, Row } from '../../../storage/contract.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
-import { keyOf } from '../../domain/party.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowSeen, unownedShelf } from '../kernel/row-codecs.ts';
+import { rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
 import { removalOf } from './removal.ts';
 
 const dayMs = 86_400_000;
@@ -64,7 +63,7 @@ export class Expiry {
   async #sweep(module: ObjectModule, keepMs: number): Promise<void> {
     const { store, ports, directory } = this.#context;
     const before = instantText(ports.clock.wall() - keepMs);
-    const shelves = [unownedShelf, ...[...directory.partners()].flatMap(({ roles }) => roles.map(keyOf))];
+    const shelves = shelvesOf(directory.partners());
     const query = { kind: module, shelves, to: sortableDate(before) ?? before, offset: 0, limit: objectsMax };
     let removed = 0;
     for (let after: Position | null = null; !this.#ending.signal.aborted && store.held(); ) {

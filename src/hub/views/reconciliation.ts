@@ -6,18 +6,19 @@ import type { FindingView, Reconciliation } from '../../api/reconciliation.ts';
 import { HubError } from '../../domain/errors.ts';
 import { instantText } from '../../domain/instant.ts';
 import { objectName, sortableDate } from '../../domain/object.ts';
-import { keyOf } from '../../domain/party.ts';
 import {
+  billedBy,
   billing,
   type ComparedCdr,
   type ComparedSession,
   type Finding,
+  isCompleted,
   nameOf,
   reconciled,
 } from '../../domain/reconciliation.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
-import { billedKey, isName, objectFromRow, unownedShelf } from '../kernel/row-codecs.ts';
+import { billedKey, isName, objectFromRow, shelvesOf } from '../kernel/row-codecs.ts';
 import type { ReconciliationFilter } from '../ports/operator.ts';
 
 /** Objects of one module at most; what is kept of each takes some 300 bytes. */
@@ -36,26 +37,27 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
   const sessionRows = await read('sessions', sessionOf, to);
   const cdrRows = await read('cdrs', cdrOf, instantText(Date.parse(to) + correctedMs));
   const cdrs = billing(cdrRows);
-  const end = sortableDate(to) ?? to;
+  const end = sortable(to);
   const cdrsInPeriod = cdrs.filter(({ at }) => at < end);
   const inPeriod = new Set(sessionRows.map(({ cpo, key }) => nameOf(cpo, key)));
-  const inCdrs = new Set(cdrRows.flatMap(({ cpo, session }) => (session === null ? [] : [nameOf(cpo, session)])));
+  const inCdrs = new Set(cdrRows.map(billedBy));
 
   const sessions = new Map<string, ComparedSession>();
-  await mapLimit(cdrsInPeriod, lookedUpAtOnce, async ({ cpo, session }) => {
-    if (session === null || inPeriod.has(nameOf(cpo, session)) || !isName(session)) return;
-    const row = await store.get({ kind: 'sessions', owner: cpo, id: session });
-    if (row) sessions.set(nameOf(cpo, session), sessionOf(row));
+  await mapLimit(cdrsInPeriod, lookedUpAtOnce, async (cdr) => {
+    const [name, id] = [billedBy(cdr), cdr.sessionId?.toLowerCase()];
+    if (name === null || id === undefined || inPeriod.has(name) || !isName(id)) return;
+    const row = await store.get({ kind: 'sessions', owner: cdr.cpo, id });
+    if (row) sessions.set(name, sessionOf(row));
   });
   // The mark of a session says that it had a CDR, not that this one still bills.
   const billed = new Set<string>();
-  await mapLimit(sessionRows, lookedUpAtOnce, async ({ cpo, key }) => {
+  await mapLimit(sessionRows.filter(isCompleted), lookedUpAtOnce, async ({ cpo, key }) => {
     const name = nameOf(cpo, key);
     if (!inCdrs.has(name) && (await store.get(billedKey(cpo, key)))) billed.add(name);
   });
 
   const graceFrom = instantText(ports.clock.wall() - filter.graceH * hourMs);
-  const rules = { billedBefore: sortableDate(graceFrom) ?? graceFrom, end, toleranceKwh: filter.toleranceKwh };
+  const rules = { billedBefore: sortable(graceFrom), end, toleranceKwh: filter.toleranceKwh };
   const findings = reconciled(sessionRows, cdrs, rules, { sessions, billed });
   return {
     ...{ from: filter.from, to, pairs: pairsOf(sessionRows, cdrsInPeriod, findings) },
@@ -65,10 +67,10 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
 
   async function read<T>(module: 'sessions' | 'cdrs', entry: (row: Row) => T, until: string): Promise<T[]> {
     const { emsp, cpo, from } = filter;
-    const all = [unownedShelf, ...[...context.directory.partners()].flatMap(({ roles }) => roles.map(keyOf))];
+    const shelves = emsp === undefined ? shelvesOf(context.directory.partners()) : [emsp];
     const query = {
-      ...{ kind: module, shelves: emsp === undefined ? all : [emsp], offset: 0, limit: pageRows, size: pageCharacters },
-      ...{ from: sortableDate(from) ?? from, to: sortableDate(until) ?? until },
+      ...{ kind: module, shelves, offset: 0, limit: pageRows, size: pageCharacters },
+      ...{ from: sortable(from), to: sortable(until) },
     };
     const found: T[] = [];
     for (let after: Position | null = null; ; ) {
@@ -83,6 +85,8 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
     }
   }
 }
+
+const sortable = (instant: string): string => sortableDate(instant) ?? instant;
 
 /** Fields of a body that are compared; a body that is no object has none. */
 function fieldsOf(body: string): Readonly<Record<string, unknown>> {
@@ -106,7 +110,7 @@ function cdrOf(row: Row): ComparedCdr {
   return {
     ...{ cpo, emsp, id, key, at: row.upd, kwh: numberIn(total_energy) },
     uid: facts.cdrToken?.uid.toLowerCase() ?? null,
-    ...{ session: facts.sessionId?.toLowerCase() ?? null, sessionId: facts.sessionId ?? null },
+    sessionId: facts.sessionId ?? null,
     ...{ isCredit: credit === true, credits: textIn(credit_reference_id) },
   };
 }
@@ -145,7 +149,7 @@ function pairsOf(
     return pair;
   };
   for (const session of sessions) {
-    if (session.status !== 'COMPLETED') continue;
+    if (!isCompleted(session)) continue;
     const pair = pairOf(session);
     pair.sessions += 1;
     pair.session_kwh += session.kwh ?? 0;

@@ -3,7 +3,7 @@
  */
 import { moduleNames } from '../../../domain/modules.ts';
 import { Choice } from '../parts/fields.tsx';
-import { InstantField, SettledField } from '../parts/settled.tsx';
+import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
 
 /** Filters of deliveries, and their order, as in the address; '' for none. */
 export type DeliveryFilterValues = Readonly<
@@ -23,7 +23,6 @@ const orders = [
   ['', 'newest first'],
   ['oldest', 'oldest first'],
 ] as const;
-const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Country and party, for example NL-EMS' };
 
 interface DeliveryFiltersProps {
   readonly values: DeliveryFilterValues;

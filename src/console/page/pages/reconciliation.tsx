@@ -9,11 +9,10 @@ import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Table, useFilters } from '../parts/fields.tsx';
-import { InstantField, SettledField } from '../parts/settled.tsx';
+import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 
 const defaultDays = 7;
-const party = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'for example NL-TNM' };
 
 const words: Readonly<Record<FindingView['kind'], string>> = {
   no_cdr: 'completed, no CDR',
@@ -42,7 +41,7 @@ export function Reconciliation() {
             value={filters.cpo}
             onSettled={(cpo) => change({ cpo })}
             placeholder="NL-TNM"
-            pattern={party}
+            pattern={partyPattern}
             isFirst
           />
           <SettledField
@@ -50,7 +49,7 @@ export function Reconciliation() {
             value={filters.emsp}
             onSettled={(emsp) => change({ emsp })}
             placeholder="NL-EMS"
-            pattern={party}
+            pattern={partyPattern}
           />
         </div>
       </div>

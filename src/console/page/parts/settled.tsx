@@ -5,6 +5,9 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 const settleMs = 450;
 
+/** Of a whole party id. */
+export const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Country and party, for example NL-EMS' };
+
 interface SettledFieldProps {
   readonly label: string;
   readonly value: string;
