@@ -2,7 +2,7 @@
  * Statements that read a page of a list and count the list, one for each form of a query, so that none looks for what is
  * not asked.
  *
- * LISTS-1  Nothing is counted by walking but the rows of one hour at each bound: table `counts` has months, days and hours.
+ * LISTS-1  But for a list of one owner, nothing is counted by walking but the rows of one hour at each bound: table `counts` has months, days and hours.
  * LISTS-2  A page begins at its bound, at its position, or in the hour that contains its offset.
  * LISTS-3  Rows of a page are sought in the order of the whole kind (`near`), which suffices where a good part of the kind
  *     is asked for, and on each shelf (`far`) when they were not found so. The first way reads no more than the second may.

@@ -103,14 +103,17 @@ const NEWEST_FIRST = `
   `;
 const COUNTS_BUILT = `${BY_UPD} ${COUNTS} ${counting('select kind, shelf, hour as upd, n from listed')};`;
 /**
- * Nodes of versions 3 to 5 go on reading the counts of hours. Trims and erasures by them would change no others: these are
- * refused, and come again from a node of this version.
+ * Nodes of versions 3 to 5 go on reading the counts of hours. What their trims, and erasures of version 5, would count is refused: it
+ * would change no others. It comes again from a node of this version. Erasures of versions 3 and 4 count nothing.
  */
 const COUNTS_TAKE_OVER = `
   drop table listed;
   create view listed as select kind, shelf, start as hour, sum(n)::int8 as n from counts where span = ${HOUR} group by 1, 2, 3;
   `;
-/** A read of a list, of these versions too, locks `listed` and then `rows`: in that order no read and no migration wait for each other. */
+/**
+ * The first execution of a read of a list locks `listed` and then `rows`, as this does. Later executions of the prepared statement
+ * lock them the other way round: PostgreSQL may end such a read, or this, as a deadlock.
+ */
 const SINCE_2 =
   whileWritesWait('log', 'listed', 'rows', 'floors') + NEWEST_BUILT + COUNTS_BUILT + COUNTS_TAKE_OVER + NEWEST_FIRST;
 
