@@ -56,7 +56,7 @@ export async function copyToPostgres(
     await mustBeFree(client, address);
     const { tally, token } = await fill(client, store, progress);
     await client.query('update log set head = $1, horizon = $2, token = greatest(token, $3)', [head, horizon, token]);
-    await client.query(counting('select kind, shelf, upd, 1 as n from rows'));
+    await client.query(`with ${counting('select kind, shelf, upd, 1 as n from rows', '0')} select`);
     const counts = { ...tally.counts };
     const digest = tally.digest();
     if ((await digestIn(client, progress)) !== digest)

@@ -2,7 +2,8 @@
  * Pagination of lists: reads the query, writes the headers of a page and the cursor of the next one. [D31–D33]
  *
  * PAGINATION-1  A next link has cursor, offset and limit: clients that follow it miss nothing, and clients that count
- *     offsets work, too. Beside a cursor the offset only says how many items the pages before had. [D32]
+ *     offsets work, too. Beside a cursor the offset only says how many items the pages before had, and is below the
+ *     total. [D32]
  * PAGINATION-2  `rel="next"` precedes `rel="prev"`, for clients that take the first link. [D32]
  * PAGINATION-3  Links begin with the public URL and keep `date_from` and `date_to` as the caller wrote them. [D33]
  */
@@ -138,10 +139,12 @@ export function pageHeaders(url: string, page: Page, found: PageFound): Record<s
 
 function nextLink(url: string, page: Page, found: PageFound): string | null {
   if (found.last === null || found.isLast) return null;
+  // Items that moved or were taken back meanwhile may make the pages longer than the list.
+  const offset = Math.min(page.request.offset + found.count, Math.max(0, found.total - 1));
   const query = [
     ...page.filters,
     ['cursor', writeCursor(found.last)],
-    ['offset', page.request.offset + found.count],
+    ['offset', offset],
     ['limit', page.request.limit],
   ];
   return link(url, query, 'next');

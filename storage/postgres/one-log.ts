@@ -68,7 +68,7 @@ export const mergingShards = (tables: string): string => `
     select r.kind, r.owner, r.id, r.shelf, r.upd, r.data, r.body, r.chars, case when m.shards = 1 then r.seq else coalesce(
         (select n.new from numbers n where n.shard = r.shard and n.seq <= r.seq order by n.seq desc limit 1), 0) end
       from old_rows r cross join meta m;
-  ${counting('select kind, shelf, upd, 1 as n from rows')};
+  with ${counting('select kind, shelf, upd, 1 as n from rows', '0')} select;
   insert into timers (key, at) select key, min(at) from old_timers group by key;
 
   create unlogged table reached (dest text collate "C", shard smallint, seq int8 not null, primary key (dest, shard));

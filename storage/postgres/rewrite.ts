@@ -39,7 +39,7 @@ const PUT_ROWS = `update rows r
 const REPLACED = `with gone as (
     delete from rows r using json_to_recordset($1) k(kind text, owner text, id text, "newOwner" text, "newId" text)
       where r.kind = k.kind and r.owner = k."newOwner" and r.id = k."newId" and (k.owner, k.id) <> (k."newOwner", k."newId")
-      returning r.kind, r.shelf, r.upd)
+      returning r.kind, r.shelf, r.upd),
   ${UNCOUNTED}`;
 
 /** Requires a session of its own. Rejects like `Store.rewrite`. */

@@ -5,7 +5,7 @@
  *     Only the function is changed before, to one that suits both versions, so that no write which waits for the
  *     migration fails behind it.
  * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 or 2 with live nodes: those write by
- *     statements of their own, which do not know the new tables. Nodes of versions 3 to 5 keep running beside new
+ *     statements of their own, which do not know the new tables. Nodes of versions 3 to 6 keep running beside new
  *     ones, because they write through the function that a migration replaces.
  * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * SCHEMA-4  PostgreSQL cannot store U+0000 in a text. Only bodies may contain it: it is stored as U+0001 `0`, and
@@ -20,11 +20,12 @@ import type { Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
-import { APPEND, APPEND_MEANWHILE, counting, HOUR } from './write-sql.ts';
+import { APPEND, appendMeanwhile, counting, HOUR } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
-const LOCK_MS = 1000;
+/** Longer than PostgreSQL's `deadlock_timeout`, after which an autovacuum gives way. */
+const LOCK_MS = 2000;
 /** SQL state of a statement that waited for a lock longer than `LOCK_MS`. */
 const LOCKED = '55P03';
 /**
@@ -38,7 +39,7 @@ const BY_UPD = 'create index rows_by_upd on rows (kind, upd, owner, id) include 
 /** How many listed rows have an upd whose first `span` characters are `start`. */
 const COUNTS = `create table counts (
     kind text collate "C" not null, shelf text collate "C" not null, span int not null, start text collate "C" not null, n int8 not null,
-    primary key (kind, shelf, span, start)) with (fillfactor = 70);`;
+    seq int8 not null, primary key (kind, shelf, span, start, seq));`;
 const TABLES = `
   -- The one row: who may write, and where the log ends and begins.
   create table log (
@@ -95,36 +96,44 @@ const whileWritesWait = (...tables: string[]) => `
   lock table ${tables} in access exclusive mode;
   rollback to savepoint before;
   `;
-const NEWEST_BUILT = 'create unique index rows_newest on rows (kind, owner, id, seq);';
 const NEWEST_FIRST = `
+  ${whileWritesWait('log', 'rows', 'floors')}
+  create unique index rows_newest on rows (kind, owner, id, seq);
   alter table rows drop constraint rows_pkey, add constraint rows_pkey primary key using index rows_newest;
   alter table floors drop constraint floors_pkey, add primary key (dest, seq), reset (fillfactor);
   alter table log drop constraint log_pkey, add primary key (token, head, turn), reset (fillfactor);
   `;
-const COUNTS_BUILT = `${BY_UPD} ${COUNTS} ${counting('select kind, shelf, hour as upd, n from listed')};`;
 /**
  * Nodes of versions 3 to 5 go on reading the counts of hours. What their trims, and erasures of version 5, would count is refused: it
  * would change no others. It comes again from a node of this version. Erasures of versions 3 and 4 count nothing.
  */
-const COUNTS_TAKE_OVER = `
+const COUNTED = `
+  ${whileWritesWait('listed')} ${BY_UPD} ${COUNTS}
+  with ${counting('select kind, shelf, hour as upd, n from listed', '0')} select;
   drop table listed;
   create view listed as select kind, shelf, start as hour, sum(n)::int8 as n from counts where span = ${HOUR} group by 1, 2, 3;
   `;
-/**
- * The first execution of a read of a list locks `listed` and then `rows`, as this does. Later executions of the prepared statement
- * lock them the other way round: PostgreSQL may end such a read, or this, as a deadlock.
- */
-const SINCE_2 =
-  whileWritesWait('log', 'listed', 'rows', 'floors') + NEWEST_BUILT + COUNTS_BUILT + COUNTS_TAKE_OVER + NEWEST_FIRST;
+/** What trims and erasures of version 6 would count is refused, too. */
+const COUNTS_NEWEST_FIRST = `
+  ${whileWritesWait('counts')}
+  alter table counts add column seq int8 not null default 0, drop constraint counts_pkey, add primary key (kind, shelf, span, start, seq),
+    reset (fillfactor);
+  alter table counts alter column seq drop default;
+  `;
 
-/** Statements that bring a schema to the newest version, indexed by its present version; 0 is an empty schema. */
-const MIGRATIONS: readonly string[] = [
-  NODES + TABLES + APPEND,
-  mergingShards(TABLES) + APPEND + FOLLOWS + TRIPS,
-  SINCE_2 + APPEND + FOLLOWS + TRIPS,
-  SINCE_2 + APPEND + FOLLOWS + TRIPS,
-  SINCE_2 + APPEND + TRIPS,
-  whileWritesWait('listed') + COUNTS_BUILT + COUNTS_TAKE_OVER + APPEND,
+const NEWEST = 7;
+/**
+ * Statements that bring a schema to a newer version, and to which, indexed by its present version; 0 is an empty schema. One transaction
+ * exchanges `rows` and another `listed`: a read of a list may lock either of them first.
+ */
+const MIGRATIONS: readonly (readonly [statements: string, to: number])[] = [
+  [NODES + TABLES + APPEND, NEWEST],
+  [mergingShards(TABLES) + APPEND + FOLLOWS + TRIPS, NEWEST],
+  [NEWEST_FIRST + appendMeanwhile(5) + FOLLOWS + TRIPS, 5],
+  [NEWEST_FIRST + FOLLOWS + TRIPS, 5],
+  [NEWEST_FIRST + TRIPS, 5],
+  [COUNTED + APPEND, NEWEST],
+  [COUNTS_NEWEST_FIRST + APPEND, NEWEST],
 ];
 
 /** One node at a time looks and migrates. The row is locked, not the table, which pg_dump would keep from it. */
@@ -148,23 +157,25 @@ export async function migrate(
   { schema, single }: PostgresAddress,
   { clock, limitMs }: Waiting,
 ): Promise<void> {
-  const until = clock.monotonic() + limitMs;
+  let until: number | null = null;
+  // Whether the function that writes suits both versions. Calls of it as it was come to the lock of the log meanwhile, which the
+  // migration waits for.
+  let isAdapted = false;
   for (let races = 0; ; ) {
     const client = await primary.connect();
     try {
       await mustBeSafe(client, single);
       await client.query('begin');
-      if (await meanwhile(client, schema)) {
-        await client.query('commit');
-        // Calls of the function as it was have come to the lock of the log by now, which the migration waits for.
-        await sleep(clock, AGAIN_MS);
-        await client.query('begin');
-      }
-      await migrateWithin(client, schema);
+      const version = await versionOf(client, schema);
+      const isAdapting: boolean = version >= 3 && version < NEWEST && !isAdapted;
+      if (isAdapting) await client.query(appendMeanwhile(version));
+      const isNewest = !isAdapting && (await migrateFrom(version, client, schema));
       await client.query('commit');
-      return;
+      if (isNewest) return;
+      isAdapted ||= isAdapting;
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : null;
+      until ??= clock.monotonic() + limitMs;
       const isWaited = (error instanceof OlderNodes || code === LOCKED) && clock.monotonic() < until;
       const isRace = RACES.has(code) && ++races < RACES_MAX;
       if (!isWaited && !isRace) throw code === LOCKED ? new StoreUnavailable(inUse(schema), { cause: error }) : error;
@@ -174,19 +185,8 @@ export async function migrate(
     await sleep(clock, AGAIN_MS);
   }
 }
-
-/** [SCHEMA-1] Whether other nodes may be writing to the schema in a way that the migration changes. */
-async function meanwhile(client: Client, schema: string): Promise<boolean> {
-  const { rows: tables } = await client.query('select to_regclass($1) as meta', [`"${schema}".meta`]);
-  if (tables[0]?.meta === null) return false;
-  const { rows } = await client.query<{ version: number }>(VERSION);
-  const version = rows[0]?.version ?? 0;
-  if (version < 3 || version >= MIGRATIONS.length) return false;
-  await client.query(APPEND_MEANWHILE);
-  return true;
-}
-
-async function migrateWithin(client: Client, schema: string): Promise<void> {
+/** Creates the schema where there is none, and looks at its version. */
+async function versionOf(client: Client, schema: string): Promise<number> {
   const present = await client.query('select 1 from pg_namespace where nspname = $1', [schema]);
   // Another node may have created it meanwhile.
   if (present.rows.length === 0) await client.query(`create schema if not exists "${schema}"`);
@@ -197,18 +197,23 @@ async function migrateWithin(client: Client, schema: string): Promise<void> {
   await client.query('insert into meta (version) select 0 where not exists (select from meta)');
   const { rows } = await client.query<{ version: number }>(VERSION);
   const [{ version }] = rows as [{ version: number }];
-  if (version > MIGRATIONS.length) {
-    throw new StoreUnavailable(
-      `the schema ${schema} has version ${version}, made by a newer ocpi-hub; this one knows ${MIGRATIONS.length}`,
-    );
-  }
-  const statements = MIGRATIONS[version];
-  if (statements === undefined) return;
+  if (version <= NEWEST) return version;
+  throw new StoreUnavailable(
+    `the schema ${schema} has version ${version}, made by a newer ocpi-hub; this one knows ${NEWEST}`,
+  );
+}
+
+/** Whether it has the newest version then. */
+async function migrateFrom(version: number, client: Client, schema: string): Promise<boolean> {
+  const migration = MIGRATIONS[version];
+  if (migration === undefined) return true;
+  const [statements, to] = migration;
   if (version === 1 || version === 2) await mustBeAlone(client, schema);
   // While a migration waits for a table everybody else waits behind it.
   await client.query(`set local lock_timeout = ${LOCK_MS}`);
   await client.query(statements);
-  await client.query('update meta set version = $1', [MIGRATIONS.length]);
+  await client.query('update meta set version = $1', [to]);
+  return to === NEWEST;
 }
 
 async function mustBeAlone(client: Client, schema: string): Promise<void> {

@@ -27,7 +27,7 @@ const FORGET = `with recursive dests(dest) as (
 const ROWS = `with gone as (
     delete from rows r using json_to_recordset($2) g(kind text, owner text, id text)
       where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.seq <= $1
-      returning r.kind, r.shelf, r.upd)
+      returning r.kind, r.shelf, r.upd),
   ${UNCOUNTED}`;
 const TIDY = 'delete from counts where n = 0';
 const MOVE = 'update log set horizon = $1';

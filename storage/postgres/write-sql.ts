@@ -8,8 +8,8 @@
  *
  * An open transaction, as that of `pg_dump`, keeps all former versions of what is written. What changes with nearly every
  * write is found through an index that has its newest version first, so that the others cost no look: the row of the
- * log, floors, and rows, whose keys end with their sequence for that. No index then keeps two rows of one name apart:
- * the lock on the log does, since nothing is written without it.
+ * log, floors, rows and counts, whose keys end with their sequence for that. No index then keeps two rows of one name
+ * apart: the lock on the log does, since nothing is written without it.
  *
  * Table `counts` has the number of rows per shelf and month, day and hour of `upd`: it counts a list and finds a page
  * without walking there, in a list of years, too.
@@ -17,14 +17,25 @@
 
 /** Characters of an instant in `upd` up to its month, day and hour. Stored rows of `counts` depend on these lengths. */
 export const [MONTH, DAY, HOUR] = [7, 10, 13] as const;
-/** Adds the `n` of each row (kind, shelf, upd) of a query to the counts; a row without a shelf is on no list. */
-export const counting = (rows: string): string => `insert into counts (kind, shelf, span, start, n)
-    select x.kind, x.shelf, s.span, left(x.upd, s.span), sum(x.n)
-      from (${rows}) x cross join unnest(array[${MONTH}, ${DAY}, ${HOUR}]) s(span)
-      where x.shelf is not null group by 1, 2, 3, 4 having sum(x.n) <> 0
-    on conflict (kind, shelf, span, start) do update set n = counts.n + excluded.n`;
-/** Takes the rows `gone` (kind, shelf, upd) from the counts. */
-export const UNCOUNTED = counting('select kind, shelf, upd, -1 as n from gone');
+/** Of each row (kind, shelf, upd, n) of a query, what it adds to the counts. A row without a shelf is on no list. */
+const added = (rows: string) => `
+      select x.kind, x.shelf, s.span, left(x.upd, s.span) as start, sum(x.n) as n
+        from (${rows}) x cross join unnest(array[${MONTH}, ${DAY}, ${HOUR}]) s(span)
+        where x.shelf is not null group by 1, 2, 3, 4 having sum(x.n) <> 0`;
+/**
+ * Parts of a `with` that add the `n` of each row (kind, shelf, upd) of a query to the counts, under the lock of the log. `seq`: no less
+ * than in any write before.
+ */
+export const counting = (rows: string, seq: string): string => `
+    added as materialized (
+      select a.*, (select c.ctid from counts c
+          where c.kind = a.kind and c.shelf = a.shelf and c.span = a.span and c.start = a.start order by c.seq desc limit 1) as at
+        from (${added(rows)}) a),
+    recounted as (update counts c set n = c.n + a.n, seq = ${seq} from added a where c.ctid = a.at),
+    counted as (
+      insert into counts (kind, shelf, span, start, n, seq) select kind, shelf, span, start, n, ${seq} from added where at is null)`;
+/** The same, in a statement of its own, for rows that are `gone` (kind, shelf, upd). */
+export const UNCOUNTED = `${counting('select kind, shelf, upd, -1 as n from gone', '(select max(head) from log)')} select`;
 
 /** Orders the versions of the row of the log, of which one counts, by an index: the newest is the first. */
 const NEWEST = 'order by token desc, head desc, turn desc limit 1';
@@ -36,11 +47,18 @@ export const LOG = `(select * from log ${NEWEST})`;
 /** What a write does to the counts: `stood` has the rows as they were. */
 const CHANGES = `select kind, shelf, upd, -1 as n from stood
         union all select p.kind, p.shelf, p.upd, 1 from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m`;
-/** As versions 3 to 5 of the schema count: by hours alone. */
-const byHours = (rows: string): string => `insert into listed (kind, shelf, hour, n)
-    select x.kind, x.shelf, left(x.upd, ${HOUR}), sum(x.n) from (${rows}) x
-      where x.shelf is not null group by 1, 2, 3 having sum(x.n) <> 0
-    on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n`;
+/** As versions 3 to 6 of the schema count: by hours alone, before version 6. */
+const countingAt = (version: number): string =>
+  version < 6
+    ? `
+    counted as (
+      insert into listed (kind, shelf, hour, n)
+        select a.kind, a.shelf, a.start, a.n from (${added(CHANGES)}) a where a.span = ${HOUR}
+        on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n)`
+    : `
+    counted as (
+      insert into counts (kind, shelf, span, start, n) ${added(CHANGES)}
+        on conflict (kind, shelf, span, start) do update set n = counts.n + excluded.n)`;
 
 /** The write itself, once the row of the log is locked. */
 const writing = (counted: string): string => `
@@ -65,8 +83,7 @@ const writing = (counted: string): string => `
         cross join moved m
         cross join lateral (select r.ctid as at, r.shelf, r.upd from rows r
           where r.kind = k.kind and r.owner = k.owner and r.id = k.id ${LATEST}) r),
-    counted as (
-      ${counted}),
+    ${counted},
     put as materialized (
       select p.kind, p.owner, p.id, p.shelf, p.upd, p.data, p.body, p.chars, m.before + p.pos as seq, s.at
         from json_to_recordset($6) p(pos int, kind text, owner text, id text, shelf text, upd text, data text, body text, chars int)
@@ -116,10 +133,17 @@ begin
   ${write}
 end $append$;
 `;
-export const APPEND = appending(writing(counting(CHANGES)));
+export const APPEND = appending(writing(counting(CHANGES, 'present.head')));
+/** The function as versions 3 to 6 of the schema have it. */
+export const appendAt = (version: number): string => appending(writing(countingAt(version)));
 /**
- * For the time of a migration: a call that waits for it finds other tables afterwards than it was made for, and goes on
- * in the text that it has begun with.
+ * The same for the time of a migration from such a version: a call that waits for it finds other tables afterwards than it was made
+ * for, and goes on in the text that it has begun with.
  */
-export const APPEND_MEANWHILE = appending(`
-  if to_regclass('counts') is null then ${writing(byHours(CHANGES))} else ${writing(counting(CHANGES))} end if;`);
+export const appendMeanwhile = (version: number): string =>
+  appending(`
+  if exists (select from pg_attribute where attrelid = to_regclass('counts') and attname = 'seq') then
+    ${writing(counting(CHANGES, 'present.head'))}
+  else
+    ${writing(countingAt(version))}
+  end if;`);

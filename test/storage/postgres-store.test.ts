@@ -5,7 +5,7 @@ import { Primary } from '../../storage/postgres/connect.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { parametersOf, prepareCommit, prepareSettle, WRITE } from '../../storage/postgres/write-parameters.ts';
-import { APPEND_MEANWHILE } from '../../storage/postgres/write-sql.ts';
+import { appendAt } from '../../storage/postgres/write-sql.ts';
 import { directoryFor } from '../support/directory.ts';
 import {
   newSchema,
@@ -143,26 +143,32 @@ function suite(server: PostgresServer): void {
 
   async function becomeOlder(schema: string, version: number): Promise<void> {
     const changes = [
-      `update meta set version = ${version}`,
-      'create table listed (kind text collate "C", shelf text collate "C", hour text collate "C", n int8, primary key (kind, shelf, hour))',
-      'insert into listed select kind, shelf, start, n from counts where span = 13',
-      'drop table counts; drop index rows_by_upd',
-      ...(version === 5
-        ? []
-        : [
-            'alter table rows drop constraint rows_pkey, add primary key (kind, owner, id)',
-            'alter table floors drop constraint floors_pkey, add primary key (dest)',
-            'alter table log drop constraint log_pkey, add primary key (one)',
-            'alter table nodes drop column trip_ms',
-          ]),
-      ...(version < 4 ? ['alter table nodes drop column follows'] : []),
-    ];
-    // Its function counts by hours, whatever tables there are.
-    const former = APPEND_MEANWHILE.replace("to_regclass('counts') is null", 'true');
-    await server.query(`set search_path = ${schema}; ${changes.join('; ')}; ${former}`);
+      [
+        7,
+        'alter table counts drop constraint counts_pkey, drop column seq, add primary key (kind, shelf, span, start)',
+      ],
+      [
+        6,
+        `create table listed (kind text collate "C", shelf text collate "C", hour text collate "C", n int8, primary key (kind, shelf, hour));
+         insert into listed select kind, shelf, start, n from counts where span = 13;
+         drop table counts; drop index rows_by_upd`,
+      ],
+      [
+        5,
+        `alter table rows drop constraint rows_pkey, add primary key (kind, owner, id);
+         alter table floors drop constraint floors_pkey, add primary key (dest);
+         alter table log drop constraint log_pkey, add primary key (one);
+         alter table nodes drop column trip_ms`,
+      ],
+      [4, 'alter table nodes drop column follows'],
+    ] as const;
+    const undone = changes.flatMap(([since, statements]) => (since > version ? [statements] : []));
+    await server.query(
+      `set search_path = ${schema}; ${undone.join('; ')}; ${appendAt(version)} update meta set version = ${version}`,
+    );
   }
 
-  for (const version of [2, 3, 4, 5]) {
+  for (const version of [2, 3, 4, 5, 6]) {
     t.test(`[M1] a schema of version ${version} becomes one of this version, with all that is in it`, async (t) => {
       const place = directoryFor(t);
       const before = await open(place);
@@ -191,15 +197,17 @@ function suite(server: PostgresServer): void {
       t.match(await store.get(row('1')), { data: 'kept', seq: 1 });
       const { last } = await append(store, { puts: [row('1')], seen: [seen('1', 1)] });
       t.match(await store.get(row('1')), { seq: last });
-      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 6 }]);
+      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 7 }]);
       t.equal((await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total, 1);
       // As nodes of those versions read counts, and take from them when they trim.
-      const hours = `select hour, n from ${schema}.listed where kind = 'sessions' and shelf = any ('{NL-TNM}')`;
+      const [counts, start] = version < 6 ? ['listed', 'hour'] : ['counts', 'start'];
+      const hours = `select sum(n) as n from ${schema}.${counts} where kind = 'sessions' and shelf = any ('{NL-TNM}') and length(${start}) = 13`;
       t.match(await server.query(hours), [{ n: '1' }]);
-      const taken = `insert into ${schema}.listed (kind, shelf, hour, n) values ('sessions', 'NL-TNM', '', -1)
-        on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n`;
-      await t.rejects(server.query(taken), /listed/, 'what a trim of theirs would count is refused');
-      await server.query(`drop view ${schema}.listed`);
+      const key = `kind, shelf, ${version < 6 ? '' : 'span, '}${start}`;
+      const taken = `insert into ${schema}.${counts} (${key}, n) values ('sessions', 'NL-TNM', ${version < 6 ? '' : '13, '}'', -1)
+        on conflict (${key}) do update set n = ${counts}.n + excluded.n`;
+      await t.rejects(server.query(taken), /listed|no unique/, 'what a trim of theirs would count is refused');
+      if (version < 6) await server.query(`drop view ${schema}.listed`);
       t.strictSame(await shapeOf(server, schema), shape, 'but for what they read');
     });
   }
@@ -288,12 +296,14 @@ function suite(server: PostgresServer): void {
     t.teardown(() => primary.close());
     await primary.find();
     const client = await primary.connect('lazy', true);
-    let last = 0;
-    /** Pages at which a write looks that changes a row and a floor. */
+    let [last, head] = [0, 0];
+    /** Pages at which a write looks that changes a row and a floor, and adds a row. */
     const looks = async (): Promise<number> => {
       const was = seen('1', last === 0 ? null : last);
-      last += 1;
-      const commit = prepareCommit({ fence: null, idem: `${last}`, events: [event()], puts: [row('1')], seen: [was] });
+      head += 1;
+      last = head;
+      const puts = [row('1'), row(`new ${last}`)];
+      const commit = prepareCommit({ fence: null, idem: `${last}`, events: [event()], puts, seen: [was] });
       const settle = prepareSettle([], [{ dest: 'A', seq: last }]);
       const found = await client.query<{ 'QUERY PLAN': string }>(
         `explain (analyze, buffers, format json) ${WRITE}`,
@@ -311,8 +321,22 @@ function suite(server: PostgresServer): void {
     const alone = await mean(50);
     await openReader(t, server, 'test');
     await mean(400);
+    // Each writes the same counts.
+    const many = prepareCommit({
+      fence: null,
+      idem: 'many #',
+      events: [event()],
+      puts: [row('many #')],
+      seen: [seen('many', null)],
+    });
+    const named = (parameter: string) => `replace(${parameter}::text, '#', i::text)::json`;
+    const text = WRITE.replace('$5', named('$5'))
+      .replace('$6', named('$6'))
+      .replace('from', 'from generate_series(1, 3000) i,');
+    await client.query(text, parametersOf([{ fence: null, commit: many, settle: null }], 0));
+    head += 3000;
     const beside = await mean(50);
-    t.ok(beside < 1.5 * alone, `${alone} pages without, ${beside} beside 400 former versions`);
+    t.ok(beside < 1.5 * alone, `${alone} pages without, ${beside} beside 3400 former versions`);
   });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {

@@ -100,6 +100,11 @@ t.test('first, last, empty and overrun pages link only to pages that exist', asy
   t.same(links(4, { count: 3, total: 4, isLast: false }), ['next', 'prev'], 'rows that moved behind the reader follow');
   t.same(links(0, { count: 0, total: 0, isLast: true }), [], 'nothing matches');
   t.same(links(50, { count: 0, total: 4, isLast: true }), ['prev'], 'behind the end');
+  t.match(
+    link(4, { count: 3, total: 4, isLast: false }),
+    /&offset=3&limit=3>; rel="next"/,
+    'which a client finds below the total',
+  );
   t.match(link(50, { count: 0, total: 4, isLast: true }), /offset=1&limit=3>; rel="prev"/);
   t.match(link(2, { count: 2, total: 9, isLast: false }), /offset=0&limit=3>; rel="prev"/);
 });
