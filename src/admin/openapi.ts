@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
 import { reasonMax } from './audit-trail.ts';
+import { fileTypes, itemOf } from './list-files.ts';
 import { type AnswerSchemas, answerSchemas, asked, type JsonSchema } from './openapi-schemas.ts';
 import type { AdminRoute } from './route.ts';
 
@@ -94,7 +95,7 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string) {
       summary: 'Onboarding, routing, deliveries and their repair',
       description:
         'JSON over HTTP. Lists answer `{items, next_cursor}`: send `next_cursor` as `cursor` for the next page; null means ' +
-        'that there is none. What a schema does not name is refused in requests; answers may grow fields. ' +
+        'that there is none. With `Accept: application/x-ndjson` or `text/csv` a list answers every item, or one page when `limit` is sent. What a schema does not name is refused in requests; answers may grow fields. ' +
         'Beside it `GET /admin/v1/inspector` is a WebSocket that shows the running actors live, in the wire protocol of ' +
         '`@statelyai/inspect`; docs/INSPECTOR.md describes it.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
@@ -204,8 +205,7 @@ function answersOf({ status, statusOf, answer }: AdminRoute): { status: number; 
 function answers(route: AdminRoute, schemas: AnswerSchemas): Record<string, Response> {
   const found = answersOf(route).map(({ status, schema: answer }) => {
     const schema = schemas.of(answer);
-    const streamed = route.lines && { 'application/x-ndjson': { schema: lineOf(schema) } };
-    const content = { 'application/json': { schema }, ...streamed };
+    const content = { 'application/json': { schema }, ...filesOf(route, schema) };
     return [status, { description: descriptions[status] ?? 'Done', headers: echoed, content }] as const;
   });
   return found.length > 0 ? Object.fromEntries(found) : { 204: { description: 'Done', headers: echoed } };
@@ -213,7 +213,14 @@ function answers(route: AdminRoute, schemas: AnswerSchemas): Record<string, Resp
 
 const descriptions: Readonly<Record<number, string>> = { 201: 'Made', 202: 'Begun' };
 
-const lineOf = ({ properties }: JsonSchema): JsonSchema => ({ ...properties?.items?.items, description: 'one a line' });
+function filesOf(route: AdminRoute, { properties }: JsonSchema): Record<string, { schema: JsonSchema }> {
+  if (itemOf(route) === null) return {};
+  const described: Readonly<Record<string, JsonSchema>> = {
+    'application/x-ndjson': { ...properties?.items?.items, description: 'every item, one a line' },
+    'text/csv': { type: 'string', description: 'every item, one a row' },
+  };
+  return Object.fromEntries(fileTypes.map((type) => [type, { schema: described[type] ?? {} }]));
+}
 
 function problems(route: AdminRoute): Record<string, Reference> {
   const found = Object.entries(refusals).filter(([, refusal]) => refusal.when(route));

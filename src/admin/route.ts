@@ -50,8 +50,6 @@ export interface AdminRoute {
   readonly body: z.ZodType;
   readonly answer: z.ZodType;
   run(request: RawRequest): Promise<unknown>;
-  /** Streams the items for `Accept: application/x-ndjson`. */
-  readonly lines?: (request: RawRequest) => AsyncIterable<unknown>;
 }
 
 const nothing = z.strictObject({});
@@ -77,7 +75,6 @@ interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTy
   readonly body?: B;
   readonly answer: A;
   run(input: Input<P, Q, B>): Frozen<z.input<A>> | Promise<Frozen<z.input<A>>>;
-  lines?(input: Input<P, Q, B>): AsyncIterable<unknown>;
 }
 
 /**
@@ -90,7 +87,7 @@ export function route<
   Q extends z.ZodType = typeof nothing,
   B extends z.ZodType = typeof noBody,
 >(definition: Definition<P, Q, B, A>): AdminRoute {
-  const { method, path, summary, status = 200, statusOf, answer, lines } = definition;
+  const { method, path, summary, status = 200, statusOf, answer } = definition;
   const { role = method === 'GET' ? 'viewer' : 'operator', showsBodies = false } = definition;
   const schemas = {
     params: definition.params ?? nothing,
@@ -110,7 +107,6 @@ export function route<
     ...schemas,
     run: async (raw) => definition.run(inputOf(raw)),
     ...(statusOf ? { statusOf } : {}),
-    ...(lines ? { lines: (raw: RawRequest) => lines(inputOf(raw)) } : {}),
   };
 }
 

@@ -6,7 +6,6 @@
  * ADMIN-SERVER-2  Until recovery is complete everything below `/admin/v1` is answered 503.
  * ADMIN-SERVER-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
  */
-import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { ClusterView } from '../api/cluster.ts';
 import { masked } from '../domain/mask.ts';
@@ -17,6 +16,7 @@ import { correlationIdHeader, readId, requestIdHeader } from '../transport/heade
 import { otherMethods, withHead } from '../transport/methods.ts';
 import { AuditTrail } from './audit-trail.ts';
 import { docs } from './docs.ts';
+import { fileOf } from './list-files.ts';
 import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
 import { checks } from './nouns/checks.ts';
@@ -46,7 +46,6 @@ const nouns = [
 ];
 const bodyBytesMax = 262_144;
 const recoveringRetryS = 1;
-const ndjson = 'application/x-ndjson';
 
 /** All admin routes, in order of nouns. */
 export function adminRoutes(operations: Operations, nodes: () => ClusterView = alone(operations)): AdminRoute[] {
@@ -184,15 +183,10 @@ async function answer(
   const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };
   // [ADMIN-SERVER-3]
   const shown = caller.role === 'viewer' ? masked : (value: unknown) => value;
-  if (route.lines && request.headers.accept?.includes(ndjson)) {
-    return reply.type(ndjson).send(Readable.from(asLines(route.lines(raw), shown)));
-  }
+  const file = await fileOf(route, raw, request.headers.accept, shown);
+  if (file) return reply.type(file.type).send(file.content);
   const result = await route.run(raw);
   return reply.code(route.statusOf?.(result) ?? route.status).send(shown(result));
-}
-
-async function* asLines(items: AsyncIterable<unknown>, shown: (item: unknown) => unknown): AsyncGenerator<string> {
-  for await (const item of items) yield `${JSON.stringify(shown(item))}\n`;
 }
 
 /** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */

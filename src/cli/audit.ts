@@ -4,12 +4,9 @@
 import type { Command } from 'commander';
 import type { AuditCheck, AuditEntry } from '../api/audit.ts';
 import { Failure, type Query } from './client.ts';
+import { listVerb } from './list-verb.ts';
 import { type Column, when } from './table.ts';
-import { count, instant, noun, verb } from './verb.ts';
-
-interface ListFlags extends Query {
-  readonly limit?: number;
-}
+import { instant, noun, verb } from './verb.ts';
 
 const columns: readonly Column<AuditEntry>[] = [
   { title: 'n', of: ({ n }) => n, align: 'right' },
@@ -23,8 +20,7 @@ const columns: readonly Column<AuditEntry>[] = [
 
 export function command(): Command {
   return noun('audit', 'who acted on the hub, why, and from where', [
-    verb<ListFlags>({
-      usage: 'list',
+    listVerb<AuditEntry, Query>({
       summary: 'list the acts of operators and the readings of bodies, newest first',
       options: [
         ['--operator <name>', 'by this operator'],
@@ -32,13 +28,11 @@ export function command(): Command {
         ['--about <text>', 'whose path contains this, for example NL-CPO'],
         ['--from <instant>', 'since then: RFC 3339, a date, or a span before now such as 2h', instant],
         ['--to <instant>', 'before then', instant],
-        ['--limit <count>', 'how many (default: 50)', count],
       ],
       examples: ['audit', 'audit list --operator anna --from 7d', 'audit list --verb redrive --json'],
-      async run({ hub, screen }, _args, { operator, verb: act, about, from, to, limit = 50 }) {
-        const page = await hub.list<AuditEntry>('/audit', { operator, verb: act, about, from, to }, limit);
-        screen.list(page, columns, 'No acts match.');
-      },
+      ...{ path: '/audit', limit: 50, columns },
+      filter: ({ operator, verb: act, about, from, to }) => ({ operator, verb: act, about, from, to }),
+      whenEmpty: () => 'No acts match.',
     }),
     verb({
       usage: 'check',

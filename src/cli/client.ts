@@ -83,20 +83,24 @@ export class HubClient {
     return { ...first, items, next_cursor };
   }
 
+  /** Yields a list as a file of this media type, piece by piece, until the hub ends it. */
+  async *file(path: string, query: Query, accept: string): AsyncGenerator<Uint8Array> {
+    const response = await this.#fetch('GET', withQuery(path, query), { accept });
+    try {
+      for await (const piece of response.body ?? []) yield piece as Uint8Array;
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+  }
+
   /** Yields the items of an NDJSON stream until the hub ends it. */
   async *lines<T>(path: string, query: Query): AsyncGenerator<T> {
-    const response = await this.#fetch('GET', withQuery(path, query), { accept: 'application/x-ndjson' });
     let rest = '';
     const decoder = new TextDecoder();
-    try {
-      for await (const chunk of response.body ?? []) {
-        const lines = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n');
-        rest = lines.pop() ?? '';
-        for (const line of lines) if (line !== '') yield parsed(line, this.url) as T;
-      }
-    } catch (error) {
-      if (error instanceof Failure) throw error;
-      throw this.#unreachable(error);
+    for await (const piece of this.file(path, query, 'application/x-ndjson')) {
+      const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) if (line !== '') yield parsed(line, this.url) as T;
     }
   }
 

@@ -4,8 +4,9 @@
 import type { Command } from 'commander';
 import { type CommandView, commandName, commandState } from '../api/commands.ts';
 import { complete, kinds } from './complete.ts';
+import { listVerb } from './list-verb.ts';
 import { type Column, fields, when } from './table.ts';
-import { count, eitherOf, noun, oneOf, pairOptions, partyOption, timeOptions, verb } from './verb.ts';
+import { eitherOf, noun, oneOf, pairOptions, partyOption, timeOptions, verb } from './verb.ts';
 
 interface ListFlags {
   readonly party?: string;
@@ -16,7 +17,6 @@ interface ListFlags {
   readonly session?: string;
   readonly from?: string;
   readonly to?: string;
-  readonly limit?: number;
 }
 
 const columns: readonly Column<CommandView>[] = [
@@ -31,8 +31,7 @@ const columns: readonly Column<CommandView>[] = [
 
 export function command(): Command {
   return noun('commands', 'commands of eMSPs and how far each has come', [
-    verb<ListFlags>({
-      usage: 'list',
+    listVerb<CommandView, ListFlags>({
       summary: 'list commands, newest first',
       options: [
         ...pairOptions,
@@ -41,14 +40,13 @@ export function command(): Command {
         ['--command <command>', 'for example STOP_SESSION', oneOf(...commandName.options)],
         ['--session <session>', 'that it stops: {cc}-{pid}/{id}, or the id alone'],
         ...timeOptions,
-        ['--limit <count>', 'how many (default: 50)', count],
       ],
       examples: ['commands', 'commands list --emsp NL-EMS --state silent --from 2h', 'commands list --limit 10 --json'],
-      run: async ({ hub, screen }, _args, { party, emsp, cpo, state, command, session, from, to, limit = 50 }) => {
-        const none = 'No command matches. ocpi-hub routes list shows which eMSPs may send some.';
-        const filter = { party, emsp, cpo, state, command, session, from, to };
-        screen.list(await hub.list<CommandView>('/commands', filter, limit), columns, none);
-      },
+      ...{ path: '/commands', limit: 50, columns },
+      filter: ({ party, emsp, cpo, state, command, session, from, to }) => ({
+        ...{ party, emsp, cpo, state, command, session, from, to },
+      }),
+      whenEmpty: () => 'No command matches. ocpi-hub routes list shows which eMSPs may send some.',
     }),
     verb({
       usage: 'show <id>',

@@ -4,8 +4,9 @@
 import type { Command } from 'commander';
 import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
 import { complete, kinds } from './complete.ts';
+import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
-import { count, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
+import { moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
 
 interface ListFlags {
   readonly state?: string;
@@ -15,7 +16,6 @@ interface ListFlags {
   readonly from?: string;
   readonly to?: string;
   readonly order?: string;
-  readonly limit?: number;
 }
 
 const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
@@ -57,8 +57,7 @@ const attemptColumns: readonly Column<Attempt>[] = [
 
 export function command(): Command {
   return noun('deliveries', 'what is and was owed to receivers, and every attempt', [
-    verb<ListFlags>({
-      usage: 'list',
+    listVerb<DeliveryView, ListFlags>({
       summary: 'list deliveries by when they were accepted, newest first',
       options: [
         ['--state <state>', 'PENDING, DELIVERED or DEAD', oneOf('PENDING', 'DELIVERED', 'DEAD')],
@@ -67,18 +66,17 @@ export function command(): Command {
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         ...timeOptions,
         ['--order <order>', 'which come first: oldest or newest (default: newest)', oneOf('oldest', 'newest')],
-        ['--limit <count>', 'how many (default: 50)', count],
       ],
       examples: [
         'deliveries',
         'deliveries list --state DEAD --receiver NL-EMS --from 2h',
         'deliveries --json --limit 500',
       ],
-      run: async ({ hub, screen }, _args, { state, receiver, module, object, from, to, order, limit = 50 }) => {
-        const filter = { state, receiver, module, object, from, to, order };
-        const found = await hub.list<DeliveryView>('/deliveries', filter, limit);
-        screen.list(found, columns, noneOf(state));
-      },
+      ...{ path: '/deliveries', limit: 50, columns },
+      filter: ({ state, receiver, module, object, from, to, order }) => ({
+        ...{ state, receiver, module, object, from, to, order },
+      }),
+      whenEmpty: ({ state }) => noneOf(state),
     }),
     verb({
       usage: 'dead',

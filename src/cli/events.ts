@@ -6,10 +6,11 @@ import type { EventPage, EventView } from '../api/events.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import type { Query } from './client.ts';
+import { type FileFlags, fileOptions, isFiled } from './list-verb.ts';
 import { type Column, plain, table, when } from './table.ts';
 import { type Context, count, noun, position, timeOptions, verb } from './verb.ts';
 
-interface ListFlags {
+interface ListFlags extends FileFlags {
   readonly follow?: boolean;
   readonly type?: string;
   readonly party?: string;
@@ -19,7 +20,6 @@ interface ListFlags {
   readonly from?: string;
   readonly to?: string;
   readonly after?: number;
-  readonly limit?: number;
 }
 
 const columns: readonly Column<EventView>[] = [
@@ -50,6 +50,7 @@ export function command(): Command {
         ...timeOptions,
         ['--after <sequence>', 'the first ones behind this event or last_seq, instead of the newest', position],
         ['--limit <count>', 'how many (default: 50; with --follow: 10 to begin with)', count],
+        ...fileOptions,
       ],
       examples: [
         'events',
@@ -58,7 +59,11 @@ export function command(): Command {
         'events list --from 2h --to 1h --type partner',
         'events list --after 1200 --json',
       ],
-      run: (context, _args, flags) => (flags.follow ? follow(context, flags) : list(context, flags)),
+      async run(context, _args, flags) {
+        if (flags.follow) return follow(context, flags);
+        const isFile = await isFiled(context, '/events', { ...filterOf(flags), after: flags.after }, flags);
+        if (!isFile) await list(context, flags);
+      },
     }),
   ]);
 }

@@ -5,8 +5,9 @@
 import type { Command } from 'commander';
 import type { OrphanView } from '../api/orphans.ts';
 import { complete, kinds } from './complete.ts';
+import { listVerb } from './list-verb.ts';
 import { type Colour, type Column, fields, type Page, when } from './table.ts';
-import { count, noun, oneOf, verb } from './verb.ts';
+import { noun, oneOf, verb } from './verb.ts';
 
 const colours: Readonly<Record<OrphanView['state'], Colour>> = { GRACE: 'yellow', OPEN: 'red', RESOLVED: 'green' };
 
@@ -22,8 +23,7 @@ const columns: readonly Column<OrphanView>[] = [
 
 export function command(): Command {
   return noun('orphans', 'sessions that did not end as they should', [
-    verb<{ state?: string; limit?: number }>({
-      usage: 'list',
+    listVerb<OrphanView, { state?: string }>({
       summary: 'list orphan cases, oldest first',
       options: [
         [
@@ -31,13 +31,11 @@ export function command(): Command {
           'OPEN or RESOLVED (default: both), or GRACE: stopped sessions that are no cases yet',
           oneOf('GRACE', 'OPEN', 'RESOLVED'),
         ],
-        ['--limit <count>', 'how many (default: 100)', count],
       ],
       examples: ['orphans', 'orphans list --state OPEN', 'orphans list --state GRACE'],
-      run: async ({ hub, screen }, _args, { state, limit = 100 }) => {
-        const none = 'No orphan case: every session that was stopped has ended, so far.';
-        screen.list(await hub.list<OrphanView>('/orphans', { state }, limit), columns, none);
-      },
+      ...{ path: '/orphans', limit: 100, columns },
+      filter: ({ state }) => ({ state }),
+      whenEmpty: () => 'No orphan case: every session that was stopped has ended, so far.',
     }),
     verb({
       usage: 'pull <id>',

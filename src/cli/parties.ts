@@ -7,13 +7,14 @@ import { moduleNames } from '../domain/modules.ts';
 import { Failure, type HubClient } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { watchJob } from './job.ts';
+import { listVerb } from './list-verb.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { addVerb, connectVerb, initialTokenVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
 import { setVerb } from './parties-settings.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, when } from './table.ts';
-import { count, noun, verb } from './verb.ts';
+import { noun, verb } from './verb.ts';
 
 const colours: Readonly<Record<PartyView['status'], Colour>> = {
   REGISTERED: 'yellow',
@@ -40,15 +41,12 @@ export async function partyPath(hub: HubClient, given: string): Promise<string> 
 
 export function command(): Command {
   return noun('parties', 'partners: status, onboarding, endpoints, pulls', [
-    verb<{ limit?: number }>({
-      usage: 'list',
+    listVerb<PartyView>({
       summary: 'list partners with status, backlog and circuits',
-      options: [['--limit <count>', 'how many (default: 200)', count]],
       examples: ['parties', 'parties list --json'],
-      run: async ({ hub, screen }, _args, { limit = 200 }) => {
-        const none = 'No partner yet. ocpi-hub parties add NL-TNM --role CPO adds one and issues its initial token.';
-        screen.list(await hub.list<PartyView>('/parties', {}, limit), columns, none);
-      },
+      ...{ path: '/parties', limit: 200, columns },
+      filter: () => ({}),
+      whenEmpty: () => 'No partner yet. ocpi-hub parties add NL-TNM --role CPO adds one and issues its initial token.',
     }),
     verb({
       usage: 'show <id>',

@@ -3,8 +3,9 @@
  */
 import type { Command } from 'commander';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';
+import { listVerb } from './list-verb.ts';
 import type { Column, Page } from './table.ts';
-import { count, noun, pairOptions, partyOption, verb } from './verb.ts';
+import { noun, pairOptions, partyOption, verb } from './verb.ts';
 
 const columns: readonly Column<RoutingRule>[] = [
   { title: 'eMSP', of: ({ emsp }) => emsp },
@@ -20,15 +21,13 @@ const pathOf = (emsp: string, cpo: string) => `/routes/${encodeURIComponent(emsp
 
 export function command(): Command {
   return noun('routes', 'which eMSP and CPO may exchange traffic', [
-    verb<{ party?: string; emsp?: string; cpo?: string; limit?: number }>({
-      usage: 'list',
+    listVerb<RoutingRule, { party?: string; emsp?: string; cpo?: string }>({
       summary: 'list routing rules',
-      options: [...pairOptions, partyOption, ['--limit <count>', 'how many (default: 200)', count]],
+      options: [...pairOptions, partyOption],
       examples: ['routes', 'routes list --cpo NL-CPO', 'routes list --json'],
-      run: async ({ hub, screen }, _args, { party, emsp, cpo, limit = 200 }) => {
-        const none = 'No routing rule. ocpi-hub routes set {emsp} {cpo} lets two parties exchange traffic.';
-        screen.list(await hub.list<RoutingRule>('/routes', { party, emsp, cpo }, limit), columns, none);
-      },
+      ...{ path: '/routes', limit: 200, columns },
+      filter: ({ party, emsp, cpo }) => ({ party, emsp, cpo }),
+      whenEmpty: () => 'No routing rule. ocpi-hub routes set {emsp} {cpo} lets two parties exchange traffic.',
     }),
     verb<{ inactive?: boolean }>({
       usage: 'set <emsp> <cpo>',

@@ -4,6 +4,8 @@
  * SCREEN-1  Only a terminal gets colour and shortened cells, and no colour when NO_COLOR is set.
  */
 import { createInterface } from 'node:readline/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { type Column, type Page, type Paint, table } from './table.ts';
 
 const codes = {
@@ -38,6 +40,14 @@ export class Screen {
 
   lines(lines: readonly string[]): void {
     if (lines.length > 0) process.stdout.write(`${lines.join('\n')}\n`);
+  }
+
+  /** Writes pieces as they come, as fast as the reader of the output takes them. */
+  async copy(pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    await pipeline(Readable.from(pieces), process.stdout, { end: false }).catch((error: NodeJS.ErrnoException) => {
+      // The reader has closed the pipe, as `head` does.
+      if (error.code !== 'EPIPE') throw error;
+    });
   }
 
   /** Writes one JSON document as a line. */

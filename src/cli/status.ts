@@ -5,8 +5,9 @@ import type { Command } from 'commander';
 import type { Unforwarded } from '../api/deliveries.ts';
 import type { HubStatus } from '../api/hub.ts';
 import { unownedReasons } from '../domain/ownership.ts';
+import { listVerb } from './list-verb.ts';
 import { type Column, fields, type Page, span, when } from './table.ts';
-import { count, eitherOf, noun, oneOf, verb } from './verb.ts';
+import { eitherOf, noun, oneOf, verb } from './verb.ts';
 
 const columns: readonly Column<Unforwarded>[] = [
   { title: 'object', of: ({ module, object }) => `${module} ${object}`, shrinksTo: 20 },
@@ -23,19 +24,17 @@ export function command(): Command {
       examples: ['status', 'status --json'],
       run: async ({ hub, screen }) => screen.answer(await hub.get<HubStatus>('/status'), status),
     }),
-    verb<{ cpo?: string; reason?: string; limit?: number }>({
+    listVerb<Unforwarded, { cpo?: string; reason?: string }>({
       usage: 'not-forwarded',
       summary: 'list sessions and CDRs that were not forwarded, with the reason',
       options: [
         ['--cpo <party>', 'of this CPO, for example NL-CPO'],
         ['--reason <reason>', eitherOf.format(unownedReasons), oneOf(...unownedReasons)],
-        ['--limit <count>', 'how many (default: 50)', count],
       ],
       examples: ['status not-forwarded', 'status not-forwarded --cpo NL-CPO --reason "not routed"'],
-      run: async ({ hub, screen }, _args, { cpo, reason, limit = 50 }) => {
-        const none = 'No such session or CDR: all that are stored belong to an eMSP.';
-        screen.list(await hub.list<Unforwarded>('/stored-not-forwarded', { cpo, reason }, limit), columns, none);
-      },
+      ...{ path: '/stored-not-forwarded', limit: 50, columns },
+      filter: ({ cpo, reason }) => ({ cpo, reason }),
+      whenEmpty: () => 'No such session or CDR: all that are stored belong to an eMSP.',
     }),
   ]);
 }

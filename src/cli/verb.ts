@@ -12,9 +12,9 @@ export interface Context {
   readonly screen: Screen;
 }
 
-type Option = readonly [flags: string, description: string, parse?: (text: string, before?: unknown) => unknown];
+export type Option = readonly [flags: string, description: string, parse?: (text: string, before?: unknown) => unknown];
 
-interface VerbSpec<Flags> {
+export interface VerbSpec<Flags> {
   /** The verb and its arguments: `show <id>`. */
   readonly usage: string;
   readonly summary: string;

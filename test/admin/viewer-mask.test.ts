@@ -68,7 +68,7 @@ t.test('no name of a person in anything that a viewer is shown', async (t) => {
     const forms = ids[path] ?? [path];
     t.notMatch(forms.join(), /[{}]/, `${path} has a sample here`);
     for (const form of forms) {
-      for (const accept of ['application/json', 'application/x-ndjson']) {
+      for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
         const url = `${hub.url}/admin/v1${form}`;
         const as = (bearer: string) => callOnce('GET', url, undefined, { authorization: `Bearer ${bearer}`, accept });
         const [full, hidden] = [await as(hub.adminToken), await as(viewerToken)];

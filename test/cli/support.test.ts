@@ -107,6 +107,17 @@ t.test('lists are aligned tables, a bare noun lists, and --json is one document'
     t.type(JSON.parse(answer.out), 'object', `${noun} --json is one JSON document`);
   }
   t.match((await at.run('parties show nl-e')).out, /^partner +NL-EMS\nstatus +CONNECTED\n/);
+  const [csv, ndjson, tooMany] = await all(
+    ['routes --cpo NL-CPO --csv', 'events list --type route.set --ndjson', 'commands --csv --limit 2000'],
+    (line) => at.run(line),
+  );
+  t.strictSame([csv?.code, csv?.out], [0, 'emsp,cpo,active\nDE-ABC,NL-CPO,true\nNL-EMS,NL-CPO,true\n']);
+  const events = ndjson?.out
+    .trimEnd()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { type: string }).type);
+  t.strictSame(events, ['route.set', 'route.set']);
+  t.strictSame([tooMany?.code, tooMany?.out], [2, '']);
 });
 
 t.test('an empty list says on stderr what to do next', async (t) => {

@@ -2,6 +2,7 @@
  * Deliveries in the console: filters that can be shared, every attempt and difference of one delivery, and putting back one or
  * many, with the sight of it beforehand.
  */
+import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from 'playwright-core';
 import type { DeliveryView } from '../../src/api/deliveries.ts';
 import { curlOf } from '../../src/console/page/data/curl.ts';
@@ -49,6 +50,12 @@ browserTest('a filter stands in the address, and whoever opens the address sees 
   await comes(other, 1);
   t.equal(await other.getByLabel('Receiver').inputValue(), 'NL-EMS');
   t.match(await rowsOf(other).textContent(), 'NL-CPO/DEAD1');
+  const saved = other.waitForEvent('download');
+  await other.getByRole('button', { name: 'Save all as CSV' }).click();
+  const file = await saved;
+  t.equal(file.suggestedFilename(), 'deliveries.csv');
+  const lines = (await readFile(await file.path(), 'utf8')).trimEnd().split('\n');
+  t.strictSame([lines.length, lines[0]?.split(',', 2), lines[1]?.includes('NL-CPO/DEAD1')], [2, ['id', 'state'], true]);
 
   await page.getByLabel('Receiver').fill('N');
   t.equal(await page.getByLabel('Receiver').getAttribute('aria-invalid'), 'true');

@@ -1,12 +1,8 @@
-/**
- * Route `/events`: the event log. As `application/x-ndjson` it is streamed up to its current end, page by page, so that
- * only one page at a time is in memory.
- */
+/** Route `/events`: the event log. */
 import { z } from 'zod';
-import type { EventView } from '../../api/events.ts';
 import { eventPage } from '../../api/events.ts';
 import { subjects } from '../../domain/subject.ts';
-import type { EventFilter, EventRange, Operations } from '../../hub/ports/operator.ts';
+import type { Operations } from '../../hub/ports/operator.ts';
 import { boundsQuery, filter, orderQuery, orNull, sequence } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
@@ -36,32 +32,17 @@ const query = z.strictObject({
 });
 
 const pageDefault = 100;
-const streamPage = 500;
 
 export function events(operations: Operations): AdminRoute[] {
   return [
     route({
       method: 'GET',
       path: '/events',
-      summary: 'Read the event log, oldest first unless asked; application/x-ndjson streams it to its present end',
+      summary: 'Read the event log, oldest first unless asked',
       query,
       answer: eventPage,
       run: ({ query: { after, cursor, order, limit = pageDefault, ...wanted } }) =>
         operations.events(wanted, { after, cursor, order, limit }),
-      lines: ({ query: { after, cursor, order, limit = Infinity, ...wanted } }) =>
-        stream(operations, wanted, { after, cursor, order, limit }),
     }),
   ];
-}
-
-async function* stream(operations: Operations, wanted: EventFilter, range: EventRange): AsyncGenerator<EventView> {
-  let { cursor } = range;
-  for (let left = range.limit; left > 0; ) {
-    const limit = Math.min(left, streamPage);
-    const { items, next_cursor } = await operations.events(wanted, { ...range, cursor, limit });
-    yield* items;
-    if (next_cursor === null) return;
-    cursor = Number(next_cursor);
-    left -= items.length;
-  }
 }

@@ -42,17 +42,29 @@ export async function callAs<T>(
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<T> {
-  const response = await reached(path, {
+  const response = await answered(bearer, path, {
     method,
-    headers: {
-      authorization: `Bearer ${bearer}`,
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     ...(signal && { signal }),
+  });
+  return (await textOf(response)) as T;
+}
+
+/** A list, all of it, as a CSV file; rejects with an `ApiError`, also when it breaks off. */
+export async function csvOf(path: string): Promise<Blob> {
+  const response = await answered(token.value ?? '', path, { headers: { accept: 'text/csv' } });
+  return response.blob().catch(() => {
+    throw new ApiError(0, 'The file broke off. Try again.');
+  });
+}
+
+async function answered(bearer: string, path: string, { headers, ...init }: RequestInit): Promise<Response> {
+  const response = await reached(path, {
+    ...init,
+    headers: { authorization: `Bearer ${bearer}`, ...headers },
     cache: 'no-store',
   });
-  if (response.ok) return (await textOf(response)) as T;
+  if (response.ok) return response;
   if (response.status === 401 && bearer === token.value) {
     signOut('The hub no longer accepts this token. Sign in again.');
   }

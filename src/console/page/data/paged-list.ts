@@ -10,6 +10,8 @@ import { grown, type ListOrder, type Loaded, ofPage, refreshed } from './loaded.
 import type { Queried } from './query.ts';
 
 export interface PagedList<T> extends Queried<Loaded<T>> {
+  /** With the filters, below `/admin/v1`. */
+  readonly path: string;
   readonly isGrowing: boolean;
   readonly more: () => void;
 }
@@ -105,7 +107,7 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
   }, [key, cursor]);
 
   const { loaded: data, error, isLoading, isGrowing } = state;
-  return { data, error, isLoading, isGrowing, reload, more };
+  return { path, data, error, isLoading, isGrowing, reload, more };
 }
 
 const nothingYet = { key: '', loaded: undefined, error: null, isLoading: true, isGrowing: false };

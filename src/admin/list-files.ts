@@ -1,0 +1,93 @@
+/**
+ * Lists as files: every list of the admin API also answers all of its items as lines of JSON or as CSV.
+ *
+ * LIST-FILES-1  A file has what the pages have, from the cursor on, read a page at a time as fast as it is taken: only that
+ *     page is in memory. With `limit` it has one page.
+ * LIST-FILES-2  The first page is read before the answer begins, so that a wrong filter is refused as for a page. When a later
+ *     page fails the connection is cut: no file ends too early without that being seen.
+ * LIST-FILES-3  CSV has one column for each field of an item, of objects in it too (`circuits.sync`). A list inside an item is
+ *     JSON in its cell. A cell that a spreadsheet would take for a formula is quoted with `'`.
+ */
+import { pipeline, Readable } from 'node:stream';
+import { stringify } from 'csv-stringify';
+import { z } from 'zod';
+import type { Page } from '../api/common.ts';
+import type { AdminRoute, RawRequest } from './route.ts';
+
+/** Items of the pages that a file is made of. */
+const pageItems = 500;
+
+type Shown = (item: unknown) => unknown;
+
+/** What lists answer besides JSON pages, by media type. */
+const formats: Readonly<Record<string, (items: AsyncIterable<unknown>, item: z.core.$ZodType) => Readable>> = {
+  'application/x-ndjson': (items) => Readable.from(asLines(items)),
+  'text/csv': asCsv,
+};
+export const fileTypes = Object.keys(formats);
+
+export interface File {
+  readonly type: string;
+  readonly content: Readable;
+}
+
+/** The schema of an item; null unless the route answers a list by pages. */
+export function itemOf({ answer }: Pick<AdminRoute, 'answer'>): z.core.$ZodType | null {
+  if (!(answer instanceof z.ZodObject)) return null;
+  const { items, next_cursor } = answer.shape;
+  return next_cursor !== undefined && items instanceof z.ZodArray ? items.element : null;
+}
+
+/** The list as the file that the `Accept` header asks for; null when it asks for none. Rejects as the route does. [LIST-FILES-2] */
+export async function fileOf(
+  route: AdminRoute,
+  raw: RawRequest,
+  accept: string | undefined,
+  shown: Shown,
+): Promise<File | null> {
+  const type = fileTypes.find((each) => accept?.includes(each));
+  const item = itemOf(route);
+  if (type === undefined || item === null) return null;
+  const query = raw.query as Readonly<Record<string, unknown>>;
+  const pageAt = async (cursor: unknown) => {
+    const asked = { limit: pageItems, ...query, ...(cursor !== undefined && { cursor }) };
+    return (await route.run({ ...raw, query: asked })) as Page<unknown>;
+  };
+  const first = await pageAt(query.cursor);
+  const isOnePage = query.limit !== undefined;
+  async function* items(): AsyncGenerator<unknown> {
+    for (let page = first; ; page = await pageAt(page.next_cursor)) {
+      for (const each of page.items) yield shown(each);
+      if (page.next_cursor === null || isOnePage) return;
+    }
+  }
+  return { type, content: formats[type]?.(items(), item) as Readable };
+}
+
+async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
+  for await (const item of items) yield `${JSON.stringify(item)}\n`;
+}
+
+function asCsv(items: AsyncIterable<unknown>, item: z.core.$ZodType): Readable {
+  const columns = columnsOf(item);
+  async function* rows(): AsyncGenerator<unknown[]> {
+    for await (const each of items) yield columns.map((path) => cellOf(each, path));
+  }
+  const header = columns.map((path) => path.join('.'));
+  const lines = stringify({ header: true, columns: header, escape_formulas: true });
+  // A page that fails destroys the answer with it. [LIST-FILES-2]
+  return pipeline(Readable.from(rows()), lines, () => {});
+}
+
+/** The path of each field that is no object. */
+function columnsOf(schema: z.core.$ZodType, path: readonly string[] = []): (readonly string[])[] {
+  if (schema instanceof z.ZodNullable || schema instanceof z.ZodOptional) return columnsOf(schema.unwrap(), path);
+  if (!(schema instanceof z.ZodObject)) return [path];
+  return Object.entries(schema.shape).flatMap(([name, field]) => columnsOf(field, [...path, name]));
+}
+
+function cellOf(item: unknown, path: readonly string[]): unknown {
+  const value = path.reduce<unknown>((inside, name) => (inside as Record<string, unknown> | null)?.[name], item);
+  if (typeof value === 'object' && value !== null) return JSON.stringify(value);
+  return typeof value === 'boolean' ? String(value) : value;
+}
