@@ -185,6 +185,7 @@ export async function migrate(
     await sleep(clock, AGAIN_MS);
   }
 }
+
 /** Creates the schema where there is none, and looks at its version. */
 async function versionOf(client: Client, schema: string): Promise<number> {
   const present = await client.query('select 1 from pg_namespace where nspname = $1', [schema]);

@@ -144,10 +144,13 @@ async function started(
   const configure = (lines: string): void => appendFileSync(join(directory, 'postgresql.conf'), `\n${lines}\n`);
   configure(`port = ${port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '${home}'\n${settings}`);
   let child: ChildProcess | null = null;
+  // Tests look again and again, and a session costs a process of the server.
+  const idle: Client[] = [];
 
   async function ended(signal: NodeJS.Signals): Promise<void> {
     const running = child;
     child = null;
+    for (const client of idle.splice(0)) void client.end().catch(() => {});
     if (running === null || running.exitCode !== null || running.signalCode !== null) return;
     const end = new Promise((resolve) => running.once('exit', resolve));
     running.kill(signal);
@@ -155,16 +158,30 @@ async function started(
   }
 
   async function query<Row extends object>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    const client = idle.pop() ?? (await connected());
+    try {
+      const { rows } = await client.query<Row>(text, [...values]);
+      await client.query('discard all');
+      idle.push(client);
+      return rows;
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw error;
+    }
+  }
+
+  async function connected(): Promise<Client> {
     // Whatever a test sets for the role does not hold for the test itself.
     const options = '-c statement_timeout=0';
     const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres', options });
-    client.on('error', () => {});
-    try {
-      await client.connect();
-      return (await client.query<Row>(text, [...values])).rows;
-    } finally {
+    client.on('error', () => {
+      if (idle.includes(client)) idle.splice(idle.indexOf(client), 1);
+    });
+    await client.connect().catch(async (error: unknown) => {
       await client.end().catch(() => {});
-    }
+      throw error;
+    });
+    return client;
   }
 
   const signal = (name: NodeJS.Signals): void => {
