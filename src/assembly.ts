@@ -10,6 +10,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { statfs } from 'node:fs/promises';
 import type { IncomingMessage, Server } from 'node:http';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -25,11 +26,13 @@ import { consolePage } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
+import { sealedSecrets } from './hub/notify/notifier.ts';
 import { sealedTokens } from './hub/onboarding/sealed-tokens.ts';
-import type { HubKind } from './hub/ports/ports.ts';
+import type { HubKind, PostedNotification } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import { memoized } from './kit/memo.ts';
 import type { createLog } from './log.ts';
+import { mailOf } from './mail.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
@@ -42,6 +45,7 @@ import { partnerInspector } from './partners/inspect.ts';
 import { createNames } from './partners/names.ts';
 import { partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
+import { webhookClient } from './partners/webhook-client.ts';
 import {
   bodiesMax,
   connectionsMax as connectionsBorne,
@@ -148,7 +152,10 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       if (around.kind !== 'door')
         log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
     });
-    const { adminToken, secrets } = await hubKeys(config, log, await sealedTokens(store));
+    const { adminToken, secrets } = await hubKeys(config, log, [
+      ...(await sealedTokens(store)),
+      ...(await sealedSecrets(store)),
+    ]);
     const names = createNames({ servers: config.dnsServers ?? [], clock });
     closing.unshift(async () => names.close());
     const egress = egressGuard(config.egressAllow, { publicUrl, ...(around.reached ?? alone) }, names);
@@ -166,10 +173,23 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => client.close());
     const pageClient = wrap(partnerClient({ ...calls, ...pageLimits }));
     closing.unshift(() => pageClient.close());
+    const webhooks = webhookClient(calls);
+    closing.unshift(() => webhooks.close());
+    const telling = wrap({
+      post: (notification: PostedNotification) => webhooks.post(notification),
+      mail: mailOf(config, clock),
+      // A node on a database needs no such directory, and may have none.
+      disk: () =>
+        statfs(config.dataDir).then(
+          ({ bavail, blocks, bsize }) => ({ free: bavail * bsize, size: blocks * bsize }),
+          () => null,
+        ),
+      consoleUrl: () => (config.operators === null ? publicUrl() : ''),
+    });
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
       ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax, turn: turnOfLoop },
-      ...{ inFlightMax, windowMax, isWithin },
+      ...{ inFlightMax, windowMax, isWithin, telling },
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
       inspector: partnerInspector(client),
@@ -261,7 +281,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         if (await withTimeout(clock, graceMs, closed)) return;
         // Abort inbound and outbound connections, so that everything that waits for an answer ends.
         for (const server of [app.server, operatorsServer]) server?.closeAllConnections();
-        for (const { close } of [client, pageClient]) {
+        for (const { close } of [client, pageClient, webhooks]) {
           close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
         }
         await closed;

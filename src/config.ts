@@ -97,6 +97,7 @@ export function loadConfig(source: ConfigSource): Config {
   if (config.nodes !== null && config.nodeUrl === null) {
     throw refusal('HUB_NODE_URL', 'not set', 'a value, because HUB_NODE_PORT or HUB_NODE_HOST is set');
   }
+  mustBeWhole(config);
   if (config.store !== 'level') mustFitDatabase(config);
   else if (config.nodeUrl !== null) throw refusal('HUB_NODE_URL', 'set', 'none, because HUB_STORE is level');
   return config;
@@ -149,6 +150,14 @@ function refusePlainHttp(config: Config): void {
 export function plainBeyondLoopback({ tls, host, operators }: Pick<Config, 'tls' | 'host' | 'operators'>): string[] {
   const hosts = tls === null ? [host, ...(operators ? [operators.host] : [])] : [];
   return hosts.filter((one) => !isLoopbackHost(one));
+}
+
+/** Mail needs its server, its sender and who gets it. */
+function mustBeWhole({ smtpUrl, mailFrom, mailTo }: Config): void {
+  const values = { HUB_SMTP_URL: smtpUrl, HUB_MAIL_FROM: mailFrom, HUB_MAIL_TO: mailTo } as const;
+  const names = Object.keys(values) as (keyof typeof values)[];
+  const [known, missing] = [names.find((name) => values[name]), names.find((name) => !values[name])];
+  if (known && missing) throw refusal(missing, 'not set', `a value, because ${known} is set`);
 }
 
 /** With a database, requires the settings that several nodes must share, since a single node cannot generate them. */

@@ -121,6 +121,42 @@ export const store = text(
   'level, or the address of a database: postgres://user@host:port/database',
 );
 
+/** The address of a mail server, with or without user and password. */
+export const smtpUrl: Kind<string> = {
+  schema: z
+    .string()
+    .regex(/^smtps?:\/\/\S+$/)
+    .refine((value) => {
+      const url = parsedUrl(value);
+      return url !== null && url.hostname !== '' && /^\/?$/.test(url.pathname) && url.search === '' && isDecodable(url);
+    }),
+  unit: 'URL',
+  expected: 'the address of a mail server: smtp://user:password@host:587 or smtps://user:password@host:465',
+};
+
+/** A password may contain what a URL must encode. */
+function isDecodable({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username + password);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const address = /^[^\s@,;<>"]+@[^\s@,;<>"]+$/;
+
+export const mailAddress = text('address', address, 'a mail address such as hub@example.com');
+
+export const mailAddresses: Kind<string[]> = {
+  schema: z
+    .string()
+    .transform((value) => value.split(',').map((part) => part.trim()))
+    .pipe(z.array(z.string().regex(address)).max(20)),
+  unit: 'addresses, comma-separated',
+  expected: 'a comma-separated list of at most 20 mail addresses such as ops@example.com',
+};
+
 /** A network such as `10.0.0.0/8`; a single address becomes a network of one. Undefined when it is neither. */
 function toNetwork(value: string): string | undefined {
   if (ipaddr.isValidCIDR(value)) return value;

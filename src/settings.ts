@@ -29,6 +29,7 @@ import {
   whole,
 } from './setting-kinds.ts';
 import { bounds } from './settings-bounds.ts';
+import { notify } from './settings-notify.ts';
 
 export const settings = {
   HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {
@@ -316,6 +317,7 @@ export const settings = {
     consequence: 'CPOs that bill in batches need more than their batch interval',
   }),
   ...bounds,
+  ...notify,
   HUB_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
     meaning: 'least level that is logged',
     source: 'choice',

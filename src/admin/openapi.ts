@@ -34,6 +34,7 @@ const nouns: Readonly<Record<string, string>> = {
   erase: 'Erasing the data of a person',
   subject: 'Exporting the data of a person',
   audit: 'Who acted on the hub',
+  webhooks: 'Telling operators what needs them, by webhook and by mail',
   cluster: 'The nodes that share a store',
 };
 

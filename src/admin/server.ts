@@ -35,6 +35,7 @@ import { routes } from './nouns/routes.ts';
 import { status } from './nouns/status.ts';
 import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
+import { webhooks } from './nouns/webhooks.ts';
 import type { ApiDocument } from './openapi.ts';
 import { Problem, problemOf } from './problem.ts';
 import type { AdminRoute, Caller } from './route.ts';
@@ -42,7 +43,7 @@ import { type AdminTokens, admitReader, type Gate, gate, requireRole } from './t
 
 const nouns = [
   ...[parties, checks, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, reconciliation, status, overview, backups, persons, audit],
+  ...[pulls, orphans, storedNotForwarded, reconciliation, status, overview, backups, persons, audit, webhooks],
 ];
 const bodyBytesMax = 262_144;
 const recoveringRetryS = 1;

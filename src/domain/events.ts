@@ -4,6 +4,7 @@
  */
 import type { Outcome, OutcomeClass } from './errors.ts';
 import type { ObjectModule } from './modules.ts';
+import type { WebhookEvent } from './notification.ts';
 import type { ObjectFacts, PushMethod } from './object.ts';
 import type { PartnerEvent, PartyId } from './party.ts';
 import type { PullEvent, QuarantineRecord } from './pull.ts';
@@ -231,6 +232,7 @@ export type HubEvent =
   /** A party has used most of what it may have stored within a day. */
   | { type: 'quota.warned'; data: { party: PartyId; mb: number; mb_per_day: number } }
   | AuditEvent
+  | WebhookEvent
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 

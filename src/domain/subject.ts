@@ -138,6 +138,12 @@ const ofActor: Teller<DataOf<'actor.quarantined'>> = ({ data: { actor, parties }
   return { about: actor, parties: parties ?? [name.slice(0, name.indexOf('/'))], object: name, by: 'hub' };
 };
 
+const ofNotice: Teller<DataOf<'notification.raised'>> = ({ data: { kind, subject, parties } }) => ({
+  about: `notification:${kind}/${subject}`,
+  parties,
+  by: 'hub',
+});
+
 /** [SUBJECT-2] */
 export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type>> } = {
   'object.put': ofObject(),
@@ -200,6 +206,10 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'backup.ended': ofBackup('hub'),
   'person.erased': ({ stream }) => ({ about: stream, by: 'operator' }),
   'quota.warned': ({ stream, data: { party } }) => ({ about: stream, parties: [party], by: 'hub' }),
+  'webhook.set': ofBackup('operator'),
+  'webhook.removed': ofBackup('operator'),
+  'notification.raised': ofNotice,
+  'notification.ended': ofNotice,
   'audit.noted': ({ stream, data: { operator } }) => ({ about: stream, by: operator === 'hub' ? 'hub' : 'operator' }),
   'audit.removed': ({ stream }) => ({ about: stream, by: 'hub' }),
   'row.rebuilt': ofRow,

@@ -36,6 +36,7 @@ import { Persons } from './maintain/persons.ts';
 import { Redrive } from './maintain/redrive.ts';
 import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
+import { Notifier } from './notify/notifier.ts';
 import { Checks } from './onboarding/check.ts';
 import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
@@ -124,6 +125,7 @@ export function createHub(
   const persons = new Persons(context, dispatcher, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const checks = new Checks(context, reports, (id) => reportOf(context, dispatcher, reports, id));
+  const notifier = new Notifier(context, { dispatcher, orphans });
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
   const running = {
     dispatcher,
@@ -137,6 +139,7 @@ export function createHub(
     retention,
     expiry,
     audit,
+    notifier,
   };
   let ready = false;
   const hub: Hub = {
@@ -173,6 +176,12 @@ export function createHub(
       lastBackup: () => backups.lastBackup(),
       noteAct: (act) => audit.noteAct(act),
       checkAudit: () => audit.checkAudit(),
+      webhooks: () => notifier.webhooks(),
+      webhook: (id) => notifier.webhook(id),
+      setWebhook: (id, choices, trace) => notifier.setWebhook(id, choices, trace),
+      removeWebhook: (id, trace) => notifier.removeWebhook(id, trace),
+      testWebhook: (id) => notifier.testWebhook(id),
+      redriveWebhook: (id) => notifier.redriveWebhook(id),
       subject: (person) => persons.subject(person),
       erase: (person, options, trace) => persons.erase(person, options, trace),
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
@@ -215,6 +224,7 @@ export function createHub(
       await retention.close();
       await expiry.close();
       await audit.close();
+      await notifier.close();
       await backups.close();
       await reports.flushAll();
       await persons.close();

@@ -28,7 +28,15 @@ import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
-import type { AuditVerbs, BackupVerbs, CheckVerbs, Operations, PersonVerbs, Vitals } from './ports/operator.ts';
+import type {
+  AuditVerbs,
+  BackupVerbs,
+  CheckVerbs,
+  Operations,
+  PersonVerbs,
+  Vitals,
+  WebhookVerbs,
+} from './ports/operator.ts';
 import type { Pulls } from './pull/pulls.ts';
 import { actorCounts } from './views/actor-counts.ts';
 import type { ActorFeed } from './views/actor-feed.ts';
@@ -58,6 +66,7 @@ type Verbs = Omit<
   | keyof CheckVerbs
   | keyof PersonVerbs
   | keyof AuditVerbs
+  | keyof WebhookVerbs
 >;
 
 /** Note of a case that an operator closed without a note. */

@@ -20,6 +20,7 @@ import type { Expiry } from './maintain/expiry.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import { rebuildRows, rebuildWhenFound } from './maintain/row-rebuild.ts';
+import type { Notifier } from './notify/notifier.ts';
 import type { Registration } from './onboarding/registration.ts';
 import { reseal } from './onboarding/sealed-tokens.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
@@ -42,6 +43,7 @@ export interface Recovered {
   readonly retention: Retention;
   readonly expiry: Expiry;
   readonly audit: Pick<Audit, 'schedule'>;
+  readonly notifier: Notifier;
 }
 
 /**
@@ -84,8 +86,8 @@ export async function openDoor(context: Context): Promise<void> {
 /** Restores a hub that is no door; resolves when verbs may be called. */
 export async function recover(context: Context, parts: Recovered): Promise<void> {
   const { store, directory, recorder, contacts, ports } = context;
-  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes, retention, expiry, audit } =
-    parts;
+  const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes } = parts;
+  const { retention, expiry, audit, notifier } = parts;
   const isWhole = store.health().state !== 'quarantined';
   recorder.feed.startAt(store.head());
   if (isWhole) {
@@ -96,6 +98,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     directory.follow(event);
     contacts.follow(event);
     dispatcher.owed(event);
+    notifier.follow(event);
   });
   await readDirectory(context);
   if (isWhole) {
@@ -144,6 +147,9 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     resends.recover(releases);
     dispatcher.keepIdleFloors();
     orphans.startSweeps();
+    await notifier
+      .recover()
+      .catch((error: unknown) => ports.log.error({ err: error }, 'nobody is told until the next start'));
   }
   ports.log.info({ partners: partners.length, commands: open.length }, 'recovered');
 }

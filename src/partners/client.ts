@@ -89,9 +89,11 @@ export interface Client extends PartnerClient {
   close(): Promise<void>;
 }
 
+export const settingsOf = (options: PartnerClientOptions) => ({ ...defaults, ...options });
+
 /** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
-  const settings = { ...defaults, ...options };
+  const settings = settingsOf(options);
   const { clock, connectionsMax, keptMax } = settings;
   const connect = guardedConnector(settings);
   const kept = agentOf(settings, connect, connectionsMax);
@@ -196,7 +198,11 @@ export function partnerClient(options: PartnerClientOptions): Client {
 }
 
 /** `connections`: sockets per origin at most; null: unlimited. */
-function agentOf({ keepAliveMs }: { keepAliveMs: number }, connect: Connector, connections: number | null): Agent {
+export function agentOf(
+  { keepAliveMs }: { keepAliveMs: number },
+  connect: Connector,
+  connections: number | null,
+): Agent {
   return new Agent({
     connections,
     keepAliveTimeout: keepAliveMs,
@@ -214,7 +220,7 @@ function agentOf({ keepAliveMs }: { keepAliveMs: number }, connect: Connector, c
  * Checks IP literals here, since they cause no look-up, and names in the look-up that the socket itself uses.
  * [EGRESS-2]
  */
-function guardedConnector(settings: typeof defaults & PartnerClientOptions): Connector {
+export function guardedConnector(settings: typeof defaults & PartnerClientOptions): Connector {
   const { egress, trusted } = settings;
   const connect = buildConnector({
     timeout: settings.connectMs,
@@ -242,14 +248,21 @@ function refusalOf(url: string, egress: Egress): string | null {
   return egress.urlRefusal(target.url) ?? egress.literalRefusal(bareHost(target.url));
 }
 
+/** Where a request to this URL goes; an error when it may not be called. */
+export function sentTo(url: string, egress: Egress): Pick<Sent, 'origin' | 'hostname' | 'path'> | EgressRefused {
+  const target = targetOf(url);
+  if (target === null) return new EgressRefused(`${url.slice(0, 200)} is not a URL`);
+  const refusal = egress.urlRefusal(target.url);
+  if (refusal !== null) return new EgressRefused(refusal);
+  return { origin: target.url.origin, hostname: bareHost(target.url), path: target.path };
+}
+
 function requestOf(
   call: OutboundCall,
   { egress, userAgent, instance }: Pick<typeof defaults, 'userAgent' | 'instance'> & { readonly egress: Egress },
 ): Sent | Error {
-  const target = targetOf(call.url);
-  if (target === null) return new EgressRefused(`${call.url.slice(0, 200)} is not a URL`);
-  const refusal = egress.urlRefusal(target.url);
-  if (refusal !== null) return new EgressRefused(refusal);
+  const target = sentTo(call.url, egress);
+  if (target instanceof Error) return target;
   const headers = writeHeaders(call);
   if (!call.isAnonymous) headers['User-Agent'] = userAgent;
   const id = instance();
@@ -258,6 +271,5 @@ function requestOf(
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const method: Dispatcher.HttpMethod = call.method;
-  const hostname = bareHost(target.url);
-  return { origin: target.url.origin, hostname, path: target.path, method, headers, body: call.bytes ?? call.body };
+  return { ...target, method, headers, body: call.bytes ?? call.body };
 }

@@ -287,6 +287,9 @@ function ofNoAnswer(met: NoAnswer | TooLarge): Verdict {
   return { class: 'timeout', message };
 }
 
+/** Why there is no complete answer, as one sentence. */
+export const noAnswerOf = (met: NoAnswer | TooLarge): string => ofNoAnswer(met).message;
+
 const isSuccess = (status: number) => status >= 200 && status < 300;
 
 function ofStatus(status: number, retryAfter: string | null, now: number): Verdict {

@@ -41,6 +41,10 @@ const ofPull = { stream: 'pull:p', party: 'NL-CPO', data: {} };
 const ofRoute = { stream: 'route:NL-EMS/NL-CPO', data: { emsp: 'NL-EMS', cpo: 'NL-CPO', active: true } };
 const ofDelivery = { stream: 'delivery:7-NL-EMS', data: { ...dead, ...named } };
 const ofJob = { stream: 'job:j', data: job };
+const ofNotice = {
+  stream: 'notifications',
+  data: { kind: 'partner.offline', subject: 'NL-CPO', parties: ['NL-CPO'] },
+};
 const ofBackup = { stream: 'backup:b', data: { id: 'b', directory: '/b', state: 'DONE' } };
 
 const hosts = { from: 'old.example', to: 'new.example' };
@@ -179,6 +183,12 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'log.trimmed': [[{ stream: 'retention', data: { dead: { 'NL-EMS': 2 } } }, 'log:events', ['NL-EMS'], null, 'hub']],
   'backup.started': [[ofBackup, 'backup:b', [], null, 'operator']],
   'backup.ended': [[ofBackup, 'backup:b', [], null, 'hub']],
+  'webhook.set': [[{ stream: 'webhook:on-call', data: { id: 'on-call' } }, 'webhook:on-call', [], null, 'operator']],
+  'webhook.removed': [
+    [{ stream: 'webhook:on-call', data: { id: 'on-call' } }, 'webhook:on-call', [], null, 'operator'],
+  ],
+  'notification.raised': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
+  'notification.ended': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'person.erased': [
     [{ stream: 'erasure:e', data: { id: 'e', digests: ['erased-1'] } }, 'erasure:e', [], null, 'operator'],
   ],
@@ -219,7 +229,9 @@ const recorded = (type: string, event: Partial<Recorded>): Recorded => {
 };
 
 t.test('every type that the hub can record has its line in the table, and no other has [D80]', async (t) => {
-  const sources = ['events', 'party', 'pull'].map((name) => readFileSync(`src/domain/${name}.ts`, 'utf8'));
+  const sources = ['events', 'notification', 'party', 'pull'].map((name) =>
+    readFileSync(`src/domain/${name}.ts`, 'utf8'),
+  );
   const declared = sources.flatMap((text) =>
     [...text.matchAll(/\btype:((?:\s*\|?\s*'[a-z]+\.[a-zA-Z]+')+)/g)].flatMap(([, types = '']) => [
       ...types.matchAll(/[a-z]+\.[a-zA-Z]+/g),

@@ -120,6 +120,15 @@ const admin = '/admin/v1';
 
 /** By `METHOD path`, as the route tables of the admin API have them. */
 export const adminSamples: Readonly<Record<string, Sample>> = {
+  'GET /webhooks': { as: 'admin', path: `${admin}/webhooks?limit=5` },
+  'GET /webhooks/{id}': { as: 'admin', path: `${admin}/webhooks/on-call` },
+  'PUT /webhooks/{id}': {
+    ...{ as: 'admin', path: `${admin}/webhooks/on-call` },
+    body: () => ({ url: 'http://receiver.invalid/hook', kinds: ['partner.offline'], active: false }),
+  },
+  'DELETE /webhooks/{id}': { as: 'admin', path: `${admin}/webhooks/on-call` },
+  'POST /webhooks/{id}/test': { as: 'admin', path: `${admin}/webhooks/on-call/test` },
+  'POST /webhooks/{id}/redrive': { as: 'admin', path: `${admin}/webhooks/on-call/redrive` },
   'GET /audit': { as: 'admin', path: `${admin}/audit?operator=admin&limit=5` },
   'GET /audit/check': { as: 'admin', path: `${admin}/audit/check` },
   'POST /parties': {

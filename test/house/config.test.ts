@@ -85,6 +85,11 @@ const promised: Record<SettingName, unknown> = {
   HUB_SESSIONS_KEEP_DAYS: 0,
   HUB_CDRS_KEEP_DAYS: 0,
   HUB_TOKENS_KEEP_DAYS: 0,
+  HUB_NOTIFY_BACKLOG_S: 3600,
+  HUB_NOTIFY_DISK_PERCENT: 10,
+  HUB_SMTP_URL: null,
+  HUB_MAIL_FROM: null,
+  HUB_MAIL_TO: null,
   HUB_LOG_LEVEL: 'info',
 };
 
@@ -108,7 +113,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
-  t.equal(decimals.length, 19);
+  t.equal(decimals.length, 20);
   t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;

@@ -291,7 +291,7 @@ const hubRefuses = (up: string) => [
 
 /** Rooms of the hub from the lowest to the highest; each may import the ones below it. */
 const roomsOfHub = [
-  ...['ports', 'kernel', 'partners', 'exchange', 'delivery', 'pull', 'maintain', 'onboarding', 'views'],
+  ...['ports', 'kernel', 'partners', 'exchange', 'delivery', 'notify', 'pull', 'maintain', 'onboarding', 'views'],
 ];
 
 function hubRooms(): Record<string, Room> {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 /** What may be in the product: each lets it be used and passed on under its own licence. */
 export const allowedLicences: ReadonlySet<string> = new Set([
-  ...['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', '0BSD', 'Unlicense'],
+  ...['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', 'MIT-0', '0BSD', 'Unlicense'],
 ]);
 
 /** Packages that run code when they are installed, and why they may. */

@@ -50,6 +50,8 @@ export function settingsOf(random: Random): HubSettings {
       orphanSweepS: 300,
       orphanCdrAfterS: 0,
       silentAfterH: 12,
+      notifyBacklogS: 0,
+      notifyDiskPercent: 0,
     },
     ...{ initialTokenDays: 14, auditKeepDays: 0, sessionsKeepDays: 0, cdrsKeepDays: 0, tokensKeepDays: 0 },
     quotaMbPerDay: 0,

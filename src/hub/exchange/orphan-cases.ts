@@ -237,6 +237,11 @@ export class OrphanCases {
     this.#running.add(working);
   }
 
+  /** The open cases, in no order. */
+  *openCases(): Iterable<OrphanRecord> {
+    for (const record of this.#records.values()) if (record?.state === 'OPEN') yield record;
+  }
+
   async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
     for (const [actor, record] of this.#records) {
       if (record?.id !== id) continue;

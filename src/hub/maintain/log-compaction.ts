@@ -84,6 +84,12 @@ const route: Keeper = async (past) => {
   return { keeps: [asIs(last, [{ kind: 'routes', owner: cpo, id: routeKey(emsp, cpo) }])], rows: [] };
 };
 
+const webhook: Keeper = async (past) => {
+  const last = lastOf(past);
+  if (last.type !== 'webhook.set') return nothing;
+  return { keeps: [asIs(last, [{ kind: 'webhooks', owner: '', id: idIn(last) }])], rows: [] };
+};
+
 /** Whether the row's subject has not ended, or has events above the new horizon: then its whole stream is kept. */
 async function goesOn<T>(
   store: Context['store'],
@@ -185,6 +191,7 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['partner.', partner],
   ['circuit.', partner],
   ['route.', route],
+  ['webhook.', webhook],
   ['command.', command],
   ['orphan.', orphan],
   ['pull.objectRefused', refusal('quarantine', (data) => (data as QuarantineRecord).party)],

@@ -8,6 +8,7 @@ import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
 import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
+import type { Notice, Webhook } from '../../domain/notification.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
@@ -21,6 +22,8 @@ import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { withoutWho } from '../kernel/who.ts';
+import { webhookPut } from '../notify/notifier.ts';
+import { conditionPut, stream as notices } from '../notify/watch.ts';
 import { refusedRow, refusedStream, reportRow, reportStream } from '../partners/reports.ts';
 import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
@@ -139,6 +142,19 @@ const rebuilds: Record<string, Rebuild> = {
   routes: async ({ id }, history) => {
     const last = (await history(`route:${id}`)).at(-1);
     return last?.type === 'route.set' ? routePut(last.data as Route) : null;
+  },
+  webhooks: async ({ kind, owner, id }, history) => {
+    const last = (await history(`webhook:${id}`)).at(-1);
+    if (last?.type === 'webhook.removed') return { kind, owner, id, gone: true };
+    return last ? webhookPut(last.data as Webhook) : null;
+  },
+  // Once its event has left the log, a condition that still holds is told again.
+  conditions: async ({ kind, owner, id }, history) => {
+    const isOf = ({ data }: StoredEvent) => (data as Notice).kind === owner && (data as Notice).subject === id;
+    const last = (await history(notices)).findLast(isOf);
+    return last?.type === 'notification.raised'
+      ? conditionPut(last.data as Notice, false)
+      : { kind, owner, id, gone: true };
   },
   commands: async ({ id }, history) => {
     const found = foldCommand(await history(`command:${id}`));

@@ -20,7 +20,9 @@ import type { Reconciliation } from '../../api/reconciliation.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceView } from '../../api/trace.ts';
+import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../../api/webhooks.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
+import type { NotificationKind } from '../../domain/notification.ts';
 import type { PartnerChoices } from '../../domain/partner-settings.ts';
 import type { Endpoint, PartyId, PartyRole } from '../../domain/party.ts';
 import type { Person } from '../../domain/person.ts';
@@ -247,11 +249,43 @@ export interface AuditVerbs {
   checkAudit(): Promise<AuditCheck>;
 }
 
+export interface WebhookChoices {
+  readonly url: string;
+  /** Absent: it stays, or the hub makes one. */
+  readonly secret?: string;
+  /** Null: all. */
+  readonly kinds: readonly NotificationKind[] | null;
+  /** Null: all, and the hub itself. */
+  readonly party: PartyId | null;
+  readonly active: boolean;
+}
+
+/** The mail is one of the webhooks, with the id `mail`; it can be neither set nor removed. All but `setWebhook` and `webhooks` throw `notFound`. */
+export interface WebhookVerbs {
+  webhooks(): Promise<WebhookView[]>;
+  webhook(id: string): Promise<WebhookDetail>;
+  /** Throws `invalid` for a URL that the hub may not call, or a party that no partner has. */
+  setWebhook(id: string, choices: WebhookChoices, trace: Trace): Promise<WebhookSet>;
+  /** Idempotent: resolves even when there is none. */
+  removeWebhook(id: string, trace: Trace): Promise<void>;
+  /** Sends a test notification now, beside the queue; resolves with what the receiver answered. */
+  testWebhook(id: string): Promise<WebhookTest>;
+  /** Owes the dead letters again. */
+  redriveWebhook(id: string): Promise<WebhookRedrive>;
+}
+
 /** A new partner with the token that it begins with: the hub token when it is pull only. [D89] */
 export type AddedParty = { party: PartyView } & ({ initialToken: string } | { hubToken: string });
 
 /** The verbs of operators. An `id` of a party is the id of its partner. */
-export interface Operations extends OverviewVerbs, EventVerbs, BackupVerbs, CheckVerbs, PersonVerbs, AuditVerbs {
+export interface Operations
+  extends OverviewVerbs,
+    EventVerbs,
+    BackupVerbs,
+    CheckVerbs,
+    PersonVerbs,
+    AuditVerbs,
+    WebhookVerbs {
   addParty(roles: readonly PartyRole[], settings: Partial<PartnerChoices>, trace: Trace): Promise<AddedParty>;
   parties(): PartyView[];
   /** Throws `notFound`. */

@@ -239,6 +239,43 @@ export const noMeter: Meter = {
   unrecorded: () => {},
 };
 
+/** A notification for a webhook. The client signs it by Standard Webhooks; the secret appears nowhere else. */
+export interface PostedNotification {
+  readonly url: string;
+  /** `whsec_` and base64, in plain text. */
+  readonly secret: string;
+  /** The same at every attempt. */
+  readonly id: string;
+  readonly body: string;
+  /** Time-out of the whole exchange, milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** What a receiver of notifications answered. */
+export interface Told {
+  readonly isTaken: boolean;
+  /** Null when no answer came, and for mail. */
+  readonly httpStatus: number | null;
+  /** One sentence, or the beginning of the answer. */
+  readonly answer: string;
+}
+
+export interface Mail {
+  readonly subject: string;
+  readonly text: string;
+}
+
+/** How operators are told; no call of it throws. */
+export interface Telling {
+  post(notification: PostedNotification): Promise<Told>;
+  /** Null when no mail is configured. */
+  readonly mail: { readonly to: readonly string[]; send(mail: Mail): Promise<Told> } | null;
+  /** Of the file system of the data directory, bytes; null when there is none. */
+  disk(): Promise<{ readonly free: number; readonly size: number } | null>;
+  /** Base of the links to the console, without a trailing slash; empty when the hub does not know it. */
+  consoleUrl(): string;
+}
+
 /** Settings that the hub itself uses; `config.ts` documents the unit, source and effect of each. */
 export interface HubSettings {
   readonly publicUrl: string;
@@ -267,6 +304,10 @@ export interface HubSettings {
   readonly orphanCdrAfterS: number;
   /** A connected CPO that has pushed nothing for this long is silent, hours; 0 = never. */
   readonly silentAfterH: number;
+  /** Age of the oldest undelivered delivery of a partner of which operators are told, seconds; 0 = never. */
+  readonly notifyBacklogS: number;
+  /** Share of the disk that is free below which operators are told, percent; 0 = never. */
+  readonly notifyDiskPercent: number;
   /** A rotation that changes the host of `url` waits for an operator. [D73] */
   readonly confirmHostChange: boolean;
   /** How long an initial token can be used, days; 0 = for ever. [D88] */
@@ -295,6 +336,8 @@ export interface HubPorts {
   readonly inspector: PartnerInspector;
   readonly reader: ObjectReader;
   readonly secrets: Secrets;
+  /** Absent: nobody is told of anything. */
+  readonly telling?: Telling;
   readonly log: Log;
   readonly meter: Meter;
   /** Whether an address lies within one of the networks, CIDR. */

@@ -51,13 +51,14 @@ export function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
  */
 function shownOf({ type, data }: StoredEvent): unknown {
   if (typeof data !== 'object' || data === null) return data;
-  const left: ReadonlySet<string> = new Set(['partnerToken', whoField, ...(type === 'audit.noted' ? audited : [])]);
+  const left: ReadonlySet<string> = new Set([...sealed, whoField, ...(type === 'audit.noted' ? audited : [])]);
   const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && !left.has(key));
   return Object.fromEntries(
     shown.map(([key, value]) => [key, type.startsWith('object.') && requests.has(key) ? withoutBody(value) : value]),
   );
 }
 
+const sealed = ['partnerToken', 'sealedSecret'];
 const audited = ['address', 'reason'];
 
 const requests: ReadonlySet<string> = new Set(['owed', 'whole'] satisfies (keyof ObjectEventData)[]);

@@ -1,0 +1,123 @@
+/**
+ * Finds the conditions that hold now and of which operators are told: one line of a table for each kind.
+ *
+ * CONDITIONS-1  A condition is read from what the hub knows at this moment, never from an event that has passed: after a restart it
+ *     is found again, and what ended meanwhile is not.
+ */
+import { instantText } from '../../domain/instant.ts';
+import type { Condition, NotificationKind } from '../../domain/notification.ts';
+import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
+import type { OrphanCases } from '../exchange/orphan-cases.ts';
+import type { Context } from '../kernel/context.ts';
+
+/** Percentage points of free disk above the limit at which `disk.low` is over, so that it does not flicker. */
+const diskMargin = 2;
+
+export interface Seen {
+  readonly context: Context;
+  readonly dispatcher: Pick<Dispatcher, 'backlog'>;
+  readonly orphans: Pick<OrphanCases, 'openCases'>;
+  /** Hub time, epoch ms. */
+  readonly now: number;
+  /** Free share of the disk, percent; null when it is not known. */
+  readonly diskPercent: number | null;
+}
+
+type Found = Omit<Condition, 'kind'>;
+
+interface Source {
+  /** What holds now. */
+  find(seen: Seen): Iterable<Found>;
+  /** Of one that `find` does not give any more: whether it is over. Absent: it is. */
+  isOver?(before: Condition, seen: Seen): boolean;
+}
+
+/** What a look finds of one partner; null: nothing. */
+const ofPartners = (read: (partner: Partner, seen: Seen) => Omit<Found, 'parties' | 'page'> | null) =>
+  function* (seen: Seen): Iterable<Found> {
+    for (const partner of seen.context.directory.partners()) {
+      const found = read(partner, seen);
+      if (found === null) continue;
+      const parties: readonly PartyId[] = [...new Set(partner.roles.map(keyOf))];
+      yield { ...found, parties, page: `/partners/${partner.id}` };
+    }
+  };
+
+const shown = ({ context }: Seen, at: number): string => instantText(context.ports.clock.stamp(at));
+
+const hourS = 3600;
+const ageText = (ms: number): string =>
+  ms >= 2 * hourS * 1000 ? `${Math.floor(ms / hourS / 1000)} h` : `${Math.floor(ms / 60_000)} min`;
+
+const sources: Readonly<Record<NotificationKind, Source>> = {
+  'partner.offline': {
+    find: ofPartners(({ id, status, lastUpdated: since }) =>
+      status === 'OFFLINE' ? { subject: id, since, what: `${id} does not answer` } : null,
+    ),
+  },
+  'partner.dead_letter': {
+    find: ofPartners(({ id }, seen) => {
+      if (seen.dispatcher.backlog(id).dead === 0) return null;
+      return { subject: id, since: shown(seen, seen.now), what: `a delivery to ${id} is a dead letter` };
+    }),
+  },
+  'partner.host_change': {
+    find: ofPartners(({ id, hostChange }) => {
+      if (!hostChange || hostChange.state === 'confirmed') return null;
+      const { from, to, at: since, state } = hostChange;
+      const waits = state === 'waiting' ? ' waits for an operator' : '';
+      return { subject: `${id} ${to}`, since, what: `${id} changes its host from ${from} to ${to}${waits}` };
+    }),
+  },
+  'partner.silent': {
+    find: ofPartners((partner, seen) => {
+      const since = seen.context.contacts.silentSince(partner, seen.now);
+      const { id } = partner;
+      return since === null ? null : { subject: id, since: shown(seen, since), what: `${id} has pushed nothing since` };
+    }),
+    // A start knows no push that lies far back, and counts from itself. [CONTACTS-2]
+    isOver({ subject, since }, { context: { directory, contacts, ports } }) {
+      if (directory.partner(subject)?.status !== 'CONNECTED') return true;
+      return (contacts.lastPush(subject) ?? 0) > ports.clock.steady(Date.parse(since));
+    },
+  },
+  'partner.backlog_old': {
+    find: ofPartners(({ id }, seen) => {
+      const { oldestAt } = seen.dispatcher.backlog(id);
+      const limitS = seen.context.settings.notifyBacklogS;
+      if (limitS === 0 || oldestAt === null || seen.now - oldestAt < limitS * 1000) return null;
+      const what = `the oldest undelivered delivery to ${id} is ${ageText(seen.now - oldestAt)} old`;
+      return { subject: id, since: shown(seen, oldestAt), what };
+    }),
+  },
+  'orphan.opened': {
+    *find({ orphans }) {
+      for (const { id, kind, cpo, emsp, session, openedAt } of orphans.openCases()) {
+        const lacks =
+          kind === 'stop_without_complete' ? 'was stopped and is not COMPLETED' : 'is COMPLETED without a CDR';
+        const what = `the session ${cpo}/${session} ${lacks}`;
+        yield { subject: id, parties: [cpo, emsp], since: openedAt ?? '', what, page: '/orphans' };
+      }
+    },
+  },
+  'disk.low': {
+    *find(seen) {
+      const { diskPercent } = seen;
+      if (diskPercent === null || diskPercent >= seen.context.settings.notifyDiskPercent) return;
+      const what = `the file system of the data directory has ${diskPercent.toFixed(1)} % left`;
+      yield { subject: 'hub', parties: [], since: shown(seen, seen.now), what, page: '/' };
+    },
+    isOver: (_before, { diskPercent, context: { settings } }) =>
+      diskPercent === null || diskPercent >= settings.notifyDiskPercent + diskMargin,
+  },
+};
+
+export function* conditions(seen: Seen): Iterable<Condition> {
+  for (const [kind, { find }] of Object.entries(sources) as [NotificationKind, Source][]) {
+    for (const found of find(seen)) yield { kind, ...found };
+  }
+}
+
+/** Whether a condition that is not found any more is over. */
+export const isOver = (before: Condition, seen: Seen): boolean => sources[before.kind].isOver?.(before, seen) ?? true;
