@@ -6,6 +6,7 @@ import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { commandRow, written } from '../support/rows.ts';
 import { t } from '../support/tap.ts';
+import { webhookReceiver, webhookSet } from '../support/webhook-receiver.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { type Scene, scene } from './scene.ts';
 
@@ -171,6 +172,24 @@ browserTest('sessions and CDRs that do not agree are shown, and lead to their tr
   await page.getByLabel('eMSP').fill('DE-ABC');
   await page.getByText('Nothing to compare').waitFor();
   t.match(page.url(), 'emsp=DE-ABC');
+});
+
+browserTest('who is told is shown with what it is owed, and is tried with a button', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_NOTIFY_DISK_PERCENT: '100' });
+  const path = '/notifications';
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+  await page.getByText('Nobody is told').waitFor();
+  const receiver = await webhookReceiver(t);
+  receiver.answer = () => ({ status: 503, text: 'closed for now' });
+  await webhookSet(hub, 'on-call', receiver, { kinds: ['disk.low'] });
+  const row = page.getByRole('row').filter({ hasText: 'on-call' });
+  await hurried(page, () => row.getByText('HTTP 503 closed for now').waitFor());
+  await page.getByRole('row', { name: /on-call http\S+ disk\.low all not taken 1 0 / }).waitFor();
+  await isOpenToAll(t, page, path);
+  receiver.answer = () => ({ status: 200, text: 'fine' });
+  await row.getByRole('button', { name: 'Test' }).click();
+  await page.getByText('on-call took the test: HTTP 200 fine').waitFor();
+  t.match(receiver.taken.at(-1)?.body, { type: 'webhook.test' });
 });
 
 browserTest('the menu shows the page that is open, also where it is wider than the screen', async (t, browser) => {
