@@ -118,6 +118,7 @@ async function samplesOf(at: { url: string; adminToken: string }): Promise<Recor
   const uid = names.uid;
   return {
     '/parties/{id}': ['/parties/NL-CPO', '/parties/NL-EMS'],
+    '/webhooks/{id}': ['/webhooks/none'],
     '/parties/{id}/handshake': ['/parties/NL-CPO/handshake'],
     '/parties/{id}/report': ['/parties/NL-CPO/report', '/parties/NL-EMS/report'],
     '/deliveries': ['/deliveries', '/deliveries?state=DEAD'],
