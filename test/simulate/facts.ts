@@ -100,6 +100,8 @@ export class Facts {
   readonly #sentTo = new Map<string, Set<string>>();
   /** Commands by their streams, as they were requested. */
   readonly #commands = new Map<string, Json>();
+  /** Commands whose forward failed, until a result tells that the CPO had accepted it. */
+  readonly #failed = new Set<string>();
   /** For how long an accepted START_SESSION counts. */
   readonly #compatibilityMs: number;
 
@@ -177,7 +179,12 @@ export class Facts {
     if (type.startsWith('route.')) this.#routed(type, data);
     else if (type.startsWith('partner.')) this.#partnered(type, stream, data);
     else if (type === 'command.requested') this.#commands.set(stream, data);
-    else if (type === 'command.answered' && data.result === 'ACCEPTED') this.#started(this.#commands.get(stream), at);
+    else if (type === 'command.failed') this.#failed.add(stream);
+    else if (data.result === 'ACCEPTED') {
+      // Of an answer that was lost the first result tells. [D66]
+      const isFirst = type === 'command.answered' || (type === 'command.resultReceived' && this.#failed.delete(stream));
+      if (isFirst) this.#started(this.#commands.get(stream), at);
+    }
   }
 
   #change(change: Partial<Directory>): void {
