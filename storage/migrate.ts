@@ -50,8 +50,7 @@ export async function copyToPostgres(
   const primary = new Primary(address, 'store copy');
   try {
     await primary.find();
-    await migrate(primary, address, { clock: systemClock, limitMs: 0 });
-    const client = await primary.connect();
+    const client = await migrate(primary, address, { clock: systemClock, limitMs: 0 });
     await client.query('begin');
     await mustBeFree(client, address);
     const { tally, token } = await fill(client, store, progress);

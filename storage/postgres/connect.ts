@@ -47,15 +47,26 @@ const OPTIONS = Object.entries({
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');
 /** Switches off a time-out of PostgreSQL 17, which earlier versions would refuse as a start-up option. */
-const SESSION = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout';";
+const SESSION =
+  "select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) is not null;";
 /** A plan with merges reads whole indexes. */
 const FOR_WRITES = 'set enable_mergejoin = off;';
+
+/** What a server said of itself, on a session that stays open. */
+interface Found {
+  readonly host: PostgresAddress['hosts'][number];
+  readonly client: Client;
+  /** Of a primary; 0 for a standby. */
+  readonly timeline: number;
+}
 
 export class Primary {
   readonly #address: PostgresAddress;
   readonly #name: string;
   readonly #all = new Set<Client>();
   #host: PostgresAddress['hosts'][number] | null = null;
+  /** The session that found the primary, for the next that connects. */
+  #spare: Client | null = null;
   #timeline = 0;
   #closed = false;
 
@@ -67,16 +78,16 @@ export class Primary {
   /** Remembers the primary among all servers. If none is, throws StoreUnavailable with what each said. [CONNECT-1] */
   async find(): Promise<void> {
     const found = await this.#timelines();
-    let best = 0;
-    let host: PostgresAddress['hosts'][number] | null = null;
-    for (const [i, each] of found.entries()) {
-      if (each.status === 'rejected' || each.value <= best) continue;
-      best = each.value;
-      host = this.#address.hosts[i] ?? null;
+    let best: Found | null = null;
+    for (const each of found) {
+      if (each.status === 'fulfilled' && each.value.timeline > (best?.timeline ?? 0)) best = each.value;
     }
-    this.#host = host;
-    this.#timeline = best;
-    if (host !== null) return;
+    for (const each of found) if (each.status === 'fulfilled' && each.value !== best) destroy(each.value.client);
+    if (this.#spare !== null) destroy(this.#spare);
+    this.#spare = best?.client ?? null;
+    this.#host = best?.host ?? null;
+    this.#timeline = best?.timeline ?? 0;
+    if (best !== null) return;
     const said = found.map((each, i) => {
       const server = this.#address.hosts[i];
       const why = each.status === 'rejected' ? wordsOf(each.reason) : 'is a standby';
@@ -88,14 +99,17 @@ export class Primary {
   /** Whether a server claims to be the primary with a higher timeline than the remembered one. */
   async isLeftBehind(): Promise<boolean> {
     const found = await this.#timelines();
-    return found.some((each) => each.status === 'fulfilled' && each.value > this.#timeline);
+    for (const each of found) if (each.status === 'fulfilled') destroy(each.value.client);
+    return found.some((each) => each.status === 'fulfilled' && each.value.timeline > this.#timeline);
   }
 
   /** Opens a session on the remembered primary. */
   async connect(durability: Durability = 'flushed', forWrites = false): Promise<Client> {
     if (this.#closed) throw new StoreUnavailable('closed');
     if (this.#host === null) throw new StoreUnavailable('the database is unreachable');
-    const client = await this.#open(this.#host);
+    const spare = this.#spare;
+    this.#spare = null;
+    const client = spare !== null && isAlive(spare) ? spare : await this.#open(this.#host);
     try {
       const lazy = durability === 'lazy' ? 'set synchronous_commit = off;' : '';
       const path = `set search_path = "${this.#address.schema}";`;
@@ -115,6 +129,7 @@ export class Primary {
   /** Forgets the primary and destroys every connection at once; statements in flight reject. */
   drop(): void {
     this.#host = null;
+    this.#spare = null;
     for (const client of this.#all) destroy(client);
   }
 
@@ -145,12 +160,11 @@ export class Primary {
     }
   }
 
-  #timelines(): Promise<PromiseSettledResult<number>[]> {
+  #timelines(): Promise<PromiseSettledResult<Found>[]> {
     return Promise.allSettled(this.#address.hosts.map((host) => this.#timelineOf(host)));
   }
 
-  /** Timeline of a primary; 0 for a standby. */
-  async #timelineOf(host: PostgresAddress['hosts'][number]): Promise<number> {
+  async #timelineOf(host: PostgresAddress['hosts'][number]): Promise<Found> {
     const client = await this.#open(host);
     try {
       const { rows } = await within(
@@ -160,9 +174,10 @@ export class Primary {
           'select case when pg_is_in_recovery() then null else pg_walfile_name(pg_current_wal_lsn()) end as name',
         ),
       );
-      return Number.parseInt(rows[0]?.name?.slice(0, 8) ?? '0', 16);
-    } finally {
+      return { host, client, timeline: Number.parseInt(rows[0]?.name?.slice(0, 8) ?? '0', 16) };
+    } catch (error) {
       destroy(client);
+      throw error;
     }
   }
 }
@@ -170,12 +185,13 @@ export class Primary {
 /** Pool of at most `READERS_MAX` sessions for reads and rare writes; a session serves one caller at a time. */
 export class Sessions {
   readonly #primary: Primary;
-  readonly #idle: Client[] = [];
+  readonly #idle: Client[];
   readonly #waiting: (() => void)[] = [];
   #lent = 0;
 
-  constructor(primary: Primary) {
+  constructor(primary: Primary, first: Client) {
     this.#primary = primary;
+    this.#idle = [first];
   }
 
   /** `work` has the session to itself. Rejects with errors as `translated` makes them. */

@@ -53,6 +53,8 @@ export interface HeartbeatOptions {
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #client: Client | null = null;
+  /** The primary was found when the store was opened; a beat that failed looks again. [HEARTBEAT-2] */
+  #isFound = true;
   #timer: unknown = null;
   #beating: Promise<void> | null = null;
   #warning: string | null = null;
@@ -145,6 +147,7 @@ export class Heartbeat {
       if (this.#client !== null) destroy(this.#client);
       if (this.#flusher !== null) destroy(this.#flusher);
       this.#client = null;
+      this.#isFound = false;
       leases.interrupted();
       throw error;
     }
@@ -182,7 +185,8 @@ export class Heartbeat {
 
   async #connected(): Promise<Client> {
     const { primary, sessions, single, ttlMs } = this.#options;
-    await primary.find();
+    if (!this.#isFound) await primary.find();
+    this.#isFound = true;
     this.#warning = await sessions.use((client) => within(client, ttlMs, mustBeSafe(client, single)));
     return primary.connect('lazy');
   }

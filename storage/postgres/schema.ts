@@ -16,7 +16,7 @@
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../../src/kit/clock.ts';
 import { StoreUnavailable } from '../contract.ts';
-import type { Primary } from './connect.ts';
+import { destroy, type Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
@@ -151,12 +151,12 @@ export interface Waiting {
 const inUse = (schema: string): string =>
   `the schema ${schema} cannot be brought to this version while a transaction uses its tables, as that of pg_dump or of a backup does`;
 
-/** Creates or migrates the schema of a database with safe settings. [SCHEMA-1, SCHEMA-2] */
+/** Creates or migrates the schema of a database with safe settings, and returns the session that did. [SCHEMA-1, SCHEMA-2] */
 export async function migrate(
   primary: Primary,
   { schema, single }: PostgresAddress,
   { clock, limitMs }: Waiting,
-): Promise<void> {
+): Promise<Client> {
   let until: number | null = null;
   // Whether the function that writes suits both versions. Calls of it as it was come to the lock of the log meanwhile, which the
   // migration waits for.
@@ -171,16 +171,16 @@ export async function migrate(
       if (isAdapting) await client.query(appendMeanwhile(version));
       const isNewest = !isAdapting && (await migrateFrom(version, client, schema));
       await client.query('commit');
-      if (isNewest) return;
+      if (isNewest) return client;
       isAdapted ||= isAdapting;
+      destroy(client);
     } catch (error) {
+      destroy(client);
       const code = error instanceof Error && 'code' in error ? error.code : null;
       until ??= clock.monotonic() + limitMs;
       const isWaited = (error instanceof OlderNodes || code === LOCKED) && clock.monotonic() < until;
       const isRace = RACES.has(code) && ++races < RACES_MAX;
       if (!isWaited && !isRace) throw code === LOCKED ? new StoreUnavailable(inUse(schema), { cause: error }) : error;
-    } finally {
-      client.connection.stream.destroy();
     }
     await sleep(clock, AGAIN_MS);
   }

@@ -50,8 +50,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   try {
     await primary.find();
     const { clock = systemClock, ttlMs = TTL_MS } = options;
-    await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
-    const store = new PostgresStore(options, { address, primary });
+    const client = await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
+    const store = new PostgresStore(options, { address, primary, sessions: new Sessions(primary, client) });
     await store.start();
     return store;
   } catch (error) {
@@ -63,6 +63,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 interface Opened {
   readonly address: PostgresAddress;
   readonly primary: Primary;
+  readonly sessions: Sessions;
 }
 
 export class PostgresStore extends PostgresReads implements contract.Store {
@@ -87,14 +88,13 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   #closed = false;
 
   constructor(options: PostgresStoreOptions, opened: Opened) {
-    const sessions = new Sessions(opened.primary);
     super((read) => this.#read(read));
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#opened = opened;
-    this.#sessions = sessions;
+    this.#sessions = opened.sessions;
     const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {}, doubts = () => [] } = options;
-    const { primary, address } = opened;
+    const { primary, sessions, address } = opened;
     this.id = `${node}/${randomBytes(6).toString('hex')}`;
     this.#pipeline = this.#newLane();
     this.#leases = new Leases({
