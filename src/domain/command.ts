@@ -21,6 +21,8 @@ export interface CommandRecord {
   readonly result: string | null;
   /** Why the hub rejected the command or could not relay its result. */
   readonly reason: string | null;
+  /** The forward had no usable answer: a result of the CPO tells whether it has accepted the command. Absent: it had one. [D66] */
+  readonly isUnanswered?: true;
   /** RFC 3339. */
   readonly at: string;
 }
@@ -57,8 +59,8 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
     }
     case 'command.failed':
       return record.state === 'forwarding'
-        ? { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason }
-        : record;
+        ? { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason, isUnanswered: true }
+        : { ...record, isUnanswered: true };
     case 'command.resultReceived':
       return { ...record, state: 'relaying', result: event.data.result };
     case 'command.relayed':

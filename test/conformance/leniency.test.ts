@@ -360,3 +360,19 @@ t.test('a command whose answer was lost counts as accepted once its result is AC
   t.equal(cancel.status, 502, 'the reservation is found, and its CPO is asked');
   t.equal(cpo.received.length, 3);
 });
+
+t.test('a result ACCEPTED counts after another result of a command whose answer was lost [D66]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ status: 500, text: 'lost' }) });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
+  const stop = { response_url: `${emsp.url}/ocpi/result`, session_id: 'S1' };
+  await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop);
+  const [sent] = cpo.received.map(({ body }) => new URL((JSON.parse(body) as { response_url: string }).response_url));
+  const callback = sent?.pathname.replace('/ocpi', '') ?? '';
+  await cpo.call('POST', callback, { result: 'FAILED' });
+  await hub.settled();
+  t.strictSame(await itemsOf(hub, '/orphans?state=GRACE'), [], 'a stop that failed is not watched');
+  await cpo.call('POST', callback, { result: 'ACCEPTED' });
+  await hub.settled();
+  t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }]);
+});

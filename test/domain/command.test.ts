@@ -55,7 +55,8 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
   ];
   for (const [names, state, result, reason] of table) {
     const record = folded(names);
-    const expected = { ...data, at: 't0', state, result, reason };
+    const isUnanswered = names.some((name) => name === 'failed');
+    const expected = { ...data, at: 't0', state, result, reason, ...(isUnanswered && { isUnanswered }) };
     t.strictSame(record, expected, names.join(' → ') || 'requested');
   }
 });

@@ -131,7 +131,7 @@ export class Commands {
     const { directory, settings } = this.#context;
     const known = await this.#read(id);
     if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
-    const accepts = known.state === 'rejected' && known.reason !== null && result === 'ACCEPTED';
+    const accepts = known.isUnanswered === true && result === 'ACCEPTED';
     const data = { result, ...(accepts && { accepts }), ...metBy(known.cpo, shown) };
     const received = { type: 'command.resultReceived', data } as const;
     const record = await this.#record(id, received, { trace, party: known.cpo, body });
