@@ -21,7 +21,7 @@ export interface CommandRecord {
   readonly result: string | null;
   /** Why the hub rejected the command or could not relay its result. */
   readonly reason: string | null;
-  /** The forward had no usable answer: a result of the CPO tells whether it has accepted the command. Absent: it had one. [D66] */
+  /** There was no usable answer: the first result of ACCEPTED says that the CPO has accepted. Absent then, and where there was one. [D66] */
   readonly isUnanswered?: true;
   /** RFC 3339. */
   readonly at: string;
@@ -61,8 +61,11 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
       return record.state === 'forwarding'
         ? { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason, isUnanswered: true }
         : { ...record, isUnanswered: true };
-    case 'command.resultReceived':
-      return { ...record, state: 'relaying', result: event.data.result };
+    case 'command.resultReceived': {
+      const { isUnanswered, ...answered } = record;
+      const { result, accepts } = event.data;
+      return { ...(accepts ? answered : record), state: 'relaying', result };
+    }
     case 'command.relayed':
       return { ...record, state: 'relayed', result: event.data.result, reason: null };
     case 'command.relayFailed':

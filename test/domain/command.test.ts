@@ -20,6 +20,7 @@ const facts = {
   untold: { type: 'command.relayFailed', data: { result: 'EVSE_OCCUPIED', reason: 'unavailable: refused' } },
   cameAgain: { type: 'command.resultReceived', data: { result: 'CANCELED_RESERVATION' } },
   toldAgain: { type: 'command.relayed', data: { result: 'CANCELED_RESERVATION' } },
+  accepts: { type: 'command.resultReceived', data: { result: 'ACCEPTED', accepts: true } },
   silent: { type: 'command.silent', data: {} },
 } as const satisfies Record<string, CommandEvent>;
 type Name = keyof typeof facts;
@@ -49,13 +50,15 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
     [['accepted', 'came', 'told', 'silent'], 'relayed', 'EVSE_OCCUPIED', null],
     [['accepted', 'silent', 'came'], 'relaying', 'EVSE_OCCUPIED', null],
     [['failed', 'came', 'told'], 'relayed', 'EVSE_OCCUPIED', null],
+    [['failed', 'came', 'told', 'accepts'], 'relaying', 'ACCEPTED', null],
+    [['failed', 'accepts', 'came', 'told'], 'relayed', 'EVSE_OCCUPIED', null],
     [['accepted', 'came', 'told', 'cameAgain', 'toldAgain'], 'relayed', 'CANCELED_RESERVATION', null],
     [['accepted', 'came', 'untold', 'cameAgain', 'toldAgain'], 'relayed', 'CANCELED_RESERVATION', null],
     [['accepted', 'came', 'cameAgain', 'told', 'toldAgain'], 'relayed', 'CANCELED_RESERVATION', null],
   ];
   for (const [names, state, result, reason] of table) {
     const record = folded(names);
-    const isUnanswered = names.some((name) => name === 'failed');
+    const isUnanswered = names.includes('failed') && !names.includes('accepts');
     const expected = { ...data, at: 't0', state, result, reason, ...(isUnanswered && { isUnanswered }) };
     t.strictSame(record, expected, names.join(' → ') || 'requested');
   }
