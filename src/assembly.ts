@@ -18,6 +18,7 @@ import type { Store } from '../storage/contract.ts';
 import { health } from './admin/nouns/status.ts';
 import { Problem } from './admin/problem.ts';
 import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
+import { sessionsOf, signIn } from './admin/sign-in.ts';
 import { gate } from './admin/tokens.ts';
 import type { ClusterView } from './api/cluster.ts';
 import type { Operator } from './api/operators.ts';
@@ -39,6 +40,7 @@ import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } fr
 import { type OtherNodes, type RateLimiter, rateLimiter } from './ocpi/limits.ts';
 import { credentialsIn } from './ocpi/modules/credentials.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
+import { oidcOf } from './oidc.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard, type OwnPlaces } from './partners/egress.ts';
 import { partnerInspector } from './partners/inspect.ts';
@@ -233,7 +235,10 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
       }),
     );
-    const tokens = { adminToken, viewerToken: config.viewerToken, visitors, now: () => clock.wall(), log };
+    const now = () => clock.wall();
+    const provider = oidcOf(config, publicUrl, around.named ?? (() => []));
+    const sessions = provider && sessionsOf(provider, secrets, { now, hours: config.oidcSessionH });
+    const tokens = { adminToken, viewerToken: config.viewerToken, sessions, visitors, now, log };
     const named = around.named && { operators: around.named };
     const { operations } = created.hub;
     const exposition = () => metrics.exposition(operations, taken.shares(), taken.partners());
@@ -252,6 +257,10 @@ export async function assemble(store: Store, config: Config, around: Surrounding
           ...nodes,
         }),
       );
+      const isSecure = () => (config.oidcRedirectUrl ?? publicUrl()).startsWith('https:');
+      await scope.register(signIn({ ...{ provider, sessions, secrets, operations, visitors }, isSecure, now, log }), {
+        prefix: '/console/oidc',
+      });
       await scope.register(consolePage(join(root, 'dist', 'page')), { prefix: '/console' });
       scope.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
     });

@@ -98,6 +98,7 @@ export function loadConfig(source: ConfigSource): Config {
     throw refusal('HUB_NODE_URL', 'not set', 'a value, because HUB_NODE_PORT or HUB_NODE_HOST is set');
   }
   mustBeWhole(config);
+  mustFitProvider(config);
   if (config.store !== 'level') mustFitDatabase(config);
   else if (config.nodeUrl !== null) throw refusal('HUB_NODE_URL', 'set', 'none, because HUB_STORE is level');
   return config;
@@ -152,12 +153,27 @@ export function plainBeyondLoopback({ tls, host, operators }: Pick<Config, 'tls'
   return hosts.filter((one) => !isLoopbackHost(one));
 }
 
-/** Mail needs its server, its sender and who gets it. */
-function mustBeWhole({ smtpUrl, mailFrom, mailTo }: Config): void {
-  const values = { HUB_SMTP_URL: smtpUrl, HUB_MAIL_FROM: mailFrom, HUB_MAIL_TO: mailTo } as const;
-  const names = Object.keys(values) as (keyof typeof values)[];
-  const [known, missing] = [names.find((name) => values[name]), names.find((name) => !values[name])];
-  if (known && missing) throw refusal(missing, 'not set', `a value, because ${known} is set`);
+/** Mail needs its server, its sender and who gets it; a provider needs to be known, and roles. */
+function mustBeWhole(config: Config): void {
+  const { smtpUrl, mailFrom, mailTo, oidcIssuer, oidcClientId, oidcRoles } = config;
+  const groups = [
+    { HUB_SMTP_URL: smtpUrl, HUB_MAIL_FROM: mailFrom, HUB_MAIL_TO: mailTo },
+    { HUB_OIDC_ISSUER: oidcIssuer, HUB_OIDC_CLIENT_ID: oidcClientId, HUB_OIDC_ROLES: oidcRoles },
+  ];
+  for (const values of groups.map((group) => Object.entries(group) as [SettingName, unknown][])) {
+    const [known, missing] = [values.find(([, value]) => value), values.find(([, value]) => !value)];
+    if (known && missing) throw refusal(missing[0], 'not set', `a value, because ${known[0]} is set`);
+  }
+}
+
+/** The way to the provider and back. */
+function mustFitProvider({ oidcIssuer, oidcRedirectUrl, operators }: Config): void {
+  if (oidcIssuer === null) return;
+  const issuer = new URL(oidcIssuer);
+  if (issuer.protocol === 'http:' && !isLoopbackHost(bareHost(issuer)))
+    throw refusal('HUB_OIDC_ISSUER', JSON.stringify(oidcIssuer), 'an https URL, or one of loopback');
+  if (operators === null || oidcRedirectUrl !== null) return;
+  throw refusal('HUB_OIDC_REDIRECT_URL', 'not set', 'a value, because operators have a listener of their own');
 }
 
 /** With a database, requires the settings that several nodes must share, since a single node cannot generate them. */

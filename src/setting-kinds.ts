@@ -105,14 +105,17 @@ export const schedule: Kind<number[]> = {
   expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
 };
 
-/** A base URL to which paths are appended: without trailing `/`. */
-export const httpUrl: Kind<string> = {
-  schema: z
-    .url({ protocol: /^https?$/ })
-    .refine((value) => parsedUrl(value) !== null && !/[?#@]/.test(value))
-    .transform((value) => value.replace(/\/+$/, '')),
+/** As it stands: an issuer is compared letter by letter. */
+export const issuerUrl: Kind<string> = {
+  schema: z.url({ protocol: /^https?$/ }).refine((value) => parsedUrl(value) !== null && !/[?#@]/.test(value)),
   unit: 'URL',
   expected: 'an http or https URL without user, query or fragment',
+};
+
+/** A base URL to which paths are appended: without trailing `/`. */
+export const httpUrl: Kind<string> = {
+  ...issuerUrl,
+  schema: issuerUrl.schema.transform((value) => value.replace(/\/+$/, '')),
 };
 
 export const store = text(

@@ -30,6 +30,7 @@ import {
 } from './setting-kinds.ts';
 import { bounds } from './settings-bounds.ts';
 import { notify } from './settings-notify.ts';
+import { oidc } from './settings-oidc.ts';
 
 export const settings = {
   HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {
@@ -318,6 +319,7 @@ export const settings = {
   }),
   ...bounds,
   ...notify,
+  ...oidc,
   HUB_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
     meaning: 'least level that is logged',
     source: 'choice',

@@ -15,6 +15,7 @@ import { markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { Problem } from './problem.ts';
 import { type Caller, roleRank } from './route.ts';
+import type { Sessions } from './sign-in.ts';
 
 export interface AdminTokens {
   readonly adminToken: string;
@@ -22,6 +23,8 @@ export interface AdminTokens {
   readonly viewerToken: string | null;
   /** The operators with names of their own, as of now. */
   readonly operators?: () => readonly Operator[];
+  /** Those who signed in by a provider; null or absent: nobody can. */
+  readonly sessions?: Pick<Sessions, 'callerOf'> | null;
   readonly visitors: Visitors;
   /** Wall clock, ms; ends tokens. */
   readonly now: () => number;
@@ -53,7 +56,15 @@ export function requireRole({ name, role }: Caller, least: OperatorRole): void {
 }
 
 /** The gate throws a 401, 403 or 429 `Problem` unless the token has at least the role. */
-export function gate({ adminToken, viewerToken, operators = () => [], visitors, now, log }: AdminTokens): Gate {
+export function gate({
+  adminToken,
+  viewerToken,
+  operators = () => [],
+  sessions,
+  visitors,
+  now,
+  log,
+}: AdminTokens): Gate {
   const admin = digest(adminToken);
   const viewer = viewerToken === null ? null : digest(viewerToken);
 
@@ -66,7 +77,7 @@ export function gate({ adminToken, viewerToken, operators = () => [], visitors, 
     if (isViewer) return { name: 'viewer', role: 'viewer' };
     // A search by digest reveals nothing of a token.
     const found = operators().find((one) => one.token_digest === given.toString('base64url'));
-    if (!found) return null;
+    if (!found) return sessions?.callerOf(token) ?? null;
     const { name, role, expires_at, networks } = found;
     const hasEnded = expires_at !== null && Date.parse(expires_at) <= now();
     const isElsewhere = networks.length > 0 && !isWithin(networks, address());

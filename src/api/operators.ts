@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { operatorRole } from './audit.ts';
 import { instant, network } from './common.ts';
 
-const operatorName = z
+export const operatorName = z
   .string()
   .regex(/^[A-Za-z0-9][\w.@-]{0,63}$/, 'expected 1 to 64 letters, digits, or any of . _ @ -')
   .refine((name) => !reserved.has(name), 'this name is taken by the hub');

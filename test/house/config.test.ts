@@ -90,6 +90,14 @@ const promised: Record<SettingName, unknown> = {
   HUB_SMTP_URL: null,
   HUB_MAIL_FROM: null,
   HUB_MAIL_TO: null,
+  HUB_OIDC_ISSUER: null,
+  HUB_OIDC_CLIENT_ID: null,
+  HUB_OIDC_CLIENT_SECRET: null,
+  HUB_OIDC_REDIRECT_URL: null,
+  HUB_OIDC_ROLES: null,
+  HUB_OIDC_ROLE_CLAIM: 'groups',
+  HUB_OIDC_NAME_CLAIM: 'email',
+  HUB_OIDC_SESSION_H: 8,
   HUB_LOG_LEVEL: 'info',
 };
 
@@ -113,7 +121,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
-  t.equal(decimals.length, 20);
+  t.equal(decimals.length, 21);
   t.equal(fromEnv({ HUB_LEASE_S: '3.5' }).leaseS, 3.5);
   for (const name of decimals) {
     const config = fromEnv({ [name]: '0.25' }) as unknown as Record<string, unknown>;
@@ -209,6 +217,46 @@ t.test('plain HTTP beyond loopback needs https in front, or the word of the oper
   }
   for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) t.equal(fromEnv({ HUB_HOST: host }).host, host);
   t.match(refused(t, { HUB_ADMIN_HOST: '10.0.0.1' }).message, 'because 10.0.0.1 is not loopback');
+});
+
+t.test('a provider of the sign-in needs a client, roles, TLS beyond loopback and a way back', async (t) => {
+  const whole = {
+    HUB_OIDC_ISSUER: 'https://login.example/a/',
+    HUB_OIDC_CLIENT_ID: 'hub',
+    HUB_OIDC_ROLES: 'a b=admin, c=viewer',
+  };
+  const { oidcIssuer, oidcRoles } = fromEnv(whole);
+  t.equal(oidcIssuer, whole.HUB_OIDC_ISSUER, 'as it stands');
+  t.strictSame(
+    [...(oidcRoles ?? [])],
+    [
+      ['a b', 'admin'],
+      ['c', 'viewer'],
+    ],
+  );
+  t.equal(fromEnv({ ...whole, HUB_OIDC_ISSUER: 'http://127.0.0.1:9' }).oidcIssuer, 'http://127.0.0.1:9');
+  const cases: [Record<string, string>, string][] = [
+    [
+      { HUB_OIDC_ISSUER: '' },
+      'HUB_OIDC_ISSUER (--oidc-issuer) is not set: expected a value, because HUB_OIDC_CLIENT_ID',
+    ],
+    [{ HUB_OIDC_CLIENT_ID: '' }, 'HUB_OIDC_CLIENT_ID (--oidc-client-id) is not set: expected a value, because'],
+    [{ HUB_OIDC_ROLES: '' }, 'HUB_OIDC_ROLES (--oidc-roles) is not set: expected a value, because HUB_OIDC_ISSUER'],
+    [
+      { HUB_OIDC_ROLES: 'a=owner' },
+      'HUB_OIDC_ROLES (--oidc-roles) is "a=owner": expected a comma-separated list of values',
+    ],
+    [{ HUB_OIDC_ROLES: 'a=admin,' }, 'HUB_OIDC_ROLES (--oidc-roles) is "a=admin,": expected'],
+    [
+      { HUB_OIDC_ISSUER: 'http://login.example' },
+      'HUB_OIDC_ISSUER (--oidc-issuer) is "http://login.example": expected an https',
+    ],
+    [
+      { HUB_ADMIN_PORT: '8081' },
+      'HUB_OIDC_REDIRECT_URL (--oidc-redirect-url) is not set: expected a value, because operators',
+    ],
+  ];
+  for (const [changed, words] of cases) t.match(refused(t, { ...whole, ...changed }).message, words);
 });
 
 t.test(

@@ -44,11 +44,21 @@ export async function callAs<T>(
 ): Promise<T> {
   const response = await answered(bearer, path, {
     method,
-    ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    ...jsonOf(body),
     ...(signal && { signal }),
   });
   return (await textOf(response)) as T;
 }
+
+/** A door outside the admin API, which needs no token; rejects with an `ApiError`. */
+export async function askPlain<T>(method: 'GET' | 'POST', path: string, body?: unknown): Promise<T> {
+  const response = await reached(path, { method, cache: 'no-store', ...jsonOf(body) });
+  if (!response.ok) throw new ApiError(response.status, await problemIn(response));
+  return (await textOf(response)) as T;
+}
+
+const jsonOf = (body: unknown) =>
+  body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
 
 /** A list, all of it, as a CSV file; rejects with an `ApiError`, also when it breaks off. */
 export async function csvOf(path: string): Promise<Blob> {
@@ -59,7 +69,7 @@ export async function csvOf(path: string): Promise<Blob> {
 }
 
 async function answered(bearer: string, path: string, { headers, ...init }: RequestInit): Promise<Response> {
-  const response = await reached(path, {
+  const response = await reached(`/admin/v1${path}`, {
     ...init,
     headers: { authorization: `Bearer ${bearer}`, ...headers },
     cache: 'no-store',
@@ -73,7 +83,7 @@ async function answered(bearer: string, path: string, { headers, ...init }: Requ
 
 async function reached(path: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(`/admin/v1${path}`, init);
+    return await fetch(path, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ApiError(0, 'The hub cannot be reached.');

@@ -1,19 +1,22 @@
 /**
- * Sign-in by token; the page keeps a token only after the hub has accepted it.
+ * Sign-in by token or by a provider; the page keeps a token only after the hub has accepted it.
  */
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { ApiError, callAs } from '../data/api.ts';
+import { arrive, isArrival, leaveForProvider, providerHost } from '../data/provider.ts';
 import { type Caller, signedOutBecause, signIn } from '../data/session.ts';
 
 export function SignIn() {
   const [error, setError] = useState<string | null>(null);
   const [isTrying, setTrying] = useState(false);
 
-  const attempt = async (given: string) => {
+  const [provider, setProvider] = useState<string | null>(null);
+
+  const attempt = async (signedIn: () => Promise<void>) => {
     setTrying(true);
     setError(null);
     try {
-      signIn(given, await callAs<Caller>(given, 'GET', '/caller'));
+      await signedIn();
     } catch (failure) {
       if (!(failure instanceof ApiError)) throw failure;
       setError(failure.status === 401 ? 'The hub does not know this token.' : failure.message);
@@ -21,6 +24,16 @@ export function SignIn() {
       setTrying(false);
     }
   };
+  const byToken = (given: string) => attempt(async () => signIn(given, await callAs<Caller>(given, 'GET', '/caller')));
+  useEffect(() => {
+    if (isArrival())
+      void attempt(async () => {
+        const { token, caller } = await arrive();
+        signIn(token, caller);
+      });
+    // A hub that cannot be reached says so when somebody signs in.
+    providerHost().then(setProvider, () => {});
+  }, []);
 
   const told = error ?? signedOutBecause.value;
   return (
@@ -29,12 +42,17 @@ export function SignIn() {
         onSubmit={(event) => {
           event.preventDefault();
           const given = new FormData(event.currentTarget).get('token');
-          if (typeof given === 'string' && given.trim() !== '') void attempt(given.trim());
+          if (typeof given === 'string' && given.trim() !== '') void byToken(given.trim());
         }}
       >
         <h1>
           <img src="/console/icon.svg" alt="" width="28" height="28" /> ocpi-hub console
         </h1>
+        {provider && (
+          <button type="button" class="main" disabled={isTrying} onClick={leaveForProvider}>
+            Sign in with {provider}
+          </button>
+        )}
         <label>
           Token
           <input name="token" type="password" autocomplete="off" required spellcheck={false} />
@@ -44,8 +62,8 @@ export function SignIn() {
             {told}
           </p>
         )}
-        <button type="submit" class="main" disabled={isTrying}>
-          Sign in
+        <button type="submit" class={provider ? 'plain' : 'main'} disabled={isTrying}>
+          {provider ? 'Sign in with the token' : 'Sign in'}
         </button>
         <p class="quiet">
           The token of an operator, or the admin token: that is in the file <code>admin-token</code> of the hub's data

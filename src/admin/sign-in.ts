@@ -1,0 +1,171 @@
+/**
+ * Doors of the sign-in to the console by a provider: begun by a link, ended by the page to which the provider sends the
+ * browser back.
+ *
+ * SIGN-IN-1  Whoever ends a sign-in has begun it in the same browser: what the provider's answer must fit is in a sealed cookie that
+ *     no script can read, which counts once and for `cookieS`.
+ * SIGN-IN-2  A session is a sealed text that any node can open: whose it is, with which role, and until when. Settings of the
+ *     provider that change end all of them.
+ * SIGN-IN-3  A sign-in, and one that was refused to a person, is an entry of the audit log.
+ */
+import type { FastifyPluginAsync, FastifyReply } from 'fastify';
+import { z } from 'zod';
+import { operatorRole } from '../api/audit.ts';
+import type { AuditVerbs, NotedAct } from '../hub/ports/operator.ts';
+import type { Visitors } from '../transport/visitors.ts';
+import { Problem } from './problem.ts';
+import type { Caller } from './route.ts';
+
+/** What the answer of the provider must fit. */
+const pending = z.object({ state: z.string(), nonce: z.string(), verifier: z.string() });
+export type Pending = z.output<typeof pending>;
+
+export interface SignInProvider {
+  /** Host of the provider, to show. */
+  readonly host: string;
+  /** The settings on which its sessions depend. [SIGN-IN-2] */
+  readonly identity: string;
+  /** The provider's page to which the browser goes. Rejects with `SignInFailed`. */
+  begin(): Promise<{ readonly url: string; readonly pending: Pending }>;
+  /** Who came back with this query. Rejects with `SignInFailed`. */
+  finish(search: string, pending: Pending): Promise<Caller>;
+}
+
+export class SignInFailed extends Error {
+  override readonly name = 'SignInFailed';
+  /** 403 when a person may not, 502 when the provider failed. */
+  readonly status: 403 | 502;
+  /** Null: it is not known. */
+  readonly who: string | null;
+
+  constructor(status: 403 | 502, message: string, who: string | null = null, cause?: unknown) {
+    super(message, { cause });
+    this.status = status;
+    this.who = who;
+  }
+}
+
+/** Seals a text for a purpose; it opens for this purpose alone, and throws for another. */
+interface Sealing {
+  seal(text: string, purpose: string): string;
+  open(sealed: string, purpose: string): string;
+}
+
+const sealedSession = z.object({ name: z.string(), role: operatorRole, ends: z.number() });
+const prefix = 'session.';
+
+export interface Sessions {
+  /** A token of the admin API. */
+  issue(caller: Caller): string;
+  /** Whose it is; null when it has ended, or is none. */
+  callerOf(token: string): Caller | null;
+}
+
+/** [SIGN-IN-2] `now`: wall clock, ms. */
+export function sessionsOf(
+  { identity }: SignInProvider,
+  secrets: Sealing,
+  { now, hours }: { readonly now: () => number; readonly hours: number },
+): Sessions {
+  const purpose = `operator session ${identity}`;
+  return {
+    issue: ({ name, role }) => {
+      const session = { name, role, ends: now() + hours * 3_600_000 };
+      return `${prefix}${secrets.seal(JSON.stringify(session), purpose)}`;
+    },
+    callerOf(token) {
+      if (!token.startsWith(prefix)) return null;
+      const session = opened(secrets, token.slice(prefix.length), purpose, sealedSession);
+      return session === null || session.ends <= now() ? null : { name: session.name, role: session.role };
+    },
+  };
+}
+
+/** Null for what was not sealed here, or for something else. */
+function opened<T>(secrets: Sealing, sealed: string, purpose: string, schema: z.ZodType<T>): T | null {
+  try {
+    return schema.parse(JSON.parse(secrets.open(sealed, purpose)));
+  } catch {
+    return null;
+  }
+}
+
+const cookieName = 'ocpi-hub-sign-in';
+const cookieS = 600;
+const purposeOfCookie = 'operator sign-in';
+const begun = z.object({ ...pending.shape, ends: z.number() });
+/** The query with which the provider sends the browser back. */
+const returned = z.strictObject({ search: z.string().regex(/^\?/).max(8192) });
+
+export interface SignInOptions {
+  /** Null: operators sign in by token alone. */
+  readonly provider: SignInProvider | null;
+  readonly sessions: Sessions | null;
+  readonly secrets: Sealing;
+  readonly operations: Pick<AuditVerbs, 'noteAct'>;
+  readonly visitors: Visitors;
+  /** Whether browsers reach the console by https. */
+  readonly isSecure: () => boolean;
+  /** Wall clock, ms. */
+  readonly now: () => number;
+  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>;
+}
+
+/** Register it under the prefix `/console/oidc`. */
+export function signIn(options: SignInOptions): FastifyPluginAsync {
+  const { provider, sessions, secrets, operations, visitors, isSecure, now, log } = options;
+  const setCookie = (reply: FastifyReply, value: string, maxAgeS: number) => {
+    const attributes = `Path=/console/oidc; Max-Age=${maxAgeS}; HttpOnly; SameSite=Lax${isSecure() ? '; Secure' : ''}`;
+    void reply.header('set-cookie', `${cookieName}=${value}; ${attributes}`);
+  };
+
+  return async (app) => {
+    app.addHook('onSend', async (_request, reply) => void reply.header('cache-control', 'no-store'));
+    app.get('/provider', async () => ({ provider: provider && { host: provider.host } }));
+    if (provider === null || sessions === null) return;
+
+    app.get('/start', async (_request, reply) => {
+      const { url, pending } = await provider.begin().catch(refused);
+      setCookie(
+        reply,
+        secrets.seal(JSON.stringify({ ...pending, ends: now() + cookieS * 1000 }), purposeOfCookie),
+        cookieS,
+      );
+      return reply.redirect(url, 302);
+    });
+
+    app.post('/token', async (request, reply) => {
+      const address = visitors.exact(request.raw);
+      const cookie = new RegExp(`(?:^|; )${cookieName}=([^;]+)`).exec(request.headers.cookie ?? '')?.[1] ?? '';
+      const kept = opened(secrets, cookie, purposeOfCookie, begun);
+      const read = returned.safeParse(request.body);
+      setCookie(reply, '', 0);
+      if (kept === null || kept.ends <= now() || !read.success) {
+        if (!visitors.failed(visitors.of(request.raw)))
+          throw new Problem(429, 'too many failed sign-ins came from this address');
+        throw new Problem(400, 'this browser has begun no sign-in that could end here; sign in again');
+      }
+      const note = (act: Pick<NotedAct, 'operator' | 'role' | 'status'>) =>
+        operations.noteAct({
+          ...{ ...act, verb: 'POST /console/oidc/token', about: '/console/oidc/token', reason: null },
+          ...{ address, correlation_id: null },
+        });
+      try {
+        const caller = await provider.finish(read.data.search, kept);
+        await note({ operator: caller.name, role: caller.role, status: 200 });
+        log.info({ operator: caller.name, role: caller.role, address }, 'an operator signed in');
+        return { token: sessions.issue(caller), caller };
+      } catch (error) {
+        if (error instanceof SignInFailed) {
+          log.warn({ err: error, operator: error.who, address }, 'a sign-in was refused');
+          if (error.who !== null) await note({ operator: error.who, role: null, status: error.status });
+        }
+        return refused(error);
+      }
+    });
+  };
+}
+
+function refused(error: unknown): never {
+  throw error instanceof SignInFailed ? new Problem(error.status, error.message) : error;
+}
