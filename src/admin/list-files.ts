@@ -2,7 +2,7 @@
  * Lists as files: every list of the admin API also answers all of its items as lines of JSON or as CSV.
  *
  * LIST-FILES-1  A file has what the pages have, from the cursor on, read a page at a time as fast as it is taken: only that
- *     page is in memory. With `limit` it has one page.
+ *     page is in memory. With `limit` it has one page. An answer that is no page has its `rows` as a file.
  * LIST-FILES-2  The first page is read before the answer begins, so that a wrong filter is refused as for a page. When a later
  *     page fails the connection is cut: no file ends too early without that being seen.
  * LIST-FILES-3  CSV has one column for each field of an item, of objects in it too (`circuits.sync`). A list inside an item is
@@ -31,11 +31,15 @@ export interface File {
   readonly content: Readable;
 }
 
-/** The schema of an item; null unless the route answers a list by pages. */
-export function itemOf({ answer }: Pick<AdminRoute, 'answer'>): z.core.$ZodType | null {
+/** The field whose items are a file, and their schema; null unless the route answers a list. */
+export function listIn({
+  answer,
+  rows = 'items',
+}: Pick<AdminRoute, 'answer' | 'rows'>): { field: string; item: z.core.$ZodType } | null {
   if (!(answer instanceof z.ZodObject)) return null;
-  const { items, next_cursor } = answer.shape;
-  return next_cursor !== undefined && items instanceof z.ZodArray ? items.element : null;
+  const list = answer.shape[rows];
+  const isList = rows !== 'items' || answer.shape.next_cursor !== undefined;
+  return isList && list instanceof z.ZodArray ? { field: rows, item: list.element } : null;
 }
 
 /** The list as the file that the `Accept` header asks for; null when it asks for none. Rejects as the route does. [LIST-FILES-2] */
@@ -46,8 +50,13 @@ export async function fileOf(
   shown: Shown,
 ): Promise<File | null> {
   const type = fileTypes.find((each) => accept?.includes(each));
-  const item = itemOf(route);
-  if (type === undefined || item === null) return null;
+  const list = listIn(route);
+  if (type === undefined || list === null) return null;
+  const { field, item } = list;
+  if (field !== 'items') {
+    const all = ((await route.run(raw)) as Readonly<Record<string, readonly unknown[]>>)[field] ?? [];
+    return { type, content: formats[type]?.(shownOf(all, shown), item) as Readable };
+  }
   const query = raw.query as Readonly<Record<string, unknown>>;
   const pageAt = async (cursor: unknown) => {
     const asked = { limit: pageItems, ...query, ...(cursor !== undefined && { cursor }) };
@@ -62,6 +71,10 @@ export async function fileOf(
     }
   }
   return { type, content: formats[type]?.(items(), item) as Readable };
+}
+
+async function* shownOf(items: readonly unknown[], shown: Shown): AsyncGenerator<unknown> {
+  for (const item of items) yield shown(item);
 }
 
 async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {

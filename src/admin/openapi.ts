@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
 import { reasonMax } from './audit-trail.ts';
-import { fileTypes, itemOf } from './list-files.ts';
+import { fileTypes, listIn } from './list-files.ts';
 import { type AnswerSchemas, answerSchemas, asked, type JsonSchema } from './openapi-schemas.ts';
 import type { AdminRoute } from './route.ts';
 
@@ -24,6 +24,7 @@ const nouns: Readonly<Record<string, string>> = {
   pulls: "Pulls of CPOs' own lists",
   quarantine: 'What pulls refused',
   orphans: 'Sessions that did not end as they should',
+  history: 'What passed through the hub, by minute and by hour',
   reconciliation: 'Sessions compared with the CDRs that bill them',
   'stored-not-forwarded': 'Sessions and CDRs without a usable cdr_token',
   status: 'The hub at a glance',
@@ -215,9 +216,10 @@ function answers(route: AdminRoute, schemas: AnswerSchemas): Record<string, Resp
 const descriptions: Readonly<Record<number, string>> = { 201: 'Made', 202: 'Begun' };
 
 function filesOf(route: AdminRoute, { properties }: JsonSchema): Record<string, { schema: JsonSchema }> {
-  if (itemOf(route) === null) return {};
+  const list = listIn(route);
+  if (list === null) return {};
   const described: Readonly<Record<string, JsonSchema>> = {
-    'application/x-ndjson': { ...properties?.items?.items, description: 'every item, one a line' },
+    'application/x-ndjson': { ...properties?.[list.field]?.items, description: 'every item, one a line' },
     'text/csv': { type: 'string', description: 'every item, one a row' },
   };
   return Object.fromEntries(fileTypes.map((type) => [type, { schema: described[type] ?? {} }]));

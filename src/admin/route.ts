@@ -49,6 +49,8 @@ export interface AdminRoute {
   readonly query: z.ZodType;
   readonly body: z.ZodType;
   readonly answer: z.ZodType;
+  /** The field of an answer that is no page whose items are its file. */
+  readonly rows?: string;
   run(request: RawRequest): Promise<unknown>;
 }
 
@@ -74,6 +76,7 @@ interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTy
   readonly query?: Q;
   readonly body?: B;
   readonly answer: A;
+  readonly rows?: string & keyof z.input<A>;
   run(input: Input<P, Q, B>): Frozen<z.input<A>> | Promise<Frozen<z.input<A>>>;
 }
 
@@ -87,7 +90,7 @@ export function route<
   Q extends z.ZodType = typeof nothing,
   B extends z.ZodType = typeof noBody,
 >(definition: Definition<P, Q, B, A>): AdminRoute {
-  const { method, path, summary, status = 200, statusOf, answer } = definition;
+  const { method, path, summary, status = 200, statusOf, answer, rows } = definition;
   const { role = method === 'GET' ? 'viewer' : 'operator', showsBodies = false } = definition;
   const schemas = {
     params: definition.params ?? nothing,
@@ -107,6 +110,7 @@ export function route<
     ...schemas,
     run: async (raw) => definition.run(inputOf(raw)),
     ...(statusOf ? { statusOf } : {}),
+    ...(rows === undefined ? {} : { rows }),
   };
 }
 

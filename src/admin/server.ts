@@ -24,6 +24,7 @@ import { cluster } from './nouns/cluster.ts';
 import { commands } from './nouns/commands.ts';
 import { deliveries } from './nouns/deliveries.ts';
 import { events } from './nouns/events.ts';
+import { history } from './nouns/history.ts';
 import { orphans } from './nouns/orphans.ts';
 import { overview } from './nouns/overview.ts';
 import { parties } from './nouns/parties.ts';
@@ -43,7 +44,7 @@ import { type AdminTokens, admitReader, type Gate, gate, requireRole } from './t
 
 const nouns = [
   ...[parties, checks, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, reconciliation, status, overview, backups, persons, audit, webhooks],
+  ...[pulls, orphans, storedNotForwarded, reconciliation, history, status, overview, backups, persons, audit, webhooks],
 ];
 const bodyBytesMax = 262_144;
 const recoveringRetryS = 1;

@@ -4,7 +4,10 @@
  */
 import type { Command } from 'commander';
 import type { ReportView } from '../api/report.ts';
+import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
+import type { FileFlags } from './list-verb.ts';
+import { monthlyReport } from './parties-history.ts';
 import { age, type Column, type Page, plain, table } from './table.ts';
 import { verb } from './verb.ts';
 
@@ -52,12 +55,21 @@ const dead: readonly Column<Dead>[] = [
 ];
 
 export function reportVerb(): Command {
-  return verb({
+  return verb<FileFlags & { readonly month?: string }>({
     usage: 'report <id>',
-    summary: 'show what a partner does wrong: refused pushes, warnings, quirks, dead letters',
-    examples: ['parties report NL-CPO', 'parties report NL-CPO --json'],
-    run: async ({ hub, screen }, [given = '']) => {
+    summary:
+      'show what a partner does wrong: refused pushes, warnings, quirks, dead letters; or what passed in a month',
+    options: [
+      ['--month <month>', 'instead: pushes, deliveries, latency, errors and availability of each day, e.g. 2026-10'],
+      ['--csv', 'with --month: the days as CSV'],
+      ['--ndjson', 'with --month: each day as a line of JSON'],
+    ],
+    examples: ['parties report NL-CPO', 'parties report NL-CPO --json', 'parties report NL-CPO --month 2026-10 --csv'],
+    run: async (context, [given = ''], { month, ...files }) => {
+      const { hub, screen } = context;
       const id = await complete(hub, kinds.party, given);
+      if (month !== undefined) return monthlyReport(context, id, month, files);
+      if (files.csv || files.ndjson) throw new Failure('--csv and --ndjson need --month', { exitCode: 2 });
       screen.answer(await hub.get<ReportView>(`/parties/${encodeURIComponent(id)}/report`), report);
     },
   });

@@ -9,6 +9,7 @@ import { complete, kinds } from './complete.ts';
 import { watchJob } from './job.ts';
 import { listVerb } from './list-verb.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
+import { historyVerb } from './parties-history.ts';
 import { addVerb, connectVerb, initialTokenVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
@@ -105,6 +106,7 @@ export function command(): Command {
     }),
     pullVerb(),
     reportVerb(),
+    historyVerb(),
     verb({
       usage: 'resync <id> <module>',
       summary: `send a partner the present objects of a module (${moduleNames.join(', ')})`,

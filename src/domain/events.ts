@@ -3,6 +3,7 @@
  * needed to rebuild the rows that were written with it.
  */
 import type { Outcome, OutcomeClass } from './errors.ts';
+import type { HistoryEvent } from './history.ts';
 import type { ObjectModule } from './modules.ts';
 import type { WebhookEvent } from './notification.ts';
 import type { ObjectFacts, PushMethod } from './object.ts';
@@ -232,6 +233,7 @@ export type HubEvent =
   /** A party has used most of what it may have stored within a day. */
   | { type: 'quota.warned'; data: { party: PartyId; mb: number; mb_per_day: number } }
   | AuditEvent
+  | HistoryEvent
   | WebhookEvent
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };

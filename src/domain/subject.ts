@@ -118,7 +118,7 @@ const ofJob =
     return { about: stream, ...whom, by: state === 'CANCELED' ? 'operator' : by };
   };
 
-const ofBackup =
+const ofStream =
   (by: Actor) =>
   ({ stream }: Recorded): Line => ({ about: stream, by });
 
@@ -202,14 +202,15 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'job.progressed': ofJob('hub'),
   'job.ended': ofJob('hub'),
   'log.trimmed': ({ data: { dead } }) => ({ about: 'log:events', parties: Object.keys(dead ?? {}), by: 'hub' }),
-  'backup.started': ofBackup('operator'),
-  'backup.ended': ofBackup('hub'),
+  'backup.started': ofStream('operator'),
+  'backup.ended': ofStream('hub'),
   'person.erased': ({ stream }) => ({ about: stream, by: 'operator' }),
   'quota.warned': ({ stream, data: { party } }) => ({ about: stream, parties: [party], by: 'hub' }),
-  'webhook.set': ofBackup('operator'),
-  'webhook.removed': ofBackup('operator'),
+  'webhook.set': ofStream('operator'),
+  'webhook.removed': ofStream('operator'),
   'notification.raised': ofNotice,
   'notification.ended': ofNotice,
+  'history.recorded': ofStream('hub'),
   'audit.noted': ({ stream, data: { operator } }) => ({ about: stream, by: operator === 'hub' ? 'hub' : 'operator' }),
   'audit.removed': ({ stream }) => ({ about: stream, by: 'hub' }),
   'row.rebuilt': ofRow,

@@ -27,10 +27,12 @@ import { PartnerDirectory } from './kernel/directory.ts';
 import { Recorder } from './kernel/recorder.ts';
 import { withStoreErrors } from './kernel/store-errors.ts';
 import { Timers } from './kernel/timers.ts';
+import { Traffic } from './kernel/traffic.ts';
 import { WriteCoalescer } from './kernel/write-coalescer.ts';
 import { Audit } from './maintain/audit.ts';
 import { Backups } from './maintain/backups.ts';
 import { Expiry } from './maintain/expiry.ts';
+import { History } from './maintain/history.ts';
 import { Jobs } from './maintain/jobs.ts';
 import { Persons } from './maintain/persons.ts';
 import { Redrive } from './maintain/redrive.ts';
@@ -51,6 +53,7 @@ import { Pulls } from './pull/pulls.ts';
 import { SenderLists } from './pull/sender-lists.ts';
 import { openDoor, recover } from './recovery.ts';
 import { actorFeed } from './views/actor-feed.ts';
+import { historyOf, monthlyReportOf, partnerHistoryOf } from './views/history.ts';
 import { overview } from './views/overview.ts';
 import { reconciliationOf } from './views/reconciliation.ts';
 import { reportOf } from './views/report.ts';
@@ -126,6 +129,7 @@ export function createHub(
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const checks = new Checks(context, reports, (id) => reportOf(context, dispatcher, reports, id));
   const notifier = new Notifier(context, { dispatcher, orphans });
+  const history = new History(context);
   const coalescer = new WriteCoalescer(context.recorder, ports.clock);
   const running = {
     dispatcher,
@@ -140,6 +144,7 @@ export function createHub(
     expiry,
     audit,
     notifier,
+    history,
   };
   let ready = false;
   const hub: Hub = {
@@ -195,6 +200,9 @@ export function createHub(
       checks: (party) => checks.views(party),
       report: (id) => reportOf(context, dispatcher, reports, id),
       reconciliation: (filter) => reconciliationOf(context, filter),
+      history: (range) => historyOf(context, history, range),
+      partnerHistory: (id, range) => partnerHistoryOf(context, history, id, range),
+      monthlyReport: (id, month) => monthlyReportOf(context, history, id, month),
       trace: (key, cursor) => traceOf(context, reports, { key, cursor }, deliveryView),
       explain: (from, to, module) => explain(context, from, to, module),
     },
@@ -228,6 +236,7 @@ export function createHub(
       await backups.close();
       await reports.flushAll();
       await persons.close();
+      await history.close();
       await dispatcher.close();
       coalescer.close();
       context.supervisor.close();
@@ -264,6 +273,7 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
     circuits,
     breakerFeed: new BreakerFeed(circuits),
     contacts: new Contacts(clock, directory, settings),
+    traffic: new Traffic(),
     timers,
     ports,
     settings,

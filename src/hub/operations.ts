@@ -54,6 +54,9 @@ type RepairVerb =
   | 'trace'
   | 'explain'
   | 'reconciliation'
+  | 'history'
+  | 'partnerHistory'
+  | 'monthlyReport'
   | 'report';
 
 type Verbs = Omit<

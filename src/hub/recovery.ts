@@ -17,6 +17,7 @@ import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
 import type { Audit } from './maintain/audit.ts';
 import type { Expiry } from './maintain/expiry.ts';
+import type { History } from './maintain/history.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import { rebuildRows, rebuildWhenFound } from './maintain/row-rebuild.ts';
@@ -44,6 +45,7 @@ export interface Recovered {
   readonly expiry: Expiry;
   readonly audit: Pick<Audit, 'schedule'>;
   readonly notifier: Notifier;
+  readonly history: History;
 }
 
 /**
@@ -87,7 +89,7 @@ export async function openDoor(context: Context): Promise<void> {
 export async function recover(context: Context, parts: Recovered): Promise<void> {
   const { store, directory, recorder, contacts, ports } = context;
   const { dispatcher, actors, registration, commands, pulls, orphans, resends, probes } = parts;
-  const { retention, expiry, audit, notifier } = parts;
+  const { retention, expiry, audit, notifier, history } = parts;
   const isWhole = store.health().state !== 'quarantined';
   recorder.feed.startAt(store.head());
   if (isWhole) {
@@ -99,6 +101,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     contacts.follow(event);
     dispatcher.owed(event);
     notifier.follow(event);
+    history.follow(event);
   });
   await readDirectory(context);
   if (isWhole) {
@@ -147,6 +150,9 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     resends.recover(releases);
     dispatcher.keepIdleFloors();
     orphans.startSweeps();
+    await history
+      .recover()
+      .catch((error: unknown) => ports.log.error({ err: error }, 'no history is recorded until the next start'));
     await notifier
       .recover()
       .catch((error: unknown) => ports.log.error({ err: error }, 'nobody is told until the next start'));

@@ -120,6 +120,8 @@ async function samplesOf(at: { url: string; adminToken: string }): Promise<Recor
     '/parties/{id}': ['/parties/NL-CPO', '/parties/NL-EMS'],
     '/webhooks/{id}': ['/webhooks/none'],
     '/parties/{id}/handshake': ['/parties/NL-CPO/handshake'],
+    '/parties/{id}/history': ['/parties/NL-CPO/history'],
+    '/parties/{id}/report/{month}': ['/parties/NL-CPO/report/2026-05'],
     '/parties/{id}/report': ['/parties/NL-CPO/report', '/parties/NL-EMS/report'],
     '/deliveries': ['/deliveries', '/deliveries?state=DEAD'],
     '/deliveries/{id}': await all('/deliveries'),

@@ -187,6 +187,7 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'webhook.removed': [
     [{ stream: 'webhook:on-call', data: { id: 'on-call' } }, 'webhook:on-call', [], null, 'operator'],
   ],
+  'history.recorded': [[{ stream: 'history:traffic' }, 'history:traffic', [], null, 'hub']],
   'notification.raised': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'notification.ended': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'person.erased': [
@@ -229,7 +230,7 @@ const recorded = (type: string, event: Partial<Recorded>): Recorded => {
 };
 
 t.test('every type that the hub can record has its line in the table, and no other has [D80]', async (t) => {
-  const sources = ['events', 'notification', 'party', 'pull'].map((name) =>
+  const sources = ['events', 'history', 'notification', 'party', 'pull'].map((name) =>
     readFileSync(`src/domain/${name}.ts`, 'utf8'),
   );
   const declared = sources.flatMap((text) =>

@@ -133,7 +133,7 @@ function learn({ seqOf, unexplained }: Account, ledger: Ledger, { type, stream, 
     else if (seqOf.has(write)) unexplained.add(`event ${seq}: write ${write.number} stands in the log already`);
     else if (write.object !== stream) unexplained.add(`event ${seq}: ${write.object} stands in ${stream}`);
     else seqOf.set(write, seq);
-  } else if (!/^(partner|release|circuit|route|command|log|backup|push|report|audit)\./.test(type))
+  } else if (!/^(partner|release|circuit|route|command|log|backup|push|report|audit|history)\./.test(type))
     unexplained.add(`event ${seq}: ${type}`);
 }
 

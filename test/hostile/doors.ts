@@ -120,6 +120,9 @@ const admin = '/admin/v1';
 
 /** By `METHOD path`, as the route tables of the admin API have them. */
 export const adminSamples: Readonly<Record<string, Sample>> = {
+  'GET /history': { as: 'admin', path: `${admin}/history?step=hour` },
+  'GET /parties/{id}/history': { as: 'admin', path: `${admin}/parties/NL-CPO/history` },
+  'GET /parties/{id}/report/{month}': { as: 'admin', path: `${admin}/parties/NL-CPO/report/2026-05` },
   'GET /webhooks': { as: 'admin', path: `${admin}/webhooks?limit=5` },
   'GET /webhooks/{id}': { as: 'admin', path: `${admin}/webhooks/on-call` },
   'PUT /webhooks/{id}': {

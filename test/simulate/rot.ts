@@ -1,10 +1,11 @@
 /** Rows that rot while no process runs, and the rule that the next start makes them again from the log, as they were. [CONTRACT-8] */
+import { historyKinds } from '../../src/hub/maintain/history.ts';
 import { demand } from './facts.ts';
 import { type DiskEvent, type DiskRow, keyOf } from './memory-disk.ts';
 import type { World } from './world.ts';
 
 /** Only hints, which are removed rather than made again. */
-const notRemade: ReadonlySet<string> = new Set(['pulls:last']);
+const notRemade: ReadonlySet<string> = new Set(['pulls:last', ...historyKinds]);
 
 /** Rows that a trim deletes with their events, by the prefix of their streams. */
 const endWithEvents: Readonly<Record<string, string>> = {

@@ -79,13 +79,15 @@ export async function sequenceOf(hub: HubAddress): Promise<number> {
 }
 
 /**
- * How many facts the hub has recorded, apart from reports of partners and the audit log: a refused push and a refused
- * act are noted, and change nothing.
+ * How many facts the hub has recorded, apart from reports of partners, the audit log and the history: a refused push and
+ * a refused act are noted, and change nothing.
  */
 export async function changesOf(hub: HubAddress): Promise<number> {
   const noted = async () => {
     const found = await Promise.all(
-      ['push.refused', 'report.noted', 'audit.noted'].map((type) => itemsOf(hub, `/events?type=${type}`)),
+      ['push.refused', 'report.noted', 'audit.noted', 'history.recorded'].map((type) =>
+        itemsOf(hub, `/events?type=${type}`),
+      ),
     );
     return found.flat().length;
   };

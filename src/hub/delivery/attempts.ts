@@ -115,7 +115,7 @@ export class Attempts {
   }
 
   #settle(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {
-    const { ports, directory } = this.#context;
+    const { ports, directory, traffic } = this.#context;
     const at = ports.clock.now();
     const { module, since } = item;
     const partner = directory.partnerOf(item.receiver);
@@ -126,11 +126,14 @@ export class Attempts {
     const tried = { ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 };
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     if (healed) {
+      traffic.failed(receiver.partnerId);
       this.#reports.used(subjectOf(healed, item), ['patch-refused']);
       return receiver.retry(lane, { ...tried, asWhole: true }, at);
     }
     const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };
     const next = verdict(this.#rules, { ...met, random: ports.random() });
+    if (next.kind === 'delivered') traffic.delivered(receiver.partnerId, outcome.durationMs);
+    else traffic.failed(receiver.partnerId);
     if (next.kind === 'retry' && mayRetry) {
       receiver.retry(lane, tried, next.dueAt);
     } else if (next.kind === 'retry') {

@@ -160,7 +160,7 @@ export class Contacts {
 }
 
 /** The party that pushed an object; null for other events, and for what the hub or an operator stored. */
-function pushOwner({ type, data, party }: StoredEvent): PartyId | null {
+export function pushOwner({ type, data, party }: StoredEvent): PartyId | null {
   if (!pushed.has(type)) return null;
   const { by, owner } = data as ObjectEventData;
   return by === undefined && party !== null ? owner : null;

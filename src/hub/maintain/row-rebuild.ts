@@ -29,6 +29,7 @@ import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
 import { auditRow } from './audit.ts';
 import { backupRow } from './backups.ts';
+import { historyKinds } from './history.ts';
 import { jobRow } from './jobs.ts';
 
 type History = (stream: string) => Promise<StoredEvent[]>;
@@ -104,6 +105,8 @@ const fromLast =
 
 const isFoundById = (module: ObjectModule) => modules[module].isFoundById;
 
+const gone: Rebuild = async ({ kind, owner, id }) => ({ kind, owner, id, gone: true });
+
 const rebuilds: Record<string, Rebuild> = {
   ...Object.fromEntries(moduleNames.map((module) => [module, object])),
   ...Object.fromEntries(moduleNames.filter(isFoundById).map((module) => [ownersKind(module), ownerOf])),
@@ -115,7 +118,7 @@ const rebuilds: Record<string, Rebuild> = {
     return found && pullRow(found);
   },
   // The next pull reads the whole list again, which loses nothing.
-  'pulls:last': async ({ kind, owner, id }) => ({ kind, owner, id, gone: true }),
+  'pulls:last': gone,
   quarantine: fromLast(
     ({ owner, id }) => quarantineStream(owner, id),
     ({ id }, { data, body, at }) => quarantineRow(id, data as QuarantineRecord, body ?? '', at),
@@ -163,6 +166,8 @@ const rebuilds: Record<string, Rebuild> = {
   reservations: foundAgain,
   'starts:reference': foundAgain,
   'starts:uid': foundAgain,
+  // The log does not have the points of a row: they are missing from then on.
+  ...Object.fromEntries(historyKinds.map((kind) => [kind, gone])),
   jobs: async ({ id }, history) => shownLast(await history(`job:${id}`), jobRow),
   backups: async ({ id }, history) => shownLast(await history(`backup:${id}`), backupRow),
   orphans: async ({ id }, history) => {

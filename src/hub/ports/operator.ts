@@ -9,6 +9,7 @@ import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
 import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
 import type { EventPage } from '../../api/events.ts';
+import type { HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
 import type { JobView, RedrivePlan } from '../../api/jobs.ts';
 import type { OrphanView } from '../../api/orphans.ts';
@@ -127,6 +128,13 @@ export interface ReconciliationFilter {
   /** Hours that a CPO has to bill a completed session. */
   readonly graceH: number;
   readonly toleranceKwh: number;
+}
+
+export interface HistoryRange {
+  readonly step: 'minute' | 'hour';
+  /** RFC 3339, inclusive and exclusive; absent: as far back as is kept, and until now. */
+  readonly from?: string;
+  readonly to?: string;
 }
 
 export interface PageRequest {
@@ -370,6 +378,12 @@ export interface Operations
   storedNotForwarded(filter: UnforwardedFilter, page: PageRequest): Promise<Page<Unforwarded>>;
   /** Throws `invalid` when the period has too many sessions or CDRs. */
   reconciliation(filter: ReconciliationFilter): Promise<Reconciliation>;
+  /** Of the whole hub. */
+  history(range: HistoryRange): Promise<HistoryView>;
+  /** Throws `notFound`. */
+  partnerHistory(id: string, range: HistoryRange): Promise<PartnerHistory>;
+  /** Of a month, for example `2026-10`, UTC. Throws `notFound`. */
+  monthlyReport(id: string, month: string): Promise<MonthlyReport>;
   /** Newest first; filtered like `commands`. */
   audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>>;
   status(): HubStatus;

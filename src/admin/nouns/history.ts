@@ -1,0 +1,52 @@
+/** Routes `/history` and `/parties/{id}/history`, and the monthly report of a partner. */
+import { z } from 'zod';
+import { monthlyReport, partnerHistory, history as wholeHistory } from '../../api/history.ts';
+import type { Operations } from '../../hub/ports/operator.ts';
+import { boundsQuery, partnerId } from '../fields.ts';
+import { type AdminRoute, route } from '../route.ts';
+
+const query = z.strictObject({
+  step: z
+    .enum(['minute', 'hour'])
+    .default('minute')
+    .meta({ description: 'minute: one point a minute of the last 24 h; hour: one an hour of the last 90 days' }),
+  ...boundsQuery,
+});
+const params = z.strictObject({ id: partnerId });
+const month = z
+  .string()
+  .regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected a month, for example 2026-10')
+  .meta({ description: 'for example 2026-10, UTC' });
+
+export function history(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/history',
+      summary: 'Show what passed through the hub, by minute or by hour',
+      query,
+      answer: wholeHistory,
+      rows: 'points',
+      run: ({ query: range }) => operations.history(range),
+    }),
+    route({
+      method: 'GET',
+      path: '/parties/{id}/history',
+      summary: 'Show what passed between the hub and a partner, by minute or by hour',
+      params,
+      query,
+      answer: partnerHistory,
+      rows: 'points',
+      run: ({ params: { id }, query: range }) => operations.partnerHistory(id, range),
+    }),
+    route({
+      method: 'GET',
+      path: '/parties/{id}/report/{month}',
+      summary: 'Show the report of a month: what passed between the hub and a partner each day',
+      params: params.extend({ month }),
+      answer: monthlyReport,
+      rows: 'days',
+      run: ({ params: chosen }) => operations.monthlyReport(chosen.id, chosen.month),
+    }),
+  ];
+}
