@@ -59,6 +59,7 @@ export function bundled(): Package[] {
   const sources = files.map((path) => readFileSync(`${page}/${path}`, 'utf8'));
   const imports = sources.flatMap((text) => [
     ...text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from '([^.'][^']*)'/gm),
+    ...text.matchAll(/\bimport\('([^.'][^']*)'\)/g),
   ]);
   const wanted = new Set(imports.map(([, source = '']) => packageOf(source)));
   for (const name of wanted) {

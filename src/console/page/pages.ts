@@ -7,6 +7,7 @@ import { Commands } from './pages/commands.tsx';
 import { Deliveries } from './pages/deliveries.tsx';
 import { Delivery } from './pages/delivery.tsx';
 import { Events } from './pages/events.tsx';
+import { Month } from './pages/month.tsx';
 import { Notifications } from './pages/notifications.tsx';
 import { Onboarding } from './pages/onboarding.tsx';
 import { Orphans } from './pages/orphans.tsx';
@@ -40,6 +41,7 @@ export const pages: readonly PageEntry[] = [
   { path: '/onboarding', title: 'Onboarding', key: 'n', page: Onboarding },
   { path: '/notifications', title: 'Notifications', key: 'w', page: Notifications },
   { path: '/audit', title: 'Audit', key: 'a', isForAdmins: true, page: Audit },
+  { path: '/partners/:id/report', title: null, page: Month },
   { path: '/partners/:id', title: null, page: Partner },
   { path: '/deliveries/:id', title: null, page: Delivery },
 ];

@@ -19,6 +19,7 @@ import { Attention, Running } from './overview-attention.tsx';
 import { Numbers } from './overview-numbers.tsx';
 import { type Column, columnOf, ordered, shows, type Wanted } from './overview-order.ts';
 import { PartnerRow } from './overview-row.tsx';
+import { HubTraffic } from './traffic.tsx';
 import '../style/overview.css';
 
 const shownKinds = { kinds: ['partner', 'circuit'] } as const;
@@ -89,6 +90,7 @@ function Whole({ board, watch }: { board: Board; watch: Watch }) {
         <aside aria-label="What needs attention and what runs">
           <Attention board={board} />
           <Running board={board} />
+          <HubTraffic />
         </aside>
       </div>
     </>

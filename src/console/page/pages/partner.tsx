@@ -18,6 +18,7 @@ import { History } from './partner-history.tsx';
 import { Report } from './partner-report.tsx';
 import { Settings } from './partner-settings.tsx';
 import { Pulls, Resync } from './partner-work.tsx';
+import { PartnerTraffic } from './traffic.tsx';
 import '../style/partner.css';
 
 const everyMs = 2_000;
@@ -44,6 +45,7 @@ function OnePartner({ id }: { id: string }) {
         {(party) => (
           <>
             {mayAct.value && <PartnerActions party={party} reload={query.reload} />}
+            <PartnerTraffic id={id} />
             <Charts id={id} watch={watch} />
             <div class="halves">
               <div class="stack">

@@ -31,7 +31,8 @@ export function More<T>({ list: { path, data, more, isGrowing, isLoading } }: { 
   );
 }
 
-function save(file: Blob, name: string): void {
+/** Saves a file under a name. */
+export function save(file: Blob, name: string): void {
   const href = URL.createObjectURL(file);
   Object.assign(document.createElement('a'), { href, download: name }).click();
   // The browser has taken the file by then.

@@ -1,0 +1,140 @@
+/**
+ * What passed through the hub, or between it and a partner: charts of the last 24 hours by minute and of the last 90 days
+ * by hour, with the same figures as a table.
+ */
+import { useMemo, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { HistoryPoint, HistoryView, PartnerHistory, PartnerPoint } from '../../../api/history.ts';
+import { count, at as instant, spanMs } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { Choice, Table } from '../parts/fields.tsx';
+import { type Curve, Plot } from '../parts/plot.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+
+const everyMs = 60_000;
+/** Rows of the table; the command line and the API have all. */
+const rowsMax = 120;
+
+const steps = { minute: '24 hours', hour: '90 days' } as const;
+type Step = keyof typeof steps;
+const stepMs: Readonly<Record<Step, number>> = { minute: 60_000, hour: 3_600_000 };
+
+export const percent = (share: number): string => `${Number((share * 100).toFixed(2))} %`;
+const latency = (ms: number | null) => (ms === null ? '–' : spanMs(ms));
+
+type AnyPoint = HistoryPoint & Partial<Pick<PartnerPoint, 'availability'>>;
+
+export function HubTraffic() {
+  return <Traffic path="/history" />;
+}
+
+export function PartnerTraffic({ id }: { id: string }) {
+  return <Traffic path={`/parties/${encodeURIComponent(id)}/history`} partner={id} />;
+}
+
+function Traffic({ path, partner }: { path: string; partner?: string }) {
+  const [step, setStep] = useState<Step>('minute');
+  const query = useQuery<HistoryView | PartnerHistory>(`${path}?step=${step}`, everyMs);
+  return (
+    <section class="card traffic" aria-label="Traffic">
+      <header>
+        <h2>Traffic</h2>
+        <div class="row">
+          <Choice
+            label="Period"
+            value={step}
+            options={Object.entries(steps)}
+            onChange={(value) => setStep(value as Step)}
+          />
+          {partner !== undefined && (
+            <Link href={`/partners/${encodeURIComponent(partner)}/report`}>Monthly report</Link>
+          )}
+        </div>
+      </header>
+      <Asked query={query} what="the history">
+        {(view) =>
+          view.points.length === 0 ? (
+            <Empty title="Nothing recorded yet" hint="The first minute with traffic appears when it is over." />
+          ) : (
+            <Charts view={view} isPartner={partner !== undefined} />
+          )
+        }
+      </Asked>
+    </section>
+  );
+}
+
+function Charts({ view, isPartner }: { view: HistoryView | PartnerHistory; isPartner: boolean }) {
+  const { times, points } = useMemo(() => gridOf(view), [view]);
+  const { step } = view;
+  const curves = useMemo(() => {
+    const of = (
+      title: string,
+      tone: Curve['tone'],
+      shown: Curve['shown'],
+      value: (point: AnyPoint) => number | null,
+    ) => ({
+      ...{ title, tone, shown },
+      values: points.map((point) => (point === undefined ? null : value(point))),
+    });
+    const counted = (title: string, tone: Curve['tone'], value: (point: AnyPoint) => number): Curve => ({
+      ...{ title, tone, shown: count },
+      values: points.map((point) => (point === undefined ? 0 : value(point))),
+    });
+    return {
+      counts: [
+        counted('Pushes', 'info', ({ pushes }) => pushes),
+        counted('Deliveries', 'accent', ({ deliveries }) => deliveries),
+        counted('Errors', 'bad', ({ errors }) => errors),
+      ],
+      latencies: [
+        of('p50', 'accent', spanMs, ({ latency_p50_ms }) => latency_p50_ms),
+        of('p95', 'wait', spanMs, ({ latency_p95_ms }) => latency_p95_ms),
+      ],
+      availability: [of('Availability', 'good', percent, ({ availability }) => availability ?? null)],
+    };
+  }, [points]);
+  return (
+    <>
+      <Plot title={`Pushes, deliveries and errors by ${step}`} times={times} curves={curves.counts} />
+      {isPartner && <Plot title="Latency of deliveries" times={times} curves={curves.latencies} />}
+      {isPartner && <Plot title="Availability" times={times} curves={curves.availability} max={1} />}
+      <Figures points={view.points} isPartner={isPartner} />
+    </>
+  );
+}
+
+/** Every minute or hour of the span, and its point where there is one. */
+function gridOf({ step, from, to, points }: HistoryView | PartnerHistory) {
+  const size = stepMs[step];
+  const known = new Map<number, AnyPoint>(points.map((point) => [Date.parse(point.at), point]));
+  const times: number[] = [];
+  for (let begin = Math.ceil(Date.parse(from) / size) * size; begin < Date.parse(to); begin += size) times.push(begin);
+  return { times: times.map((begin) => begin / 1000), points: times.map((begin) => known.get(begin)) };
+}
+
+function Figures({ points, isPartner }: { points: readonly AnyPoint[]; isPartner: boolean }) {
+  const [isOpen, setOpen] = useState(false);
+  const columns = ['Begin', 'Pushes', 'Deliveries', 'Errors', 'p50', 'p95', ...(isPartner ? ['Availability'] : [])];
+  const newest = isOpen ? points.slice(-rowsMax).reverse() : [];
+  return (
+    <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>Figures</summary>
+      {isOpen && (
+        <Table caption={`The last ${count(newest.length)} with traffic`} columns={columns}>
+          {newest.map(({ at, pushes, deliveries, errors, latency_p50_ms, latency_p95_ms, availability = null }) => (
+            <tr key={at}>
+              <td class="instant">{instant(at)}</td>
+              <td class="number">{count(pushes)}</td>
+              <td class="number">{count(deliveries)}</td>
+              <td class="number">{count(errors)}</td>
+              <td class="number">{latency(latency_p50_ms)}</td>
+              <td class="number">{latency(latency_p95_ms)}</td>
+              {isPartner && <td class="number">{availability === null ? '–' : percent(availability)}</td>}
+            </tr>
+          ))}
+        </Table>
+      )}
+    </details>
+  );
+}
