@@ -8,6 +8,7 @@ import { backlog } from './backlog.ts';
 import { besidePushes } from './beside-pushes.ts';
 import { fanOut, slowFanOut } from './fan-out.ts';
 import { growth } from './growth.ts';
+import { history } from './history.ts';
 import { inspectors } from './inspectors.ts';
 import { latency } from './latency.ts';
 import { memory } from './memory.ts';
@@ -58,6 +59,7 @@ const benches: readonly Bench[] = [
   retention,
   memory,
   growth,
+  history,
   inspectors,
   slowPartner,
   moduleFault,
