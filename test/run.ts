@@ -1,5 +1,5 @@
 /**
- * What `npm test` runs: every entry (`test/*.test.ts`) in a process of its own, four at a time. `node dist/test/run.js cli doors` runs two.
+ * What `npm test` runs: every entry (`test/*.test.ts`) in a process of its own, three at a time. `node dist/test/run.js cli doors` runs two.
  *
  * Entries are plain processes of Node.js: the runner's loaders, there for coverage and mocks that no test here uses, read every module in a
  * thread beside it, a sixth of the CPU time of all tests.
@@ -10,14 +10,14 @@ import t from 'tap';
 import { isAtLength } from './support/share.ts';
 
 const suffix = '.test.js';
-/** More than cores: entries wait for disks, browsers and children of theirs. */
-const jobs = 4;
+/** More than cores: entries wait for disks, browsers and children of theirs. Each further one costs all of them a tenth of their CPU time. */
+const jobs = 3;
 /** Of one entry, there only so that a run ends in which something hangs. At length there is none. */
 const limitMs = isAtLength ? 0 : 600_000;
 /** Those that take longest begin first, so that none of them runs on alone. */
 const longest = [
-  ...['cluster', 'conformance', 'cli', 'console', 'delivery', 'faults', 'hub', 'overload', 'doors', 'isolation'],
-  ...['storage', 'admin', 'hostile', 'pure', 'simulate'],
+  ...['storage', 'cluster', 'console', 'cli', 'isolation', 'conformance', 'hub', 'faults', 'delivery', 'doors'],
+  ...['overload', 'admin', 'hostile', 'pure', 'simulate'],
 ];
 
 const here = readdirSync(import.meta.dirname).filter((file) => file.endsWith(suffix));

@@ -9,9 +9,9 @@ import { secretKey } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, openReader, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { adminToken, clusterSecret, hurried, skip } from './nodes.ts';
+import { adminToken, clusterSecret, hurried, longer } from './nodes.ts';
 
-t.test('a node whose clock is half a minute ahead, and a transaction that stays open', { skip }, async (t) => {
+t.test('a node whose clock is half a minute ahead, and a transaction that stays open', longer, async (t) => {
   const server = await sharedPostgres();
   await openReader(t, server, 'a dump');
   const shared = {

@@ -4,14 +4,14 @@ import { Link } from '../support/link.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { skip } from './nodes.ts';
+import { longer } from './nodes.ts';
 import { startOneNode } from './one-node.ts';
 
 /** Nobody's lease ends in this test. */
 const ttlMs = 600_000;
 const beats = 10;
 
-t.test('an owner whose way to the database is slow', { skip }, async (t) => {
+t.test('an owner whose way to the database is slow', longer, async (t) => {
   const server = await sharedPostgres();
   const url = server.url(newSchema('slow'));
   const link = await Link.to(t, server.port);

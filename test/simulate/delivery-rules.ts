@@ -49,7 +49,7 @@ export class DeliveryRules {
   constructor(facts: Facts, limits: DeliveryLimits) {
     this.#facts = facts;
     this.#limits = limits;
-    this.#timing = new TimingRules(facts);
+    this.#timing = new TimingRules(facts, limits.concurrency);
   }
 
   committed(fact: Fact): void {

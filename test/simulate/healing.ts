@@ -53,6 +53,10 @@ async function drain(world: World): Promise<void> {
     await world.pass(minuteMs + 7_000);
   }
   await world.until(() => isDrained(world), 180 * minuteMs);
+  // The rows of what ended last are written by then.
+  await world.pass(1_000);
+  // The rows of what ended last are written by then.
+  await world.pass(1_000);
   if (!world.failure) world.guarded(() => judgeEnd(world));
 }
 

@@ -4,7 +4,7 @@
  * TEST-TIMING-RULES-1  No attempt is made before it is due, be it in another life of the hub than the one that set the instant, nor before its
  *     receiver wants it.
  * TEST-TIMING-RULES-2  What may go goes: a lane that is held, for whatever reason, and however long, holds no other lane of its partner, and a module
- *     that is broken holds no other module. While more of a module waits than half of its share of the window, it may wait in the log.
+ *     that is broken holds no other module, unless as many modules hang as a partner may have calls in flight. While more of a module waits than half of its share of the window, it may wait in the log.
  * TEST-TIMING-RULES-3  What is put back goes behind all of its lane that was in memory then, as long as the process lives.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
@@ -36,9 +36,14 @@ export class TimingRules {
   readonly #lanes = new Map<string, Set<Lane>>();
   /** When more than half of the share of a module in the window last waited, by partner and module. */
   readonly #crowdedAt = new Map<string, number>();
+  readonly #concurrency: number;
+  /** Deliveries in flight, by partner. */
+  readonly #flying = new Map<string, Set<Owed>>();
 
-  constructor(facts: Facts) {
+  /** `concurrency`: deliveries that a partner may have in flight. */
+  constructor(facts: Facts, concurrency: number) {
     this.#facts = facts;
+    this.#concurrency = concurrency;
     const { companies } = facts.around.cast;
     this.#companies = new Map(companies.flatMap(({ id, members }) => members.map(({ party }) => [party, id])));
   }
@@ -83,6 +88,7 @@ export class TimingRules {
 
   /** What the disk says of a delivery to the next life of the hub. */
   crashed(owed: Owed, state: DeliveryRow['state'] | null, data: string): void {
+    this.#flying.get(this.#companies.get(owed.receiver) ?? '')?.delete(owed);
     const { due = null, attempts = [] } = JSON.parse(data) as Partial<Waiting>;
     owed.due = state === 'PENDING' && due !== null ? (owed.dues.get(due) ?? null) : null;
     [owed.attemptsBefore, owed.endedAt] = [attempts.length, []];
@@ -90,6 +96,7 @@ export class TimingRules {
 
   begins(owed: Owed, company: string, { circuit }: AsyncState): void {
     const { fact, receiver, lane, due, redriven, last } = owed;
+    this.#flying.set(company, (this.#flying.get(company) ?? new Set()).add(owed));
     const { around, troubledAt } = this.#facts;
     const now = around.now();
     const where = () => `${fact.seq}-${receiver} ${fact.stream}`;
@@ -117,7 +124,11 @@ export class TimingRules {
     this.#weigh(this.#keyOf(owed));
     owed.notBefore = retryAfterMs > 0 ? lane.freeAt + retryAfterMs : 0;
     const isBad = met === 'timeout' || met === 'unavailable' || durationMs > quickMs;
-    if (isBad) this.#disturbed(company, String(fact.data.module));
+    const flying = this.#flying.get(company) ?? new Set();
+    const isFull = new Set([...flying].map(moduleOf)).size >= this.#concurrency;
+    flying.delete(owed);
+    if (isBad && isFull) this.companyDisturbed(company);
+    else if (isBad) this.#disturbed(company, String(fact.data.module));
   }
 
   /** That a lane is held is no fault while another moves; it must be met. */
