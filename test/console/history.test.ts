@@ -50,7 +50,9 @@ browserTest('charts and figures show what the route answers, at every width, lig
   const plot = traffic.getByRole('figure', { name: 'Pushes, deliveries and errors by minute' });
   const most = newest.find(({ deliveries }) => deliveries === 7);
   t.ok(most);
-  const box = await plot.locator('.u-over').boundingBox();
+  const area = plot.locator('.u-over');
+  await area.scrollIntoViewIfNeeded();
+  const box = await area.boundingBox();
   if (!most || !box) throw new Error('nothing is drawn');
   const [from, to] = [Date.parse(told.from), Date.parse(told.to)];
   const x = box.x + (box.width * (Date.parse(most.at) - from)) / (to - from);

@@ -22,7 +22,7 @@ async function main(directory: string): Promise<void> {
     const dead = (await admin(hub, 'GET', '/deliveries?state=DEAD&limit=1')).items as { id: string }[];
     const shots: Shot[] = [
       ['overview', '/', 'h1'],
-      ['partner', '/partners/BE-VOL', 'svg'],
+      ['partner', '/partners/BE-VOL', '.halves'],
       ['deliveries', '/deliveries?state=DEAD', 'tbody tr'],
       ['delivery', `/deliveries/${dead[0]?.id}`, 'h1'],
       ['trace', '/trace?key=NL-CPO/S-LOST', 'h1'],

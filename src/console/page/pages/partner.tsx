@@ -45,8 +45,6 @@ function OnePartner({ id }: { id: string }) {
         {(party) => (
           <>
             {mayAct.value && <PartnerActions party={party} reload={query.reload} />}
-            <PartnerTraffic id={id} />
-            <Charts id={id} watch={watch} />
             <div class="halves">
               <div class="stack">
                 <Queue party={party} />
@@ -63,6 +61,8 @@ function OnePartner({ id }: { id: string }) {
                 <Routes party={party} />
               </div>
             </div>
+            <PartnerTraffic id={id} />
+            <Charts id={id} watch={watch} />
           </>
         )}
       </Asked>

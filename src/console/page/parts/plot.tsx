@@ -105,6 +105,10 @@ function timeText(seconds: number): string {
   return (isDay ? day : clock).format(date);
 }
 
+/** One point alone has no line. */
+const isAlone = ({ data }: uPlot, curve: number): boolean =>
+  (data[curve] ?? []).filter((value) => typeof value === 'number').length === 1;
+
 function optionsOf(
   at: HTMLElement,
   curves: readonly Curve[],
@@ -126,10 +130,12 @@ function optionsOf(
     ],
     series: [
       {},
-      ...curves.map(({ title }, n) => ({
-        ...{ label: title, stroke: tones[n] ?? stroke, width: 1.5, spanGaps: true },
-        points: { show: false },
-      })),
+      ...curves.map(
+        ({ title }, n): uPlot.Series => ({
+          ...{ label: title, stroke: tones[n] ?? stroke, width: 1.5, spanGaps: true },
+          points: { show: isAlone },
+        }),
+      ),
     ],
     hooks: { setCursor: [({ cursor: { idx } }) => pointed(idx ?? null)] },
   };
