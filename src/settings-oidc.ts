@@ -42,7 +42,8 @@ export const oidc = {
     otherwise: '{public URL}/console/oidc/callback; required if operators have a listener of their own',
   }),
   HUB_OIDC_ROLES: setting(rolesByValue, null, {
-    meaning: 'role of whoever has a value in HUB_OIDC_ROLE_CLAIM: value=role, comma-separated; the highest counts',
+    meaning:
+      'role for each value of HUB_OIDC_ROLE_CLAIM: value=role, comma-separated; of several the highest role applies',
     source: 'choice',
     consequence: 'who has none of the values is not let in',
     otherwise: 'required if HUB_OIDC_ISSUER is set',

@@ -2,8 +2,8 @@
  * Doors of the sign-in to the console by a provider: begun by a link, ended by the page to which the provider sends the
  * browser back.
  *
- * SIGN-IN-1  Whoever ends a sign-in has begun it in the same browser: what the provider's answer must fit is in a sealed cookie that
- *     no script can read, which counts once and for `cookieS`.
+ * SIGN-IN-1  A sign-in ends in the browser that began it: its state, nonce and PKCE verifier are in a sealed HttpOnly cookie, valid for
+ *     `cookieMs`. Any end of the sign-in removes the cookie.
  * SIGN-IN-2  A session is a sealed text that any node can open: whose it is, with which role, and until when. Settings of the
  *     provider that change end all of them.
  * SIGN-IN-3  A sign-in, and one that was refused to a person, is an entry of the audit log.
@@ -51,7 +51,7 @@ interface Sealing {
   open(sealed: string, purpose: string): string;
 }
 
-const sealedSession = z.object({ name: z.string(), role: operatorRole, ends: z.number() });
+const session = z.object({ name: z.string(), role: operatorRole });
 const prefix = 'session.';
 
 export interface Sessions {
@@ -67,33 +67,32 @@ export function sessionsOf(
   secrets: Sealing,
   { now, hours }: { readonly now: () => number; readonly hours: number },
 ): Sessions {
-  const purpose = `operator session ${identity}`;
+  const sealed = expiring(session, `operator session ${identity}`, secrets, now);
   return {
-    issue: ({ name, role }) => {
-      const session = { name, role, ends: now() + hours * 3_600_000 };
-      return `${prefix}${secrets.seal(JSON.stringify(session), purpose)}`;
-    },
-    callerOf(token) {
-      if (!token.startsWith(prefix)) return null;
-      const session = opened(secrets, token.slice(prefix.length), purpose, sealedSession);
-      return session === null || session.ends <= now() ? null : { name: session.name, role: session.role };
+    issue: ({ name, role }) => `${prefix}${sealed.seal({ name, role }, hours * 3_600_000)}`,
+    callerOf: (token) => (token.startsWith(prefix) ? sealed.open(token.slice(prefix.length)) : null),
+  };
+}
+
+/** Values that are sealed for a purpose, each until it expires. `now`: wall clock, ms. */
+function expiring<T extends object>(schema: z.ZodType<T>, purpose: string, secrets: Sealing, now: () => number) {
+  const lasting = z.object({ ends: z.number() });
+  return {
+    seal: (value: T, forMs: number): string => secrets.seal(JSON.stringify({ ...value, ends: now() + forMs }), purpose),
+    /** Null for a text that has expired, or was not sealed here for this purpose. */
+    open(sealed: string): T | null {
+      try {
+        const value: unknown = JSON.parse(secrets.open(sealed, purpose));
+        return lasting.parse(value).ends <= now() ? null : schema.parse(value);
+      } catch {
+        return null;
+      }
     },
   };
 }
 
-/** Null for what was not sealed here, or for something else. */
-function opened<T>(secrets: Sealing, sealed: string, purpose: string, schema: z.ZodType<T>): T | null {
-  try {
-    return schema.parse(JSON.parse(secrets.open(sealed, purpose)));
-  } catch {
-    return null;
-  }
-}
-
 const cookieName = 'ocpi-hub-sign-in';
-const cookieS = 600;
-const purposeOfCookie = 'operator sign-in';
-const begun = z.object({ ...pending.shape, ends: z.number() });
+const cookieMs = 600_000;
 /** The query with which the provider sends the browser back. */
 const returned = z.strictObject({ search: z.string().regex(/^\?/).max(8192) });
 
@@ -114,8 +113,9 @@ export interface SignInOptions {
 /** Register it under the prefix `/console/oidc`. */
 export function signIn(options: SignInOptions): FastifyPluginAsync {
   const { provider, sessions, secrets, operations, visitors, isSecure, now, log } = options;
-  const setCookie = (reply: FastifyReply, value: string, maxAgeS: number) => {
-    const attributes = `Path=/console/oidc; Max-Age=${maxAgeS}; HttpOnly; SameSite=Lax${isSecure() ? '; Secure' : ''}`;
+  const cookies = expiring(pending, 'operator sign-in', secrets, now);
+  const setCookie = (reply: FastifyReply, value: string, maxAgeMs: number) => {
+    const attributes = `Path=/console/oidc; Max-Age=${maxAgeMs / 1000}; HttpOnly; SameSite=Lax${isSecure() ? '; Secure' : ''}`;
     void reply.header('set-cookie', `${cookieName}=${value}; ${attributes}`);
   };
 
@@ -125,22 +125,18 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
     if (provider === null || sessions === null) return;
 
     app.get('/start', async (_request, reply) => {
-      const { url, pending } = await provider.begin().catch(refused);
-      setCookie(
-        reply,
-        secrets.seal(JSON.stringify({ ...pending, ends: now() + cookieS * 1000 }), purposeOfCookie),
-        cookieS,
-      );
+      const { url, pending: begun } = await provider.begin().catch(refused);
+      setCookie(reply, cookies.seal(begun, cookieMs), cookieMs);
       return reply.redirect(url, 302);
     });
 
     app.post('/token', async (request, reply) => {
       const address = visitors.exact(request.raw);
       const cookie = new RegExp(`(?:^|; )${cookieName}=([^;]+)`).exec(request.headers.cookie ?? '')?.[1] ?? '';
-      const kept = opened(secrets, cookie, purposeOfCookie, begun);
+      const kept = cookies.open(cookie);
       const read = returned.safeParse(request.body);
       setCookie(reply, '', 0);
-      if (kept === null || kept.ends <= now() || !read.success) {
+      if (kept === null || !read.success) {
         if (!visitors.failed(visitors.of(request.raw)))
           throw new Problem(429, 'too many failed sign-ins came from this address');
         throw new Problem(400, 'this browser has begun no sign-in that could end here; sign in again');

@@ -177,7 +177,7 @@ t.test('failed sign-ins of an address are limited', async (t) => {
   t.strictSame(statuses, [400, 429, 429]);
 });
 
-t.test('a provider that is away is told, and asked again', async (t) => {
+t.test('an unreachable provider is answered with 502, and the next sign-in asks it again', async (t) => {
   const at = await stage(t, { HUB_OIDC_ISSUER: 'http://127.0.0.1:9' });
   for (let time = 0; time < 2; time++) {
     const { status, text } = await callOnce('GET', `${at.hub.url}/console/oidc/start`);

@@ -133,7 +133,7 @@ async function partnerPoints(
 async function pointsOf(context: Context, recorded: Recorded, owner: string, step: Step, span: Span): Promise<Points> {
   // Before the rows: an hour that is written meanwhile is then in both.
   const open = recorded.open(owner);
-  const points = step === 'minute' ? await minuteRows(context, owner) : await hourRows(context, owner);
+  const points = await rowsOf(context, owner, step);
   if (step === 'minute') for (const [at, point] of open) points.set(at, point);
   else {
     for (const hour of new Set([...open.keys()].map((at) => at - (at % hourMs)))) {
@@ -143,23 +143,12 @@ async function pointsOf(context: Context, recorded: Recorded, owner: string, ste
   return within(points, step, span);
 }
 
-async function minuteRows({ store }: Context, owner: string): Promise<Points> {
+async function rowsOf({ store }: Context, owner: string, step: Step): Promise<Points> {
   const points: Points = new Map();
-  for await (const row of store.scan(minutesKind, owner)) {
-    const { at, minutes } = row.data as HourRecord;
-    for (const [minute, point] of Object.entries(minutes)) {
-      points.set(Date.parse(at) + Number(minute) * minuteMs, pointOf(point));
-    }
-  }
-  return points;
-}
-
-async function hourRows({ store }: Context, owner: string): Promise<Points> {
-  const points: Points = new Map();
-  for await (const row of store.scan(hoursKind, owner)) {
-    const { at, hours } = row.data as DayRecord;
-    for (const [hour, point] of Object.entries(hours)) {
-      points.set(Date.parse(at) + Number(hour) * hourMs, pointOf(point));
+  for await (const { data } of store.scan(step === 'minute' ? minutesKind : hoursKind, owner)) {
+    const record = data as HourRecord | DayRecord;
+    for (const [nth, point] of Object.entries('minutes' in record ? record.minutes : record.hours)) {
+      points.set(Date.parse(record.at) + Number(nth) * sizes[step], pointOf(point));
     }
   }
   return points;

@@ -33,6 +33,13 @@ export function span(seconds: number): string {
 /** A duration in milliseconds. */
 export const spanMs = (ms: number): string => (ms < 1000 ? `${whole.format(ms)} ms` : span(ms / 1000));
 
+/** A share, to two decimals: `99.95 %`. */
+export const percent = (share: number): string => `${Number((share * 100).toFixed(2))} %`;
+
+/** A dash for what is not known. */
+export const orDash = (value: number | null, shown: (value: number) => string): string =>
+  value === null ? '–' : shown(value);
+
 /** An instant in local time; with the day unless it is today. */
 export function at(instant: string): string {
   const date = new Date(instant);

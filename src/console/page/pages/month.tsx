@@ -5,12 +5,11 @@ import { Link, useParams } from 'wouter-preact';
 import type { MonthlyReport } from '../../../api/history.ts';
 import { useAction } from '../data/action.ts';
 import { csvOf } from '../data/api.ts';
-import { count, spanMs } from '../data/format.ts';
+import { count, orDash, percent, spanMs } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Table, useFilters } from '../parts/fields.tsx';
 import { save } from '../parts/more.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
-import { percent } from './traffic.tsx';
 import '../style/plot.css';
 
 const columns = ['Day (UTC)', 'Pushes', 'Deliveries', 'Errors', 'p50', 'p95', 'Availability'];
@@ -78,9 +77,9 @@ function Days({ report: { days, total } }: { report: MonthlyReport }) {
             <td class="number">{count(sums.pushes)}</td>
             <td class="number">{count(sums.deliveries)}</td>
             <td class={sums.errors > 0 ? 'number urgent' : 'number'}>{count(sums.errors)}</td>
-            <td class="number">{sums.latency_p50_ms === null ? '–' : spanMs(sums.latency_p50_ms)}</td>
-            <td class="number">{sums.latency_p95_ms === null ? '–' : spanMs(sums.latency_p95_ms)}</td>
-            <td class="number">{sums.availability === null ? '–' : percent(sums.availability)}</td>
+            <td class="number">{orDash(sums.latency_p50_ms, spanMs)}</td>
+            <td class="number">{orDash(sums.latency_p95_ms, spanMs)}</td>
+            <td class="number">{orDash(sums.availability, percent)}</td>
           </tr>
         ))}
       </Table>

@@ -5,7 +5,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { HistoryPoint, HistoryView, PartnerHistory, PartnerPoint } from '../../../api/history.ts';
-import { count, at as instant, spanMs } from '../data/format.ts';
+import { count, at as instant, orDash, percent, spanMs } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Choice, Table } from '../parts/fields.tsx';
 import { type Curve, Plot } from '../parts/plot.tsx';
@@ -18,9 +18,6 @@ const rowsMax = 120;
 const steps = { minute: '24 hours', hour: '90 days' } as const;
 type Step = keyof typeof steps;
 const stepMs: Readonly<Record<Step, number>> = { minute: 60_000, hour: 3_600_000 };
-
-export const percent = (share: number): string => `${Number((share * 100).toFixed(2))} %`;
-const latency = (ms: number | null) => (ms === null ? '–' : spanMs(ms));
 
 type AnyPoint = HistoryPoint & Partial<Pick<PartnerPoint, 'availability'>>;
 
@@ -128,9 +125,9 @@ function Figures({ points, isPartner }: { points: readonly AnyPoint[]; isPartner
               <td class="number">{count(pushes)}</td>
               <td class="number">{count(deliveries)}</td>
               <td class="number">{count(errors)}</td>
-              <td class="number">{latency(latency_p50_ms)}</td>
-              <td class="number">{latency(latency_p95_ms)}</td>
-              {isPartner && <td class="number">{availability === null ? '–' : percent(availability)}</td>}
+              <td class="number">{orDash(latency_p50_ms, spanMs)}</td>
+              <td class="number">{orDash(latency_p95_ms, spanMs)}</td>
+              {isPartner && <td class="number">{orDash(availability, percent)}</td>}
             </tr>
           ))}
         </Table>

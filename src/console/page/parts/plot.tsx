@@ -4,6 +4,7 @@
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
+import { orDash } from '../data/format.ts';
 import { theme } from '../data/theme.ts';
 import '../style/plot.css';
 
@@ -65,15 +66,12 @@ export function Plot({ title, times, curves, max }: PlotProps) {
       <h3>{title}</h3>
       <div class="curves-area" ref={area} aria-hidden="true" />
       <ul class="curves-key" ref={key}>
-        {curves.map(({ title: name, tone, values, shown }) => {
-          const value = of(values);
-          return (
-            <li key={name}>
-              <i class={`tone-${tone}`} />
-              {name} {value === null ? '–' : shown(value)}
-            </li>
-          );
-        })}
+        {curves.map(({ title: name, tone, values, shown }) => (
+          <li key={name}>
+            <i class={`tone-${tone}`} />
+            {name} {orDash(of(values), shown)}
+          </li>
+        ))}
         {index !== null && <li class="quiet">{new Date((times[index] ?? 0) * 1000).toLocaleString('en-GB')}</li>}
       </ul>
     </figure>
