@@ -5,7 +5,7 @@
  * CLOCK-2  What leaves the process is time of day (`wall`): events, rows, log lines, answers.
  * CLOCK-3  Hub time and time of day meet only in `steady`, for one that was recorded, and in `stamp`, for a hub time
  *     that is shown or recorded. A recorded instant in the future is never converted by itself, but by its distance
- *     from the instant that was recorded with it.
+ *     from the instant that was recorded with it, and so it is recorded: a step may be noticed between two stamps.
  * CLOCK-4  After a restart no wait is longer than its own maximum.
  * CLOCK-5  A suspended machine is a step forward: its monotonic clock stood still, so waits go on with what was left
  *     of them, and nothing expires because the machine slept.

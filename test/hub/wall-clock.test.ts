@@ -54,6 +54,26 @@ async function stopped(of: Scene): Promise<void> {
   await of.hub.settled();
 }
 
+/** Somebody sets it right after each time of day that is made of a hub time. */
+class RestlessClock extends SimulatedClock {
+  isRestless = false;
+  #ms: number;
+
+  constructor(startedAt: string, ms: number) {
+    super(startedAt);
+    this.#ms = ms;
+  }
+
+  override stamp(at: number): number {
+    const text = super.stamp(at);
+    if (this.isRestless) {
+      this.step(this.#ms);
+      this.#ms = -this.#ms;
+    }
+    return text;
+  }
+}
+
 /** Where the case of a session stands: in its grace, or open. */
 async function caseOf({ hub }: Scene): Promise<unknown> {
   await hub.settled();
@@ -227,6 +247,26 @@ for (const ms of [dayMs, -dayMs]) {
     clock.advance(60 * minuteMs + (ms < 0 ? dayMs : 0));
     await inTime(of, 1_000, 'the log is trimmed', () => store.horizon() > 0);
   });
+
+  t.test(
+    `the ends of waits are written by one reading of the clock, that goes ${how} and back all the time [CLOCK-3]`,
+    async (t) => {
+      const clock = new RestlessClock(begun, ms);
+      const settings = { HUB_ORPHAN_GRACE_S: '60', HUB_ORPHAN_SWEEP_S: '120' };
+      const hub = await hubFor(t, { ...env, ...settings }, { clock });
+      const of = { hub, clock, ...(await routedPair(t, hub, { cpo: accepts, ...failing() })) };
+      clock.isRestless = true;
+      await stopped(of);
+      clock.isRestless = false;
+      const [delivery] = await deliveriesOf(hub);
+      const { due_at: due, attempts } = delivery ?? {};
+      const first = Date.parse(attempts?.[0]?.at ?? '');
+      t.equal(Date.parse(due ?? '') - first, minuteMs, 'of a delivery');
+      const [armed] = await itemsOf(hub, '/events?type=orphan.armed');
+      const { graceEndsAt } = (armed?.data ?? {}) as { graceEndsAt?: string };
+      t.equal(Date.parse(graceEndsAt ?? '') - Date.parse(String(armed?.at)), minuteMs, 'of a grace');
+    },
+  );
 
   t.test(`what is owed to a partner that registered anew is sent: the wall clock goes ${how}`, async (t) => {
     const { hub, clock, cpo, emsp } = await scene(t, {});

@@ -128,14 +128,14 @@ export class Attempts {
     if (healed) {
       traffic.failed(receiver.partnerId);
       this.#reports.used(subjectOf(healed, item), ['patch-refused']);
-      return receiver.retry(lane, { ...tried, asWhole: true }, at);
+      return receiver.retry(lane, { ...tried, asWhole: true }, at, at);
     }
     const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };
     const next = verdict(this.#rules, { ...met, random: ports.random() });
     if (next.kind === 'delivered') traffic.delivered(receiver.partnerId, outcome.durationMs);
     else traffic.failed(receiver.partnerId);
     if (next.kind === 'retry' && mayRetry) {
-      receiver.retry(lane, tried, next.dueAt);
+      receiver.retry(lane, tried, at, next.dueAt);
     } else if (next.kind === 'retry') {
       this.#bury(receiver, lane, tried, 'auth_error', suspended);
     } else if (next.kind === 'delivered') {

@@ -188,9 +188,9 @@ export class Receiver implements Sender, Measured {
     this.#paceOf(module).attempted(durationMs, { inFlight, at: this.#desk.context.ports.clock.now() });
   }
 
-  /** The head, as the attempt leaves it, is tried again at an instant (epoch ms), before anything else of its object. */
-  retry(lane: Lane, head: Item, dueAt: number): void {
-    const due = instantText(this.#desk.context.ports.clock.stamp(dueAt));
+  /** The head, as an attempt at `at` (hub time) leaves it, is tried again at `dueAt`, before anything else of its object. [DELIVERY-ROW-1] */
+  retry(lane: Lane, head: Item, at: number, dueAt: number): void {
+    const due = instantText(Date.parse(head.attempts.at(-1)?.at ?? '') + dueAt - at);
     this.#remember(head, 'PENDING', { due, class: null, reason: null });
     this.#dropBody(head);
     this.#lanes.hold(lane, dueAt, { ...head, event: null, dueAt });

@@ -199,10 +199,11 @@ export class OrphanCases {
     try {
       await recorder.inTurn(actor, async () => {
         if (!(await isNeeded())) return;
-        const graceEndsAt = instantText(ports.clock.stamp(graceEnds));
+        const at = recorder.instant();
+        const graceEndsAt = instantText(Date.parse(at) + graceEnds - ports.clock.now());
         const watched = { kind, cpo: session.owner, emsp, session: session.id, graceEndsAt };
         const data = { id: ports.secrets.newId(), ...watched };
-        const record = await this.#record(actor, { type: 'orphan.armed', data }, trace);
+        const record = await this.#record(actor, { type: 'orphan.armed', data }, trace, at);
         if (record) supervisor.start(this.#spec(actor, record, graceEnds));
       });
     } finally {
@@ -328,10 +329,14 @@ export class OrphanCases {
       .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not open an orphan case'));
   }
 
-  async #record(actor: string, event: OrphanEvent, trace: Trace | null): Promise<OrphanRecord | null> {
+  async #record(
+    actor: string,
+    event: OrphanEvent,
+    trace: Trace | null,
+    at = this.#context.recorder.instant(),
+  ): Promise<OrphanRecord | null> {
     const { recorder, supervisor, ports } = this.#context;
     const before = this.#records.get(actor) ?? null;
-    const at = recorder.instant();
     const record = applyToOrphan(before, event, at);
     const { id, cpo } = record ?? before ?? { id: '', cpo: '' };
     const put = record ? orphanRow(record) : ({ kind: 'orphans', owner: cpo, id, gone: true } as const);
