@@ -16,14 +16,16 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Store } from '../storage/contract.ts';
 import { health } from './admin/nouns/status.ts';
+import { portalServer } from './admin/portal.ts';
 import { Problem } from './admin/problem.ts';
-import { adminServer, answerProblems, refuseUnknownPaths } from './admin/server.ts';
+import { answerProblems, refuseUnknownPaths } from './admin/serve-routes.ts';
+import { adminServer } from './admin/server.ts';
 import { sessionsOf, signIn } from './admin/sign-in.ts';
 import { gate } from './admin/tokens.ts';
 import type { ClusterView } from './api/cluster.ts';
 import type { Operator } from './api/operators.ts';
 import { type Config, hubSettings } from './config.ts';
-import { consolePage } from './console/assets.ts';
+import { builtPages } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
@@ -235,6 +237,16 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
       }),
     );
+    const elsewhere = (url: string) => new Problem(404, `there is no ${url.split('?', 1)[0]}`);
+    const pages = builtPages(join(root, 'dist', 'page'));
+    await app.register(async (scope) => {
+      scope.addHook('onRequest', async ({ raw, url }) => {
+        if (!isForPartners(raw)) throw elsewhere(url);
+      });
+      const { operations } = created.hub;
+      await scope.register(portalServer(operations, { visitors, isReady: () => ready, log }), { prefix: '/portal/v1' });
+      await scope.register(pages('/portal', 'portal.html'), { prefix: '/portal' });
+    });
     const now = () => clock.wall();
     const provider = oidcOf(config, publicUrl, around.named ?? (() => []));
     const sessions = provider && sessionsOf(provider, secrets, { now, hours: config.oidcSessionH });
@@ -245,7 +257,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const nodes = around.cluster && { cluster: around.cluster };
     await app.register(async (scope) => {
       scope.addHook('onRequest', async ({ raw, url }) => {
-        if (!isForOperators(raw)) throw new Problem(404, `there is no ${url.split('?', 1)[0]}`);
+        if (!isForOperators(raw)) throw elsewhere(url);
       });
       await scope.register(
         adminServer(created.hub, {
@@ -261,7 +273,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       await scope.register(signIn({ ...{ provider, sessions, secrets, operations, visitors }, isSecure, now, log }), {
         prefix: '/console/oidc',
       });
-      await scope.register(consolePage(join(root, 'dist', 'page')), { prefix: '/console' });
+      await scope.register(pages('/console', 'index.html'), { prefix: '/console' });
       scope.get('/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('/console/', 302));
     });
     const allow = gate({ ...tokens, ...named });

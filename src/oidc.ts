@@ -6,7 +6,7 @@
  * OIDC-3  The provider is discovered at the first sign-in, and again after a failure: a hub starts without it.
  */
 import type { Configuration, IDToken, UserInfoResponse } from 'openid-client';
-import { type Caller, roleRank } from './admin/route.ts';
+import { type NamedOperator, roleRank } from './admin/route.ts';
 import { type Pending, SignInFailed, type SignInProvider } from './admin/sign-in.ts';
 import { type Operator, operatorName } from './api/operators.ts';
 import type { Config } from './config.ts';
@@ -42,7 +42,7 @@ export function oidcOf(
     });
   }
 
-  const callerIn = (claims: Partial<IDToken & UserInfoResponse>): Caller => {
+  const callerIn = (claims: Partial<IDToken & UserInfoResponse>): NamedOperator => {
     const { oidcNameClaim, oidcRoleClaim } = config;
     const name = operatorName.safeParse(claims[oidcNameClaim]);
     if (!name.success) throw new SignInFailed(403, `the claim ${oidcNameClaim} is no name for the audit log`);

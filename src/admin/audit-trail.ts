@@ -54,7 +54,7 @@ export class AuditTrail {
   ): Promise<void> {
     if (request.method === 'HEAD' || (method === 'GET' && !showsBodies)) return;
     const { visitors, log } = this.#options;
-    const [about = ''] = request.url.replace(/^.*?\/admin\/v1/, '').split('?', 1);
+    const [about = ''] = request.url.replace(/^.*?\/(?:admin|portal)\/v1/, '').split('?', 1);
     const act = {
       ...{ operator, role, verb: `${method} ${path}`, about, reason: this.#reasons.get(request) ?? null },
       ...{ address: visitors.exact(request.raw), status, correlation_id },

@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isAdmitted, markEnding } from '../transport/trusted.ts';
 import { Problem, problemOf } from './problem.ts';
-import { type AdminTokens, admitReader, gate } from './tokens.ts';
+import { type AdminTokens, admitted, gate } from './tokens.ts';
 
 interface Text {
   readonly contentType: string;
@@ -19,7 +19,7 @@ export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () 
   const answers = Object.entries(texts).map(([path, text]) => {
     const answer = async (request: IncomingMessage, response: ServerResponse) => {
       try {
-        admitReader(allow, request);
+        admitted(allow, request);
         if (request.method !== 'GET' && request.method !== 'HEAD') {
           throw new Problem(405, `${request.method} is not a method of ${path}`, { headers: { allow: 'GET, HEAD' } });
         }

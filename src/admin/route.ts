@@ -9,19 +9,29 @@
  * ROUTE-3  Any change takes `reason`, in the query or the body, for the audit log.
  */
 import { z } from 'zod';
-import type { OperatorRole } from '../api/audit.ts';
+import type { CallerRole, OperatorRole } from '../api/audit.ts';
 import type { Frozen, Page } from '../api/common.ts';
 import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
 
-/** Each role may do what those before it may. */
-export const roleRank: Readonly<Record<OperatorRole, number>> = { viewer: 0, support: 1, operator: 2, admin: 3 };
+/** Each role may do what those before it may, but for a partner, which has the doors of its portal alone. */
+export const roleRank: Readonly<Record<CallerRole, number>> = {
+  partner: -1,
+  viewer: 0,
+  support: 1,
+  operator: 2,
+  admin: 3,
+};
 
 /** Whose token a request has. */
 export interface Caller {
   readonly name: string;
+  readonly role: CallerRole;
+}
+
+export interface NamedOperator extends Caller {
   readonly role: OperatorRole;
 }
 
@@ -38,7 +48,7 @@ export interface AdminRoute {
   /** Path below `/admin/v1`, parameters in braces. */
   readonly path: string;
   /** The lowest role that may call it. */
-  readonly role: OperatorRole;
+  readonly role: CallerRole;
   /** The answer holds bodies of partners, so that its reading is an entry of the audit log. */
   readonly showsBodies: boolean;
   readonly summary: string;
@@ -68,7 +78,7 @@ interface Input<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
 
 interface Definition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>
   extends Pick<AdminRoute, 'method' | 'path' | 'summary'> {
-  readonly role?: OperatorRole;
+  readonly role?: CallerRole;
   readonly showsBodies?: true;
   readonly status?: number;
   readonly statusOf?: (answer: unknown) => number;

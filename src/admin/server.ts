@@ -1,22 +1,12 @@
 /**
- * Server of the admin API, `/admin/v1`: JSON, bearer tokens, problem details. Each noun contributes a route table.
- *
- * ADMIN-SERVER-1  The token is checked before anything else, so that without one not even the existence of a path
- *     shows.
- * ADMIN-SERVER-2  Until recovery is complete everything below `/admin/v1` is answered 503.
- * ADMIN-SERVER-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
+ * Server of the admin API, `/admin/v1`. Each noun contributes a route table.
  */
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import type { ClusterView } from '../api/cluster.ts';
-import { masked } from '../domain/mask.ts';
-import type { Trace } from '../domain/trace.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
-import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
-import { otherMethods, withHead } from '../transport/methods.ts';
 import { AuditTrail } from './audit-trail.ts';
 import { docs } from './docs.ts';
-import { fileOf } from './list-files.ts';
 import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
 import { checks } from './nouns/checks.ts';
@@ -29,6 +19,7 @@ import { orphans } from './nouns/orphans.ts';
 import { overview } from './nouns/overview.ts';
 import { parties } from './nouns/parties.ts';
 import { persons } from './nouns/persons.ts';
+import { portalLinks } from './nouns/portal-links.ts';
 import { pulls } from './nouns/pulls.ts';
 import { reconciliation } from './nouns/reconciliation.ts';
 import { redrives } from './nouns/redrives.ts';
@@ -38,16 +29,15 @@ import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
 import { webhooks } from './nouns/webhooks.ts';
 import type { ApiDocument } from './openapi.ts';
-import { Problem, problemOf } from './problem.ts';
-import type { AdminRoute, Caller } from './route.ts';
-import { type AdminTokens, admitReader, type Gate, gate, requireRole } from './tokens.ts';
+import { Problem } from './problem.ts';
+import type { AdminRoute } from './route.ts';
+import { type AdminLog, answerProblems, serveRoutes } from './serve-routes.ts';
+import { type AdminTokens, admitted, gate } from './tokens.ts';
 
 const nouns = [
-  ...[parties, checks, routes, deliveries, redrives, trace, events, commands],
+  ...[parties, portalLinks, checks, routes, deliveries, redrives, trace, events, commands],
   ...[pulls, orphans, storedNotForwarded, reconciliation, history, status, overview, backups, persons, audit, webhooks],
 ];
-const bodyBytesMax = 262_144;
-const recoveringRetryS = 1;
 
 /** All admin routes, in order of nouns. */
 export function adminRoutes(operations: Operations, nodes: () => ClusterView = alone(operations)): AdminRoute[] {
@@ -59,12 +49,6 @@ const alone = (operations: Operations) => (): ClusterView => {
   const { sequence: head } = operations.status();
   return { store: 'level', role: 'owner', lease_s: null, head, database: null, nodes: [] };
 };
-
-interface AdminLog {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 
 export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
@@ -93,7 +77,16 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     };
     await app.register(docs(describe));
     await app.register(async (scope) => measures(scope, options));
-    await app.register(async (admin) => serve(admin, table, describe, trail, options), { prefix: '/admin/v1' });
+    const { isReady, log } = options;
+    await app.register(
+      serveRoutes({
+        ...{ table, allow: gate(options), least: 'viewer', trail, isReady, log },
+        open: (scope) => void scope.get('/openapi.json', { exposeHeadRoute: true }, async () => describe()),
+        more: inspectorDoor,
+        besides: ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path })),
+      }),
+      { prefix: '/admin/v1' },
+    );
   };
 }
 
@@ -103,7 +96,7 @@ async function measures(scope: FastifyInstance, { metrics, ...tokens }: AdminOpt
   const allow = gate(tokens);
   scope.get('/metrics', {
     exposeHeadRoute: true,
-    onRequest: async ({ raw }) => admitReader(allow, raw),
+    onRequest: async ({ raw }) => admitted(allow, raw),
     handler: async (_request, reply) => {
       const { contentType, text } = await metrics();
       return reply.type(contentType).send(text);
@@ -111,152 +104,11 @@ async function measures(scope: FastifyInstance, { metrics, ...tokens }: AdminOpt
   });
 }
 
-async function serve(
-  admin: FastifyInstance,
-  table: readonly AdminRoute[],
-  describe: () => Promise<object>,
-  trail: AuditTrail,
-  options: AdminOptions,
-): Promise<void> {
-  acceptJsonAlone(admin);
-  admin.addHook('onRequest', async (request, reply) => {
-    const { requestId, correlationId } = traceOf(request);
-    reply.headers({ [requestIdHeader]: requestId, [correlationIdHeader]: correlationId });
-  });
-  const { isReady = () => true } = options;
-  // [ADMIN-SERVER-2]
-  admin.addHook('onRequest', async () => {
-    if (isReady()) return;
-    throw new Problem(503, 'the hub is recovering', { headers: { 'retry-after': String(recoveringRetryS) } });
-  });
-  admin.addHook('onResponse', async (request, reply) => {
-    const { method } = request;
-    // The gate logs refused tokens.
-    if (reply.statusCode === 401 || reply.statusCode === 429) return;
-    const line = { method, path: pathOf(request), status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) };
-    options.log?.info({ ...line, ...traceOf(request) }, 'admin request');
-  });
-  admin.get('/openapi.json', { exposeHeadRoute: true }, async () => describe());
-  await admin.register(async (guarded) => guard(guarded, table, gate(options), trail));
-}
-
-/** Registers everything that needs a token, unknown paths included. */
-function guard(guarded: FastifyInstance, table: readonly AdminRoute[], allow: Gate, trail: AuditTrail): void {
-  const besides = ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path }));
-  const served = withHead([...table, ...besides].map(({ method, path }) => ({ method, path: fastifyPath(path) })));
-  guarded.addHook('onRequest', async (request) => {
-    const caller = admitReader(allow, request.raw);
-    callers.set(request, caller);
-    if (!request.is404) return;
-    // Checked before the body is read: a refused method needs no valid body.
-    const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
-    if (methods.length > 0) throw methodRefused(request, methods);
-  });
-  for (const route of table) {
-    guarded.route({
-      method: route.method,
-      url: fastifyPath(route.path),
-      exposeHeadRoute: route.method === 'GET',
-      bodyLimit: bodyBytesMax,
-      onRequest: async (request) => requireRole(callerOf(request), route.role),
-      preValidation: async (request) => trail.takeReason(route, request),
-      onSend: async (request, reply) => {
-        const caller = callers.get(request);
-        if (caller) await trail.note(route, request, reply, caller, traceOf(request));
-      },
-      handler: (request, reply) => answer(route, request, reply, callerOf(request)),
-    });
-  }
+/** Who asks for it without an upgrade. */
+function inspectorDoor(guarded: FastifyInstance): void {
   guarded.get('/inspector', { exposeHeadRoute: true }, async () => {
     throw new Problem(426, 'the inspector is a WebSocket', {
       headers: { upgrade: 'websocket', connection: 'upgrade' },
     });
   });
-  refuseUnknownPaths(guarded);
-}
-
-async function answer(
-  route: AdminRoute,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  caller: Caller,
-): Promise<unknown> {
-  const { params, query, body } = request;
-  const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };
-  // [ADMIN-SERVER-3]
-  const shown = caller.role === 'viewer' ? masked : (value: unknown) => value;
-  const file = await fileOf(route, raw, request.headers.accept, shown);
-  if (file) return reply.type(file.type).send(file.content);
-  const result = await route.run(raw);
-  return reply.code(route.statusOf?.(result) ?? route.status).send(shown(result));
-}
-
-/** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */
-function acceptJsonAlone(admin: FastifyInstance): void {
-  admin.removeAllContentTypeParsers();
-  admin.addContentTypeParser(
-    'application/json',
-    { parseAs: 'string' },
-    async (_request: FastifyRequest, body: string) => {
-      try {
-        return body === '' ? undefined : JSON.parse(body);
-      } catch (error) {
-        throw new Problem(400, `the body is not JSON: ${(error as Error).message}`);
-      }
-    },
-  );
-}
-
-export function refuseUnknownPaths(scope: FastifyInstance): void {
-  scope.setNotFoundHandler((request) => {
-    throw new Problem(404, `there is no ${pathOf(request)}`);
-  });
-}
-
-export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined): void {
-  admin.setErrorHandler((error, request, reply) => {
-    const known = problemOf(error);
-    if (known === null)
-      log?.error({ err: error, path: pathOf(request) }, 'admin request failed with an unexpected error');
-    const problem = known ?? new Problem(500, 'the hub met an error of its own; its log says more');
-    return reply
-      .code(problem.status)
-      .headers(problem.headers)
-      .type('application/problem+json')
-      .send(problem.toJson(pathOf(request)));
-  });
-}
-
-function methodRefused(request: FastifyRequest, allowed: readonly string[]): Problem {
-  return new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
-    headers: { allow: allowed.join(', ') },
-  });
-}
-
-const callers = new WeakMap<FastifyRequest, Caller>();
-
-/** Set by the first hook of the guarded scope. */
-const callerOf = (request: FastifyRequest): Caller => callers.get(request) as Caller;
-
-const traces = new WeakMap<FastifyRequest, Trace>();
-
-/** Request and correlation id, generated once per request when absent. [D14] */
-function traceOf(request: FastifyRequest): Trace {
-  const known = traces.get(request);
-  if (known) return known;
-  const trace = {
-    requestId: readId(request.headers[requestIdHeader.toLowerCase()]),
-    correlationId: readId(request.headers[correlationIdHeader.toLowerCase()]),
-  };
-  traces.set(request, trace);
-  return trace;
-}
-
-/** `/parties/{id}` → `/parties/:id`. */
-function fastifyPath(path: string): string {
-  return path.replaceAll(/\{(\w+)\}/g, ':$1');
-}
-
-function pathOf(request: FastifyRequest): string {
-  return request.url.split('?', 1)[0] ?? '';
 }

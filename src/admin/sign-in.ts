@@ -11,10 +11,11 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { operatorRole } from '../api/audit.ts';
+import { expiring, type Sealing } from '../domain/expiring.ts';
 import type { AuditVerbs, NotedAct } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { Problem } from './problem.ts';
-import type { Caller } from './route.ts';
+import type { NamedOperator } from './route.ts';
 
 /** What the answer of the provider must fit. */
 const pending = z.object({ state: z.string(), nonce: z.string(), verifier: z.string() });
@@ -28,7 +29,7 @@ export interface SignInProvider {
   /** The provider's page to which the browser goes. Rejects with `SignInFailed`. */
   begin(): Promise<{ readonly url: string; readonly pending: Pending }>;
   /** Who came back with this query. Rejects with `SignInFailed`. */
-  finish(search: string, pending: Pending): Promise<Caller>;
+  finish(search: string, pending: Pending): Promise<NamedOperator>;
 }
 
 export class SignInFailed extends Error {
@@ -45,20 +46,14 @@ export class SignInFailed extends Error {
   }
 }
 
-/** Seals a text for a purpose; it opens for this purpose alone, and throws for another. */
-interface Sealing {
-  seal(text: string, purpose: string): string;
-  open(sealed: string, purpose: string): string;
-}
-
 const session = z.object({ name: z.string(), role: operatorRole });
 const prefix = 'session.';
 
 export interface Sessions {
   /** A token of the admin API. */
-  issue(caller: Caller): string;
+  issue(caller: NamedOperator): string;
   /** Whose it is; null when it has ended, or is none. */
-  callerOf(token: string): Caller | null;
+  callerOf(token: string): NamedOperator | null;
 }
 
 /** [SIGN-IN-2] `now`: wall clock, ms. */
@@ -67,27 +62,10 @@ export function sessionsOf(
   secrets: Sealing,
   { now, hours }: { readonly now: () => number; readonly hours: number },
 ): Sessions {
-  const sealed = expiring(session, `operator session ${identity}`, secrets, now);
+  const sealed = expiring((value) => session.parse(value), `operator session ${identity}`, secrets, now);
   return {
     issue: ({ name, role }) => `${prefix}${sealed.seal({ name, role }, hours * 3_600_000)}`,
     callerOf: (token) => (token.startsWith(prefix) ? sealed.open(token.slice(prefix.length)) : null),
-  };
-}
-
-/** Values that are sealed for a purpose, each until it expires. `now`: wall clock, ms. */
-function expiring<T extends object>(schema: z.ZodType<T>, purpose: string, secrets: Sealing, now: () => number) {
-  const lasting = z.object({ ends: z.number() });
-  return {
-    seal: (value: T, forMs: number): string => secrets.seal(JSON.stringify({ ...value, ends: now() + forMs }), purpose),
-    /** Null for a text that has expired, or was not sealed here for this purpose. */
-    open(sealed: string): T | null {
-      try {
-        const value: unknown = JSON.parse(secrets.open(sealed, purpose));
-        return lasting.parse(value).ends <= now() ? null : schema.parse(value);
-      } catch {
-        return null;
-      }
-    },
   };
 }
 
@@ -113,7 +91,7 @@ export interface SignInOptions {
 /** Register it under the prefix `/console/oidc`. */
 export function signIn(options: SignInOptions): FastifyPluginAsync {
   const { provider, sessions, secrets, operations, visitors, isSecure, now, log } = options;
-  const cookies = expiring(pending, 'operator sign-in', secrets, now);
+  const cookies = expiring((value) => pending.parse(value), 'operator sign-in', secrets, now);
   const setCookie = (reply: FastifyReply, value: string, maxAgeMs: number) => {
     const attributes = `Path=/console/oidc; Max-Age=${maxAgeMs / 1000}; HttpOnly; SameSite=Lax${isSecure() ? '; Secure' : ''}`;
     void reply.header('set-cookie', `${cookieName}=${value}; ${attributes}`);

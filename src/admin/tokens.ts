@@ -8,7 +8,7 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { OperatorRole } from '../api/audit.ts';
+import type { CallerRole } from '../api/audit.ts';
 import type { Operator } from '../api/operators.ts';
 import { isWithin } from '../transport/networks.ts';
 import { markAdmitted } from '../transport/trusted.ts';
@@ -37,34 +37,27 @@ export interface AdminTokens {
  */
 export type Gate = (
   request: IncomingMessage,
-  least: OperatorRole,
+  least: CallerRole,
   authorizations?: readonly (string | undefined)[],
 ) => Caller;
 
-/** Requires read access and marks the request as admitted; throws like the gate. */
-export function admitReader(allow: Gate, request: IncomingMessage): Caller {
-  const caller = allow(request, 'viewer');
+/** Requires a role, at least read access, and marks the request as admitted; throws like the gate. */
+export function admitted(allow: Gate, request: IncomingMessage, least: CallerRole = 'viewer'): Caller {
+  const caller = allow(request, least);
   markAdmitted(request);
   return caller;
 }
 
 /** Throws a 403 `Problem`. */
-export function requireRole({ name, role }: Caller, least: OperatorRole): void {
+export function requireRole({ name, role }: Caller, least: CallerRole): void {
   if (roleRank[role] < roleRank[least]) {
     throw new Problem(403, `this needs the role ${least}, and the token of ${name} has the role ${role}`);
   }
 }
 
 /** The gate throws a 401, 403 or 429 `Problem` unless the token has at least the role. */
-export function gate({
-  adminToken,
-  viewerToken,
-  operators = () => [],
-  sessions,
-  visitors,
-  now,
-  log,
-}: AdminTokens): Gate {
+export function gate(tokens: AdminTokens): Gate {
+  const { adminToken, viewerToken, operators = () => [], sessions, now } = tokens;
   const admin = digest(adminToken);
   const viewer = viewerToken === null ? null : digest(viewerToken);
 
@@ -84,14 +77,37 @@ export function gate({
     return hasEnded || isElsewhere ? null : { name, role };
   };
 
+  return gateFor(callerOf, tokens, operatorsWords);
+}
+
+/** What a gate says of those it does not know. */
+interface GateWords {
+  readonly expected: string;
+  readonly realm: string;
+  /** Of a log line. */
+  readonly token: string;
+}
+
+const operatorsWords: GateWords = {
+  expected: 'expected Authorization: Bearer with the token of an operator',
+  realm: 'ocpi-hub admin',
+  token: "an operators' token",
+};
+
+/** `callerOf`: whose token it is, null for nobody's; `address` is read where it matters. [TOKENS-1] */
+export function gateFor(
+  callerOf: (token: string, address: () => string) => Caller | null,
+  { visitors, log }: Pick<AdminTokens, 'visitors' | 'log'>,
+  words: GateWords,
+): Gate {
   const refusalOf = (isGuess: boolean, address: string): Problem => {
     const isTooMany = isGuess && !visitors.failed(address);
     const count = visitors.refused(address);
-    if (count > 0 && isGuess) log?.warn({ address, count }, "an operators' token was refused");
-    else if (count > 0) log?.info({ address, count }, "a request without an operators' token was refused");
+    if (count > 0 && isGuess) log?.warn({ address, count }, `${words.token} was refused`);
+    else if (count > 0) log?.info({ address, count }, `a request without ${words.token} was refused`);
     if (isTooMany) return tooMany();
-    return new Problem(401, 'expected Authorization: Bearer with the token of an operator', {
-      headers: { 'www-authenticate': 'Bearer realm="ocpi-hub admin"' },
+    return new Problem(401, words.expected, {
+      headers: { 'www-authenticate': `Bearer realm="${words.realm}"` },
     });
   };
 

@@ -4,12 +4,14 @@ import type { View } from './common.ts';
 
 export const operatorRoles = ['viewer', 'support', 'operator', 'admin'] as const;
 export const operatorRole = z.enum(operatorRoles);
+/** A partner in its portal may do less than any operator. */
+export const callerRole = z.enum(['partner', ...operatorRoles]);
 
 export const auditEntry = z.object({
   n: z.number().meta({ description: 'counts from 1 without a gap' }),
   at: z.string(),
-  operator: z.string().meta({ description: 'hub for what the hub did by itself' }),
-  role: operatorRole.nullable(),
+  operator: z.string().meta({ description: 'hub for what the hub did by itself; the id of a partner in its portal' }),
+  role: callerRole.nullable(),
   verb: z.string().meta({ description: 'method and route: POST /parties/{id}/suspend' }),
   about: z.string().meta({ description: 'the path, without its query' }),
   reason: z.string().nullable(),
@@ -32,5 +34,6 @@ export const auditCheck = z.object({
 });
 
 export type OperatorRole = (typeof operatorRoles)[number];
+export type CallerRole = z.output<typeof callerRole>;
 export type AuditEntry = View<typeof auditEntry>;
 export type AuditCheck = View<typeof auditCheck>;

@@ -1,12 +1,14 @@
 /**
- * `ocpi-hub parties add`, `initial-token` and `connect`: add a partner, let it register again, or register with it.
+ * `ocpi-hub parties add`, `initial-token`, `portal-link` and `connect`: add a partner, let it register again, let it in to its portal, or
+ * register with it.
  */
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
+import type { PortalLink } from '../api/portal.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
-import { oneOf, repeated, verb } from './verb.ts';
+import { count, oneOf, repeated, verb } from './verb.ts';
 
 interface AddFlags {
   readonly role?: readonly string[];
@@ -57,6 +59,24 @@ export function initialTokenVerb(): Command {
       screen.answer(await hub.send<{ initial_token: string }>('POST', path), ({ initial_token }) =>
         issued(id, initial_token, hub.url),
       );
+    },
+  });
+}
+
+export function portalLinkVerb(): Command {
+  return verb<{ hours?: number }>({
+    usage: 'portal-link <id>',
+    summary: 'make a link by which a partner signs in to its portal and helps itself',
+    options: [['--hours <n>', 'until the link expires, up to 168; 24 when left out', count]],
+    examples: ['parties portal-link NL-TNM', 'parties portal-link NL-TNM --hours 1'],
+    run: async ({ hub, screen }, [given = ''], { hours }) => {
+      const id = await complete(hub, kinds.party, given);
+      const path = `/parties/${encodeURIComponent(id)}/portal-link`;
+      const made = await hub.send<PortalLink>('POST', path, hours === undefined ? {} : { hours });
+      screen.answer(made, ({ url, expires_at }) => [
+        `${id} signs in to its portal with this link until ${expires_at}; whoever has it gets in:`,
+        `  ${url}`,
+      ]);
     },
   });
 }

@@ -10,7 +10,7 @@ import { watchJob } from './job.ts';
 import { listVerb } from './list-verb.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { historyVerb } from './parties-history.ts';
-import { addVerb, connectVerb, initialTokenVerb } from './parties-onboarding.ts';
+import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
 import { setVerb } from './parties-settings.ts';
@@ -59,6 +59,7 @@ export function command(): Command {
     }),
     addVerb(),
     initialTokenVerb(),
+    portalLinkVerb(),
     connectVerb(),
     verb<{ yes?: boolean }>({
       usage: 'suspend <id>',

@@ -1,10 +1,10 @@
 /**
- * Serves `/console/`, the operators' page. The page carries no data and needs no token; it reads everything from the
- * admin API.
+ * Serves the built pages: `/console/`, the operators', and `/portal/`, a partner's. A page carries no data and needs no token; it reads
+ * everything from the API beside it.
  *
  * ASSETS-1  The page loads nothing from another host and nothing inline: it holds an admin token, so it runs only its
  *     own scripts.
- * ASSETS-2  Every path below `/console/` answers with the page, so that a shared address opens the view that it was
+ * ASSETS-2  Every path below its prefix answers with the page, so that a shared address opens the view that it was
  *     copied from.
  * ASSETS-3  A file is read once and kept; answers share its bytes. Somebody without a token may ask for it a hundred times
  *     on one connection and read nothing: that must hold neither a file descriptor nor a buffer for each answer.
@@ -53,8 +53,8 @@ async function read(path: string): Promise<Asset> {
   return { bytes, type, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
 }
 
-/** Register it under the prefix `/console`; `built` is the directory with the built page. */
-export function consolePage(built: string): FastifyPluginAsync {
+/** `built` is the directory with the built pages. Each `page` of the result is registered under its prefix. */
+export function builtPages(built: string): (prefix: string, page: string) => FastifyPluginAsync {
   const names = new Set(existsSync(built) ? readdirSync(built) : []);
   /** [ASSETS-3] */
   const kept = new Map<string, Promise<Asset>>();
@@ -65,21 +65,23 @@ export function consolePage(built: string): FastifyPluginAsync {
     return known;
   };
 
-  async function answer({ method, url, headers: asked }: FastifyRequest, reply: FastifyReply) {
+  const answering = (prefix: string, page: string) => async (request: FastifyRequest, reply: FastifyReply) => {
+    const { method, url, headers: asked } = request;
     const path = url.split('?', 1)[0] ?? '';
-    const name = path.replace(/^\/console\//, '');
+    const name = path.slice(prefix.length + 1);
     const isPage = ['GET', 'HEAD'].includes(method) && !/\.\w+$/.test(path);
     if (!isPage && !(names.has(name) && ['GET', 'HEAD'].includes(method)))
       return reply.code(404).type('text/plain; charset=utf-8').send('Not found\n');
-    const { bytes, type, etag } = await assetOf(isPage ? 'index.html' : name);
+    const { bytes, type, etag } = await assetOf(isPage ? page : name);
     void reply.header('etag', etag);
     if (asked['if-none-match'] === etag) return reply.code(304).send();
     return reply.type(type).send(bytes);
-  }
+  };
 
-  return async (app) => {
+  return (prefix, page) => async (app) => {
+    const answer = answering(prefix, page);
     app.addHook('onSend', async (_request, reply) => void reply.headers(headers));
-    app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect('/console/', 308));
+    app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect(`${prefix}/`, 308));
     app.get('/*', answer);
     app.setNotFoundHandler(answer);
   };

@@ -40,6 +40,7 @@ import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
 import { Notifier } from './notify/notifier.ts';
 import { Checks } from './onboarding/check.ts';
+import { portalAccess } from './onboarding/portal-access.ts';
 import { Registration } from './onboarding/registration.ts';
 import { operations } from './operations.ts';
 import { countedPorts } from './partners/counted-ports.ts';
@@ -195,6 +196,7 @@ export function createHub(
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id) => jobs.cancel(id),
+      ...portalAccess(context),
       startCheck: (id, write, trace) => checks.start(id, write, trace),
       checkOf: (id) => checks.view(id),
       checks: (party) => checks.views(party),

@@ -37,6 +37,7 @@ import type {
   Vitals,
   WebhookVerbs,
 } from './ports/operator.ts';
+import type { PortalVerbs } from './ports/portal.ts';
 import type { Pulls } from './pull/pulls.ts';
 import { actorCounts } from './views/actor-counts.ts';
 import type { ActorFeed } from './views/actor-feed.ts';
@@ -69,6 +70,7 @@ type Verbs = Omit<
   | keyof CheckVerbs
   | keyof PersonVerbs
   | keyof AuditVerbs
+  | keyof PortalVerbs
   | keyof WebhookVerbs
 >;
 

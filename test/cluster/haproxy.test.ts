@@ -71,6 +71,8 @@ t.test('behind HAProxy', runs, async (t) => {
   t.test('partners reach what is theirs and nothing else', async (t) => {
     const statusOf = async (url: string) => (await fetch(url, { redirect: 'manual' })).status;
     t.equal(await statusOf(`${nodes.url}/ocpi/versions`), 401);
+    t.equal(await statusOf(`${nodes.url}/portal/`), 200);
+    t.equal(await statusOf(`${nodes.url}/portal/v1/caller`), 401);
     for (const path of [
       '/',
       '/admin/v1/status',
@@ -78,6 +80,7 @@ t.test('behind HAProxy', runs, async (t) => {
       '/metrics',
       '/cluster/v1/look',
       '/ocpiX',
+      '/portalX',
       '/%6fcpi/versions',
     ]) {
       t.equal(await statusOf(`${nodes.url}${path}`), 404, path);

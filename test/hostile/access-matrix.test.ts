@@ -4,6 +4,7 @@
  */
 import { request } from 'node:http';
 import { join } from 'node:path';
+import { portalRoutes } from '../../src/admin/portal.ts';
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { Operations } from '../../src/hub/ports/operator.ts';
 import type { RunningHub } from '../../src/main.ts';
@@ -22,9 +23,11 @@ import {
   type InspectorCaller,
   inspectorVerdicts,
   type OcpiCaller,
+  type PortalCaller,
+  portalVerdictOf,
   verdictOf,
 } from './access-rules.ts';
-import { adminSamples, ocpiSamples, otherSamples, type Sample } from './doors.ts';
+import { adminSamples, ocpiSamples, otherSamples, portalSamples, type Sample } from './doors.ts';
 
 const viewerToken = 'viewer-token-of-the-matrix';
 const env = { HUB_VIEWER_TOKEN: viewerToken, HUB_RATE_LISTS_PER_MIN: '100000', HUB_RATE_COMMANDS_PER_MIN: '100000' };
@@ -224,7 +227,20 @@ function stranger(name: string, headers: Headers, query = ''): Caller<'stranger'
   return { name, kind: 'stranger', headers, query };
 }
 
-function adminCallers(hub: RunningHub, hubToken: string): Caller<AdminCaller>[] {
+/** Signs a partner in to its portal: its link, and the token of its session. */
+async function portalOf(hub: RunningHub, id: string): Promise<{ link: string; session: string }> {
+  const { url } = await admin(hub, 'POST', `/parties/${id}/portal-link`);
+  const link = String(url).split('#')[1] ?? '';
+  const headers = { 'Content-Type': 'application/json' };
+  const { text } = await call(hub, 'POST', '/portal/v1/session', headers, JSON.stringify({ link }));
+  return { link, session: String((JSON.parse(text) as { token: string }).token) };
+}
+
+function adminCallers(
+  hub: RunningHub,
+  hubToken: string,
+  portal: { link: string; session: string },
+): Caller<AdminCaller>[] {
   const bearer = (value: string) => ({ Authorization: `Bearer ${value}` });
   const { adminToken } = hub;
   return [
@@ -244,6 +260,8 @@ function adminCallers(hub: RunningHub, hubToken: string): Caller<AdminCaller>[] 
     }),
     stranger('the admin token behind an unknown one', { Authorization: ['Bearer x', `Bearer ${adminToken}`] }),
     stranger('two tokens in one header', { Authorization: `Bearer x, Bearer ${adminToken}` }),
+    stranger('the link of a portal', bearer(portal.link)),
+    stranger('a session of a portal', bearer(portal.session)),
     { name: 'the viewer token', kind: 'viewer', headers: bearer(viewerToken) },
     { name: 'the viewer token in lower case', kind: 'viewer', headers: { Authorization: `bearer ${viewerToken}` } },
     {
@@ -267,7 +285,7 @@ t.test("every operators' door meets every caller as its role may", async (t) => 
   const file = operatorsFile(join(directoryFor(t), 'operators.json'), staff);
   const hub = await hubFor(t, { ...env, HUB_OPERATORS_FILE: file });
   const partner = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'LVR' });
-  const callers = adminCallers(hub, partner.hubToken);
+  const callers = adminCallers(hub, partner.hubToken, await portalOf(hub, partner.id));
   const inTable = adminRoutes({} as Operations).map(({ method, path }) => `${method} ${path}`);
   t.strictSame(Object.keys(adminSamples).sort(), inTable.sort(), 'every door has a row');
   const doors = Object.entries({ ...adminSamples, ...otherSamples });
@@ -285,6 +303,38 @@ t.test("every operators' door meets every caller as its role may", async (t) => 
         method === 'GET' ? undefined : '"text"',
       );
       cells.meet(`${door} with ${name}`, `${status}`, adminVerdictOf(door, kind).map(String));
+    }
+  }
+  cells.end();
+  t.equal(await changesOf(hub), before, 'and nothing was recorded');
+});
+
+t.test('every door of the portal meets its partner, another one, and everybody else as it should', async (t) => {
+  const hub = await hubFor(t, env);
+  const own = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'LVR' });
+  const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+  const [mine, theirs] = [await portalOf(hub, own.id), await portalOf(hub, other.id)];
+  const bearer = (value: string) => ({ Authorization: `Bearer ${value}` });
+  const callers: Caller<PortalCaller>[] = [
+    stranger('no token', {}),
+    stranger('the admin token', bearer(hub.adminToken)),
+    stranger('the viewer token', bearer(viewerToken)),
+    stranger('its hub token', token(own.hubToken)),
+    stranger('its hub token as bearer', bearer(own.hubToken)),
+    stranger('its link', bearer(mine.link)),
+    stranger('its session as an OCPI token', token(mine.session)),
+    { name: 'its session', kind: 'partner', headers: bearer(mine.session) },
+    { name: 'the session of another', kind: 'foreignPartner', headers: bearer(theirs.session) },
+  ];
+  const inTable = portalRoutes({} as Operations).map(({ method, path }) => `${method} ${path}`);
+  t.strictSame(Object.keys(portalSamples).sort(), inTable.sort(), 'every door has a row');
+  const before = await changesOf(hub);
+  const cells = matrix(t);
+  for (const [door, { path }] of Object.entries(portalSamples)) {
+    const [method = ''] = door.split(' ');
+    for (const { name, kind, headers } of callers) {
+      const { status } = await call(hub, method, path, headers, method === 'GET' ? undefined : '"text"');
+      cells.meet(`${door} with ${name}`, `${status}`, portalVerdictOf(door, kind).map(String));
     }
   }
   cells.end();

@@ -117,7 +117,7 @@ export type AdminCaller = 'stranger' | 'viewer' | 'support' | 'operator' | 'admi
 
 /** Served without a token: what machines and people need before they have one, and holds nothing of the hub's. */
 const openDoors: ReadonlySet<string> = new Set([
-  ...['GET /healthz', 'GET /readyz', 'GET /admin/docs', 'GET /admin/v1/openapi.json', 'GET /console/'],
+  ...['GET /healthz', 'GET /readyz', 'GET /admin/docs', 'GET /admin/v1/openapi.json', 'GET /console/', 'GET /portal/'],
 ]);
 
 /**
@@ -136,8 +136,19 @@ export function adminVerdictOf(route: string, caller: AdminCaller): readonly num
 
 const ranks: readonly AdminCaller[] = ['stranger', 'viewer', 'support', 'operator', 'admin'];
 const adminsAlone =
-  /^POST \/(parties|parties\/\{id\}\/(initial-token|confirm-host)|backup|erase|subject)$|^GET \/audit/;
+  /^POST \/(parties|parties\/\{id\}\/(initial-token|confirm-host|portal-link)|backup|erase|subject)$|^GET \/audit/;
 const ofSupport = /\/(redrive|probe|resolve)$|^POST \/orphans|^DELETE \/redrives/;
+
+export type PortalCaller = 'stranger' | 'partner' | 'foreignPartner';
+
+/** What a caller of the portal must meet who sends text where an object is due: what is another partner's is not there. */
+export function portalVerdictOf(route: string, caller: PortalCaller): readonly number[] {
+  if (caller === 'stranger') return [401];
+  const isOwn = caller === 'partner' || !route.includes('{id}');
+  // No delivery has the id of the sample.
+  if (!isOwn || route.includes('/deliveries/{id}')) return [404];
+  return route.startsWith('GET ') ? [200] : [422];
+}
 
 export type InspectorCaller = 'stranger' | 'foreignPage' | 'viewer' | 'admin';
 

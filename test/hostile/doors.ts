@@ -150,6 +150,7 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR` },
     body: () => ({ empty_2xx_ok: true, identity_mode: 'COMPATIBILITY', compatibility_until: '2030-01-01T00:00:00Z' }),
   },
+  'POST /parties/{id}/portal-link': { as: 'admin', path: `${admin}/parties/NL-LVR/portal-link` },
   'POST /parties/{id}/initial-token': { as: 'admin', path: `${admin}/parties/NL-LVR/initial-token` },
   'POST /parties/{id}/connect': {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR/connect` },
@@ -237,7 +238,23 @@ export const otherSamples: Readonly<Record<string, Sample>> = {
   'GET /metrics': { as: 'admin', path: '/metrics' },
   'GET /admin/docs': { as: 'nobody', path: '/admin/docs' },
   'GET /console/': { as: 'nobody', path: '/console/' },
+  'GET /portal/': { as: 'nobody', path: '/portal/' },
   'GET /admin/v1/openapi.json': { as: 'nobody', path: `${admin}/openapi.json` },
+};
+
+const portal = '/portal/v1';
+
+/** Doors of the portal, as its partner NL-LVR asks at them. */
+export const portalSamples: Readonly<Record<string, Omit<Sample, 'as'>>> = {
+  'GET /caller': { path: `${portal}/caller` },
+  'GET /checks': { path: `${portal}/checks` },
+  'GET /deliveries': { path: `${portal}/deliveries?state=DEAD` },
+  'GET /deliveries/{id}': { path: `${portal}/deliveries/1-NL-LVR` },
+  'POST /deliveries/{id}/redrive': { path: `${portal}/deliveries/1-NL-LVR/redrive` },
+  'GET /parties/{id}': { path: `${portal}/parties/NL-LVR` },
+  'GET /parties/{id}/report': { path: `${portal}/parties/NL-LVR/report` },
+  'POST /parties/{id}/check': { path: `${portal}/parties/NL-LVR/check` },
+  'POST /parties/{id}/initial-token': { path: `${portal}/parties/NL-LVR/initial-token` },
 };
 
 /** Every sample by its `METHOD path`; admin paths with their prefix left out, as in their table. */

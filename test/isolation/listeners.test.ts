@@ -49,6 +49,11 @@ t.test('with a listener of their own, operators are served there alone, and part
     for (const form of forms(path)) t.equal(await statusOf(hub.url, form, asOperator), 404, `${form} for partners`);
   }
   t.equal(await statusOf(hub.url, '/ocpi/versions', asPartner), 200);
+  t.equal(await statusOf(hub.url, '/portal/', ''), 200, 'partners have their portal');
+  t.equal(await statusOf(hub.url, '/portal/v1/caller', asOperator), 401);
+  for (const path of ['/portal/', '/portal/v1/caller'])
+    for (const form of forms(path))
+      t.equal(await statusOf(hub.adminUrl, form, asOperator), 404, `${form} for operators`);
   for (const form of forms('/ocpi/versions')) t.equal(await statusOf(hub.adminUrl, form, asPartner), 404, form);
   for (const url of [hub.url, hub.adminUrl]) {
     for (const path of ['/healthz', '/readyz']) t.equal(await statusOf(url, path, ''), 200, `${path} on both`);

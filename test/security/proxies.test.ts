@@ -181,20 +181,25 @@ for (const [name, program, rendered] of [
       t.equal((await send({ ...ocpi, path: '/ocpi/versions', headers: hidden })).status, 200);
     });
 
-    t.test('partners reach /ocpi and nothing else, operators are reached from their network alone', async (t) => {
-      for (const path of [
-        ...['/', '/admin/v1/status', '/console/', '/metrics', '/readyz', '/cluster/v1/channel', '/ocpiX'],
-        ...['/%6fcpi/versions', '//ocpi/versions', '/ocpi/../admin/v1/status', '/./ocpi/versions'],
-      ]) {
-        const { status } = await send({ from: operator, port: ports.partners, path, headers: asOperator });
-        t.equal(status, 404, path);
-      }
-      const status = { from: operator, port: ports.operators, path: '/admin/v1/status', headers: asOperator };
-      t.equal((await send(status)).status, 200);
-      t.equal((await send({ ...status, path: '/console/' })).status, 200);
-      t.equal((await send({ ...status, path: '/cluster/v1/channel' })).status, 404);
-      t.equal((await send({ ...status, from: partner })).status, 403);
-    });
+    t.test(
+      'partners reach /ocpi, people of theirs /portal, and nothing else; operators are reached from their network alone',
+      async (t) => {
+        t.match(await send({ ...ocpi, path: '/portal/' }), { status: 200, text: /id="portal"/ });
+        t.match(await send({ ...ocpi, path: '/portal/v1/caller', headers: asOperator }), { status: 401, text: /link/ });
+        for (const path of [
+          ...['/', '/admin/v1/status', '/console/', '/metrics', '/readyz', '/cluster/v1/channel', '/ocpiX', '/portalX'],
+          ...['/%6fcpi/versions', '//ocpi/versions', '/ocpi/../admin/v1/status', '/./ocpi/versions'],
+        ]) {
+          const { status } = await send({ from: operator, port: ports.partners, path, headers: asOperator });
+          t.equal(status, 404, path);
+        }
+        const status = { from: operator, port: ports.operators, path: '/admin/v1/status', headers: asOperator };
+        t.equal((await send(status)).status, 200);
+        t.equal((await send({ ...status, path: '/console/' })).status, 200);
+        t.equal((await send({ ...status, path: '/cluster/v1/channel' })).status, 404);
+        t.equal((await send({ ...status, from: partner })).status, 403);
+      },
+    );
 
     t.test('the inspector is watched through the operators’ address alone, by pages of its own', async (t) => {
       const at = (port: number) => `wss://127.0.0.1:${port}/admin/v1/inspector`;

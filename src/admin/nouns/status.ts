@@ -4,7 +4,7 @@
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
-import { operatorRole } from '../../api/audit.ts';
+import { callerRole } from '../../api/audit.ts';
 import { type HubStatus, hubStatus } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
@@ -26,7 +26,7 @@ export function status(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/caller',
       summary: 'Show whose token was sent, and what it may do',
-      answer: z.object({ name: z.string(), role: operatorRole }),
+      answer: z.object({ name: z.string(), role: callerRole }),
       run: ({ caller }) => caller,
     }),
   ];

@@ -31,6 +31,7 @@ import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { WatchedActor, Watcher } from './actor-view.ts';
+import type { PortalVerbs } from './portal.ts';
 import type { HeaderParty } from './ports.ts';
 
 export type { ContactsView } from '../../api/parties.ts';
@@ -293,6 +294,7 @@ export interface Operations
     CheckVerbs,
     PersonVerbs,
     AuditVerbs,
+    PortalVerbs,
     WebhookVerbs {
   addParty(roles: readonly PartyRole[], settings: Partial<PartnerChoices>, trace: Trace): Promise<AddedParty>;
   parties(): PartyView[];
@@ -392,9 +394,6 @@ export interface Operations
   /** All live actors in their present state. */
   actors(): Iterable<WatchedActor>;
   actor(id: string): WatchedActor | undefined;
-  /**
-   * Reports every change of an actor to the watcher until the returned function is called. Without watchers it costs
-   * nothing.
-   */
+  /** Reports every change of an actor until the returned function is called. Without watchers it costs nothing. */
   watch(watcher: Watcher): () => void;
 }

@@ -1,7 +1,7 @@
 /**
- * Calls of the admin API. A refusal becomes an `ApiError` with the hub's text; a 401 for the present token signs out.
+ * Calls of the admin API, or of the portal's. A refusal becomes an `ApiError` with the hub's text; a 401 for the present token signs out.
  */
-import { signOut, token } from './session.ts';
+import { api, isPortal, signOut, token } from './session.ts';
 
 export class ApiError extends Error {
   /** HTTP status; 0 when the hub is unreachable. */
@@ -23,7 +23,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** Absent, null and empty values are left out of the query. */
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-/** A path below `/admin/v1`, with its query. */
+/** A path below that of the API, with its query. */
 export function pathWith(path: string, query: Query = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '');
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
@@ -69,14 +69,14 @@ export async function csvOf(path: string): Promise<Blob> {
 }
 
 async function answered(bearer: string, path: string, { headers, ...init }: RequestInit): Promise<Response> {
-  const response = await reached(`/admin/v1${path}`, {
+  const response = await reached(`${api}${path}`, {
     ...init,
     headers: { authorization: `Bearer ${bearer}`, ...headers },
     cache: 'no-store',
   });
   if (response.ok) return response;
   if (response.status === 401 && bearer === token.value) {
-    signOut('The hub no longer accepts this token. Sign in again.');
+    signOut(isPortal ? 'Your session has ended.' : 'The hub no longer accepts this token. Sign in again.');
   }
   throw new ApiError(response.status, await problemIn(response));
 }

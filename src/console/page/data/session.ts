@@ -1,11 +1,16 @@
 /**
- * The signed-in operator: a token of the admin API, kept for this browser session only, and whose it is.
+ * Who is signed in, an operator in the console or a partner in its portal: a token, kept for this browser session only, and whose it is.
  *
  * SESSION-1  The token is in `sessionStorage` and in memory, never in an address, a cookie or `localStorage`.
  */
 import { computed, signal } from '@preact/signals';
 
-export type CallerRole = 'viewer' | 'support' | 'operator' | 'admin';
+/** Whether this is the page of the portal; else it is the console's. */
+export const isPortal = location.pathname.startsWith('/portal/');
+/** Where the calls of the page go. */
+export const api = isPortal ? '/portal/v1' : '/admin/v1';
+
+export type CallerRole = 'partner' | 'viewer' | 'support' | 'operator' | 'admin';
 
 /** The answer of `/caller`. */
 export interface Caller {
@@ -13,7 +18,7 @@ export interface Caller {
   readonly role: CallerRole;
 }
 
-const place = 'ocpi-hub.token';
+const place = isPortal ? 'ocpi-hub.portal-token' : 'ocpi-hub.token';
 
 /** Null: nobody is signed in. */
 export const token = signal<string | null>(sessionStorage.getItem(place));
@@ -29,6 +34,8 @@ const isOneOf = (...roles: readonly CallerRole[]) =>
 export const mayAct = isOneOf('support', 'operator', 'admin');
 /** Whether buttons that change partners and routes are shown. */
 export const mayOperate = isOneOf('operator', 'admin');
+/** Whether the endpoints of a partner may be checked. */
+export const mayCheck = isOneOf('partner', 'operator', 'admin');
 /** Whether partners may be added, tokens issued and the audit log read. */
 export const mayAdminister = isOneOf('admin');
 

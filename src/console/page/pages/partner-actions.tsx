@@ -3,6 +3,7 @@
  */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
+import type { PortalLink } from '../../../api/portal.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { count, spanMs } from '../data/format.ts';
@@ -10,13 +11,14 @@ import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
+import { Instant } from '../parts/time.tsx';
 
 interface ActionsProps {
   readonly party: PartyView;
   readonly reload: () => void;
 }
 
-type Asking = 'suspend' | 'token' | 'host' | null;
+type Asking = 'suspend' | 'token' | 'host' | 'portal' | null;
 
 interface Probed {
   readonly status: string;
@@ -57,6 +59,11 @@ export function PartnerActions({ party, reload }: ActionsProps) {
           New initial token
         </button>
       )}
+      {mayAdminister.value && status !== 'SUSPENDED' && (
+        <button type="button" onClick={() => setAsking('portal')}>
+          Portal link
+        </button>
+      )}
       {mayAdminister.value && party.url !== null && (
         <button type="button" class={isMove ? 'main' : ''} onClick={() => setAsking('host')}>
           Confirm host
@@ -69,6 +76,7 @@ export function PartnerActions({ party, reload }: ActionsProps) {
       )}
       {asking === 'suspend' && <Suspend party={party} reload={reload} onClose={() => setAsking(null)} />}
       {asking === 'host' && <ConfirmHost party={party} reload={reload} onClose={() => setAsking(null)} />}
+      {asking === 'portal' && <NewPortalLink id={id} onClose={() => setAsking(null)} />}
       {asking === 'token' && <NewToken party={party} isRegistered={isRegistered} onClose={() => setAsking(null)} />}
     </div>
   );
@@ -171,7 +179,7 @@ interface NewTokenProps {
   readonly onClose: () => void;
 }
 
-function NewToken({ party: { id }, isRegistered, onClose }: NewTokenProps) {
+export function NewToken({ party: { id }, isRegistered, onClose }: NewTokenProps) {
   const [token, setToken] = useState<string | null>(null);
   const reason = useReason();
   const { isRunning, run } = useAction(async () => {
@@ -200,6 +208,42 @@ function NewToken({ party: { id }, isRegistered, onClose }: NewTokenProps) {
           <>
             <p>Copy it now: the hub keeps only its digest, and nobody can show it again.</p>
             <Copied label="initial token" text={token} />
+          </>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+function NewPortalLink({ id, onClose }: { id: string; onClose: () => void }) {
+  const [link, setLink] = useState<PortalLink | null>(null);
+  const reason = useReason();
+  const { isRunning, run } = useAction(async () => {
+    setLink(await call<PortalLink>('POST', reason.given(`/parties/${id}/portal-link`)));
+    return null;
+  });
+  return (
+    <Dialog title={`Portal of ${id}`} onClose={onClose}>
+      <div class="stack">
+        {link === null ? (
+          <>
+            <p>
+              With a link {id} sees its own queue, dead letters and refused pushes, re-drives its own dead letters,
+              checks its endpoints and rotates its token.
+            </p>
+            {reason.field}
+            <div class="row">
+              <button type="button" class="main" disabled={isRunning} onClick={() => run()}>
+                Make a link
+              </button>
+            </div>
+          </>
+        ) : (
+          <>
+            <p>
+              Send it to {id} over a secure channel: whoever has it gets in, until <Instant value={link.expires_at} />.
+            </p>
+            <Copied label="portal link" text={link.url} />
           </>
         )}
       </div>

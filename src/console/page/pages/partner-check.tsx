@@ -9,7 +9,7 @@ import { isInForce, onTopOf, type PartnerChoices, settingText } from '../../../d
 import { useAction } from '../data/action.ts';
 import { call, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
-import { mayOperate } from '../data/session.ts';
+import { isPortal, mayCheck, mayOperate } from '../data/session.ts';
 import { Badge, type Tone } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
@@ -37,7 +37,7 @@ export function Check({ party, reload }: CheckProps) {
         <h2>Check against OCPI</h2>
         {last && <Badge state={last.state} />}
       </header>
-      {mayOperate.value && party.url !== null && (
+      {mayCheck.value && party.url !== null && (
         <CheckForm id={party.id} isRunning={last?.state === 'RUNNING'} onBegun={query.reload} />
       )}
       <Asked query={query} what="checks">
@@ -72,13 +72,17 @@ function CheckForm({ id, isRunning, onBegun }: { id: string; isRunning: boolean;
       }}
     >
       <button type="submit" disabled={isRunning || begin.isRunning}>
-        {isRunning ? 'Checking …' : 'Check its endpoints'}
+        {isRunning ? 'Checking …' : `Check ${isPortal ? 'your' : 'its'} endpoints`}
       </button>
-      <label>
-        <input type="checkbox" name="write" />
-        also send test objects and a test command
-      </label>
-      {reason.field}
+      {mayOperate.value && (
+        <>
+          <label>
+            <input type="checkbox" name="write" />
+            also send test objects and a test command
+          </label>
+          {reason.field}
+        </>
+      )}
     </form>
   );
 }

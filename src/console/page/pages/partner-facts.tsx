@@ -10,10 +10,11 @@ import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { count, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { mayOperate } from '../data/session.ts';
+import { isPortal, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
 import { LastError } from '../parts/last-error.tsx';
+import { PageLink } from '../parts/page-link.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Since, Until } from '../parts/time.tsx';
 import { hostChangeWords } from './partner-actions.tsx';
@@ -34,19 +35,19 @@ export function Queue({ party }: Facts) {
     <section class="card" aria-label="Queue">
       <header>
         <h2>Queue</h2>
-        <Link href={`/deliveries?receiver=${id}`}>Deliveries</Link>
+        {!isPortal && <PageLink href={`/deliveries?receiver=${id}`}>Deliveries</PageLink>}
       </header>
       <dl class="facts inside">
         <dt>Waiting</dt>
         <dd>
-          <Link href={`/deliveries?state=PENDING&receiver=${id}`}>{count(queue.depth)}</Link>
+          <PageLink href={`/deliveries?state=PENDING&receiver=${id}`}>{count(queue.depth)}</PageLink>
           {queue.oldest_age_s !== null && <span class="quiet"> · oldest {span(queue.oldest_age_s)}</span>}
         </dd>
         <dt>Dead letters</dt>
         <dd>
-          <Link href={`/deliveries?state=DEAD&receiver=${id}`} class={queue.dead > 0 ? 'urgent' : ''}>
+          <PageLink href={`/deliveries?state=DEAD&receiver=${id}`} class={queue.dead > 0 ? 'urgent' : ''}>
             {count(queue.dead)}
-          </Link>
+          </PageLink>
         </dd>
         <dt>Last request</dt>
         <dd>

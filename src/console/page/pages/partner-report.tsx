@@ -1,12 +1,13 @@
 /**
  * What a partner does wrong, as its own engineer needs it: refused pushes, warnings, quirks, dead letters by reason.
  */
-import { Link } from 'wouter-preact';
 import type { ReportView } from '../../../api/report.ts';
 import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
+import { isPortal } from '../data/session.ts';
 import { Table } from '../parts/fields.tsx';
+import { PageLink } from '../parts/page-link.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 
@@ -20,7 +21,7 @@ export function Report({ id }: { id: string }) {
     <section class="card" aria-label="Data quality">
       <header>
         <h2>Data quality</h2>
-        <Link href={pathWith('/events', { type: 'push.refused', party: id })}>Events</Link>
+        {!isPortal && <PageLink href={pathWith('/events', { type: 'push.refused', party: id })}>Events</PageLink>}
       </header>
       <Asked query={query} what="the report">
         {(report) =>
@@ -47,7 +48,11 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
               </td>
               <td class="number">{count(times)}</td>
               <td class="mono">
-                {object === null ? `${method} ${path}` : <Link href={traceOf(object)}>{`${method} ${object}`}</Link>}
+                {object === null ? (
+                  `${method} ${path}`
+                ) : (
+                  <PageLink href={traceOf(object)}>{`${method} ${object}`}</PageLink>
+                )}
               </td>
               <td>{reason}</td>
             </tr>
@@ -67,7 +72,7 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
                 <td class="mono">{receiver}</td>
                 <td>{module}</td>
                 <td>
-                  <Link href={`/deliveries/${encodeURIComponent(sample)}`}>{reason || met}</Link>
+                  <PageLink href={`/deliveries/${encodeURIComponent(sample)}`}>{reason || met}</PageLink>
                 </td>
               </tr>
             ))}
@@ -98,7 +103,7 @@ function Tallies({ caption, noun, items }: { caption: string; noun: string; item
           <td>{module}</td>
           <td class="mono">{name}</td>
           {hasSource && <td>{source}</td>}
-          <td>{object === null ? example : <Link href={traceOf(object)}>{example}</Link>}</td>
+          <td>{object === null ? example : <PageLink href={traceOf(object)}>{example}</PageLink>}</td>
         </tr>
       ))}
     </Table>

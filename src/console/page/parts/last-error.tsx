@@ -1,8 +1,8 @@
 /**
  * The last failed call to a partner: in one line, and with a link to its delivery.
  */
-import { Link } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
+import { PageLink } from './page-link.tsx';
 import { Since } from './time.tsx';
 
 type LastErrorView = PartyView['last_error'];
@@ -23,7 +23,7 @@ export function LastError({ error }: { error: LastErrorView }) {
       {error.delivery !== null && (
         <>
           {' · '}
-          <Link href={`/deliveries/${encodeURIComponent(error.delivery)}`}>delivery {error.delivery}</Link>
+          <PageLink href={`/deliveries/${encodeURIComponent(error.delivery)}`}>delivery {error.delivery}</PageLink>
         </>
       )}
     </>

@@ -1,0 +1,157 @@
+/**
+ * The portal, `/portal/v1`: what a partner may do by itself, signed in by a link that an operator made. Its doors are some of the admin
+ * API's, at the same paths and with the same answers, each for the partner of the session alone.
+ *
+ * PORTAL-1  A door answers what is another partner's as what is not there: 404.
+ * PORTAL-2  What a partner does, and its sign-in, is an entry of the audit log, with the role `partner`.
+ */
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import { z } from 'zod';
+import { HubError } from '../domain/errors.ts';
+import { keyOf, type PartyId } from '../domain/party.ts';
+import type { Operations } from '../hub/ports/operator.ts';
+import type { Visitors } from '../transport/visitors.ts';
+import { AuditTrail } from './audit-trail.ts';
+import { checks } from './nouns/checks.ts';
+import { deliveries } from './nouns/deliveries.ts';
+import { parties } from './nouns/parties.ts';
+import { redrives } from './nouns/redrives.ts';
+import { status } from './nouns/status.ts';
+import { Problem } from './problem.ts';
+import type { AdminRoute, Caller, RawRequest } from './route.ts';
+import { type AdminLog, serveRoutes, traceOf } from './serve-routes.ts';
+import { gateFor } from './tokens.ts';
+
+/** The partner of a session, and its parties. */
+interface Own {
+  readonly partner: PartyId;
+  readonly parties: ReadonlySet<string>;
+}
+
+/** Makes a request one about the caller's own, or refuses it; `answered` takes others out of the answer. */
+interface Door {
+  readonly asked?: (request: RawRequest, own: Own) => RawRequest | Promise<RawRequest>;
+  readonly answered?: (answer: never, own: Own) => unknown;
+}
+
+function doorsOf(operations: Operations): Readonly<Record<string, Door>> {
+  const fields = (value: unknown) => (value ?? {}) as Readonly<Record<string, unknown>>;
+  const ofPartner = (request: RawRequest, { partner }: Own) => {
+    if (String(fields(request.params).id).toUpperCase() !== partner) throw new HubError('notFound');
+    return request;
+  };
+  const ofDelivery = async (request: RawRequest, { parties: own }: Own) => {
+    const { receiver } = await operations.delivery(String(fields(request.params).id));
+    if (!own.has(receiver)) throw new HubError('notFound');
+    return request;
+  };
+  return {
+    'GET /caller': {},
+    'GET /parties/{id}': { asked: ofPartner },
+    'GET /parties/{id}/report': {
+      asked: ofPartner,
+      answered: ({ dead_letters, ...report }: Awaited<ReturnType<Operations['report']>>, { parties: own }) => ({
+        ...report,
+        dead_letters: dead_letters.filter(({ receiver }) => own.has(receiver)),
+      }),
+    },
+    'POST /parties/{id}/initial-token': { asked: ofPartner },
+    'POST /parties/{id}/check': {
+      asked(request, own) {
+        if (fields(request.body).write === true) throw new Problem(403, 'a check from the portal only reads');
+        return ofPartner(request, own);
+      },
+    },
+    'GET /checks': { asked: (request, { partner }) => ({ ...request, query: { party: partner } }) },
+    'GET /deliveries': {
+      asked(request, { parties: own }) {
+        const [first] = own;
+        const { receiver = first, ...query } = fields(request.query);
+        if (!own.has(String(receiver).toUpperCase())) throw new HubError('notFound');
+        return { ...request, query: { ...query, receiver } };
+      },
+    },
+    'GET /deliveries/{id}': { asked: ofDelivery },
+    'POST /deliveries/{id}/redrive': {
+      asked(request, own) {
+        if (fields(request.body).force === true) throw new Problem(403, 'only an operator may force a re-drive');
+        return ofDelivery(request, own);
+      },
+    },
+  };
+}
+
+/** The routes of the portal, in order of nouns. */
+export function portalRoutes(operations: Operations): AdminRoute[] {
+  const doors = doorsOf(operations);
+  const ownOf = ({ name: partner }: Caller): Own => ({
+    partner,
+    parties: new Set(operations.party(partner).roles.map((role) => keyOf(role).toUpperCase())),
+  });
+  return [parties, checks, deliveries, redrives, status]
+    .flatMap((noun) => noun(operations))
+    .flatMap((route): AdminRoute[] => {
+      const door = doors[`${route.method} ${route.path}`];
+      if (!door) return [];
+      const { asked = (request) => request, answered = (answer: unknown) => answer } = door;
+      const run = async (request: RawRequest) => {
+        const own = ownOf(request.caller);
+        return answered((await route.run(await asked(request, own))) as never, own);
+      };
+      return [{ ...route, role: 'partner', run }];
+    });
+}
+
+export interface PortalOptions {
+  readonly visitors: Visitors;
+  readonly isReady: () => boolean;
+  readonly log: AdminLog;
+}
+
+const given = z.strictObject({ link: z.string().min(1).max(4096) });
+const words = {
+  expected: 'this session has ended, or was none: sign in with a link of the operator of the hub',
+  realm: 'ocpi-hub portal',
+  token: 'a token of the portal',
+};
+
+/** Register it under the prefix `/portal/v1`. */
+export function portalServer(operations: Operations, options: PortalOptions): FastifyPluginAsync {
+  const { visitors, log } = options;
+  const callerOf = (token: string): Caller | null => {
+    const name = operations.portalPartner(token);
+    return name === null ? null : { name, role: 'partner' };
+  };
+  const allow = gateFor(callerOf, options, words);
+
+  /** [PORTAL-2] */
+  const open = (scope: FastifyInstance) =>
+    void scope.post('/session', async (request, reply) => {
+      const read = given.safeParse(request.body);
+      const address = visitors.exact(request.raw);
+      const session = read.success ? operations.openPortal(read.data.link) : null;
+      if (session === null) {
+        if (!visitors.failed(visitors.of(request.raw)))
+          throw new Problem(429, 'too many links that open nothing came from this address');
+        throw new Problem(401, 'this link has expired, or is not complete: ask the operator of the hub for a new one');
+      }
+      const { partner } = session;
+      await operations.noteAct({
+        ...{ operator: partner, role: 'partner', verb: 'POST /session', about: '/session', reason: null },
+        ...{ address, status: 201, correlation_id: traceOf(request).correlationId },
+      });
+      log.info({ partner, address }, 'a partner signed in to its portal');
+      return reply.code(201).header('cache-control', 'no-store').send(session);
+    });
+  return serveRoutes({
+    ...{ table: portalRoutes(operations), allow, least: 'partner', isReady: options.isReady, log },
+    trail: new AuditTrail(operations, { visitors, log }),
+    open,
+    // The pages beside it answer any other path.
+    more: (scope) =>
+      void scope.all('/*', async ({ url }) => {
+        throw new Problem(404, `there is no ${url.split('?', 1)[0]}`);
+      }),
+    besides: [{ method: 'POST', path: '/session' }],
+  });
+}

@@ -1,0 +1,188 @@
+/**
+ * Serves a table of routes: JSON, bearer tokens, problem details, the audit log.
+ *
+ * SERVE-ROUTES-1  The token is checked before anything else, so that without one not even the existence of a path shows.
+ * SERVE-ROUTES-2  Until recovery is complete everything is answered 503.
+ * SERVE-ROUTES-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
+ */
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { CallerRole } from '../api/audit.ts';
+import { masked } from '../domain/mask.ts';
+import type { Trace } from '../domain/trace.ts';
+import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { otherMethods, withHead } from '../transport/methods.ts';
+import type { AuditTrail } from './audit-trail.ts';
+import { fileOf } from './list-files.ts';
+import { Problem, problemOf } from './problem.ts';
+import type { AdminRoute, Caller } from './route.ts';
+import { admitted, type Gate, requireRole } from './tokens.ts';
+
+const bodyBytesMax = 262_144;
+const recoveringRetryS = 1;
+
+export interface AdminLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface ServedRoutes {
+  readonly table: readonly AdminRoute[];
+  readonly allow: Gate;
+  /** The lowest role that is let in at all. */
+  readonly least: CallerRole;
+  readonly trail: AuditTrail;
+  readonly isReady?: (() => boolean) | undefined;
+  readonly log?: AdminLog | undefined;
+  /** Adds what needs no token. */
+  readonly open?: (scope: FastifyInstance) => void;
+  /** Paths of `open` and `more`, which are not in the table. */
+  readonly besides?: readonly { readonly method: string; readonly path: string }[];
+  /** Adds what is no route of the table, and needs the token. */
+  readonly more?: (scope: FastifyInstance) => void;
+}
+
+/** Register it under a prefix. */
+export function serveRoutes(served: ServedRoutes): FastifyPluginAsync {
+  const { isReady = () => true, log, open } = served;
+  return async (app) => {
+    acceptJsonAlone(app);
+    app.addHook('onRequest', async (request, reply) => {
+      const { requestId, correlationId } = traceOf(request);
+      reply.headers({ [requestIdHeader]: requestId, [correlationIdHeader]: correlationId });
+    });
+    // [SERVE-ROUTES-2]
+    app.addHook('onRequest', async () => {
+      if (isReady()) return;
+      throw new Problem(503, 'the hub is recovering', { headers: { 'retry-after': String(recoveringRetryS) } });
+    });
+    app.addHook('onResponse', async (request, reply) => {
+      const { method } = request;
+      // The gate logs refused tokens.
+      if (reply.statusCode === 401 || reply.statusCode === 429) return;
+      const line = {
+        ...{ method, path: pathOf(request), status: reply.statusCode },
+        durationMs: Math.round(reply.elapsedTime),
+      };
+      log?.info({ ...line, ...traceOf(request) }, 'admin request');
+    });
+    open?.(app);
+    await app.register(async (guarded) => guard(guarded, served));
+  };
+}
+
+/** Registers everything that needs a token, unknown paths included. */
+function guard(guarded: FastifyInstance, { table, allow, least, trail, besides = [], more }: ServedRoutes): void {
+  const served = withHead([...table, ...besides].map(({ method, path }) => ({ method, path: fastifyPath(path) })));
+  guarded.addHook('onRequest', async (request) => {
+    const caller = admitted(allow, request.raw, least);
+    callers.set(request, caller);
+    if (!request.is404) return;
+    // Checked before the body is read: a refused method needs no valid body.
+    const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
+    if (methods.length > 0) throw methodRefused(request, methods);
+  });
+  for (const route of table) {
+    guarded.route({
+      method: route.method,
+      url: fastifyPath(route.path),
+      exposeHeadRoute: route.method === 'GET',
+      bodyLimit: bodyBytesMax,
+      onRequest: async (request) => requireRole(callerOf(request), route.role),
+      preValidation: async (request) => trail.takeReason(route, request),
+      onSend: async (request, reply) => {
+        const caller = callers.get(request);
+        if (caller) await trail.note(route, request, reply, caller, traceOf(request));
+      },
+      handler: (request, reply) => answer(route, request, reply, callerOf(request)),
+    });
+  }
+  more?.(guarded);
+  refuseUnknownPaths(guarded);
+}
+
+async function answer(
+  route: AdminRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  caller: Caller,
+): Promise<unknown> {
+  const { params, query, body } = request;
+  const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };
+  // [SERVE-ROUTES-3]
+  const shown = caller.role === 'viewer' ? masked : (value: unknown) => value;
+  const file = await fileOf(route, raw, request.headers.accept, shown);
+  if (file) return reply.type(file.type).send(file.content);
+  const result = await route.run(raw);
+  return reply.code(route.statusOf?.(result) ?? route.status).send(shown(result));
+}
+
+/** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */
+function acceptJsonAlone(admin: FastifyInstance): void {
+  admin.removeAllContentTypeParsers();
+  admin.addContentTypeParser(
+    'application/json',
+    { parseAs: 'string' },
+    async (_request: FastifyRequest, body: string) => {
+      try {
+        return body === '' ? undefined : JSON.parse(body);
+      } catch (error) {
+        throw new Problem(400, `the body is not JSON: ${(error as Error).message}`);
+      }
+    },
+  );
+}
+
+export function refuseUnknownPaths(scope: FastifyInstance): void {
+  scope.setNotFoundHandler((request) => {
+    throw new Problem(404, `there is no ${pathOf(request)}`);
+  });
+}
+
+export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined): void {
+  admin.setErrorHandler((error, request, reply) => {
+    const known = problemOf(error);
+    if (known === null)
+      log?.error({ err: error, path: pathOf(request) }, 'admin request failed with an unexpected error');
+    const problem = known ?? new Problem(500, 'the hub met an error of its own; its log says more');
+    return reply
+      .code(problem.status)
+      .headers(problem.headers)
+      .type('application/problem+json')
+      .send(problem.toJson(pathOf(request)));
+  });
+}
+
+function methodRefused(request: FastifyRequest, allowed: readonly string[]): Problem {
+  return new Problem(405, `${request.method} is not a method of ${pathOf(request)}`, {
+    headers: { allow: allowed.join(', ') },
+  });
+}
+
+const callers = new WeakMap<FastifyRequest, Caller>();
+
+/** Set by the first hook of the guarded scope. */
+const callerOf = (request: FastifyRequest): Caller => callers.get(request) as Caller;
+
+const traces = new WeakMap<FastifyRequest, Trace>();
+
+/** Request and correlation id, generated once per request when absent. [D14] */
+export function traceOf(request: FastifyRequest): Trace {
+  const known = traces.get(request);
+  if (known) return known;
+  const trace = {
+    requestId: readId(request.headers[requestIdHeader.toLowerCase()]),
+    correlationId: readId(request.headers[correlationIdHeader.toLowerCase()]),
+  };
+  traces.set(request, trace);
+  return trace;
+}
+
+/** `/parties/{id}` → `/parties/:id`. */
+function fastifyPath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '';
+}

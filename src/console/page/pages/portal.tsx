@@ -1,0 +1,205 @@
+/**
+ * The portal of a partner: its queue, circuits and endpoints, its dead letters to re-drive, what it does wrong, a check of its
+ * endpoints, and a new token. A link brings it here, whose fragment the hub exchanges for a session.
+ */
+import { useEffect, useState } from 'preact/hooks';
+import type { DeliveryView } from '../../../api/deliveries.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import type { PortalSession } from '../../../api/portal.ts';
+import { useAction } from '../data/action.ts';
+import { ApiError, askPlain, call, type Page, pathWith } from '../data/api.ts';
+import { count } from '../data/format.ts';
+import { useQuery } from '../data/query.ts';
+import { api, type Caller, caller, signedOutBecause, signIn, signOut, token } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Choice, Table } from '../parts/fields.tsx';
+import { Notices } from '../parts/notices.tsx';
+import { Asked, Empty } from '../parts/states.tsx';
+import { Instant } from '../parts/time.tsx';
+import { meaningOf } from './deliveries-words.ts';
+import { NewToken } from './partner-actions.tsx';
+import { Check } from './partner-check.tsx';
+import { Circuits, Endpoints, Queue } from './partner-facts.tsx';
+import { Report } from './partner-report.tsx';
+import '../style/partner.css';
+
+const everyMs = 5_000;
+const shownMax = 50;
+
+export function Portal() {
+  return (
+    <>
+      {token.value === null ? <Arrival /> : <SignedIn />}
+      <Notices />
+    </>
+  );
+}
+
+/** Exchanges the link for a session, and takes it out of the address. */
+function Arrival() {
+  const [error, setError] = useState<string | null>(null);
+  const link = location.hash.slice(1);
+  useEffect(() => {
+    if (link === '') return;
+    history.replaceState(null, '', location.pathname);
+    askPlain<PortalSession>('POST', `${api}/session`, { link }).then(
+      ({ token: given, partner }) => signIn(given, { name: partner, role: 'partner' }),
+      (failure: unknown) => {
+        if (!(failure instanceof ApiError)) throw failure;
+        setError(failure.message);
+      },
+    );
+  }, []);
+  const told = error ?? signedOutBecause.value;
+  return (
+    <main class="sign-in">
+      <div class="card stack inside">
+        <h1>Portal of an OCPI hub</h1>
+        {told && (
+          <p class="error" role="alert">
+            {told}
+          </p>
+        )}
+        {link !== '' && !told ? (
+          <p class="loading">Signing in …</p>
+        ) : (
+          <p class="quiet">Open the link that the operator of the hub gave you, or ask for a new one.</p>
+        )}
+      </div>
+    </main>
+  );
+}
+
+function SignedIn() {
+  const known = useQuery<Caller>(caller.value === null ? '/caller' : null, everyMs);
+  useEffect(() => {
+    if (known.data) caller.value = known.data;
+  }, [known.data]);
+  const id = caller.value?.name;
+  useEffect(() => {
+    document.title = `${id ?? 'Portal'} · ocpi-hub`;
+  }, [id]);
+  return (
+    <div class="frame">
+      <header class="top">
+        <span class="brand">
+          <img src="/portal/icon.svg" alt="" width="22" height="22" />
+          <span>ocpi-hub</span>
+        </span>
+        <div class="top-end">
+          <span class="quiet">{id}</span>
+          <button type="button" class="plain" onClick={() => signOut()}>
+            Sign out
+          </button>
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {id !== undefined && <Own id={id} />}
+      </main>
+    </div>
+  );
+}
+
+function Own({ id }: { id: string }) {
+  const query = useQuery<PartyView>(`/parties/${encodeURIComponent(id)}`, everyMs);
+  const [isRotating, setRotating] = useState(false);
+  return (
+    <div class="partner stack">
+      <div class="page-head">
+        <div class="row">
+          <h1 class="mono">{id}</h1>
+          {query.data && <Badge state={query.data.status} />}
+        </div>
+        <button type="button" onClick={() => setRotating(true)}>
+          New initial token
+        </button>
+      </div>
+      <Asked query={query} what={`partner ${id}`}>
+        {(party) => (
+          <>
+            <DeadLetters party={party} />
+            <div class="halves">
+              <div class="stack">
+                <Queue party={party} />
+                <Circuits party={party} reload={query.reload} />
+                <Endpoints party={party} reload={query.reload} />
+              </div>
+              <div class="stack">
+                <Check party={party} reload={query.reload} />
+                <Report id={id} />
+              </div>
+            </div>
+            {isRotating && (
+              <NewToken party={party} isRegistered={party.url !== null} onClose={() => setRotating(false)} />
+            )}
+          </>
+        )}
+      </Asked>
+    </div>
+  );
+}
+
+const columns = ['Object', 'Module', 'Accepted', 'Attempts', 'Reason', 'Action'];
+
+function DeadLetters({ party: { roles } }: { party: PartyView }) {
+  const parties = [...new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`))];
+  const [receiver, setReceiver] = useState(parties[0] ?? '');
+  const query = useQuery<Page<DeliveryView>>(
+    pathWith('/deliveries', { state: 'DEAD', receiver, limit: shownMax }),
+    everyMs,
+  );
+  const redrive = useAction(async (delivery: string) => {
+    await call('POST', `/deliveries/${encodeURIComponent(delivery)}/redrive`);
+    query.reload();
+    return `Delivery ${delivery} is sent again.`;
+  });
+  return (
+    <section class="card" aria-label="Dead letters">
+      <header>
+        <h2>Dead letters</h2>
+        {parties.length > 1 && (
+          <Choice label="Receiver" value={receiver} options={parties.map((one) => [one, one])} onChange={setReceiver} />
+        )}
+      </header>
+      <Asked query={query} what="dead letters">
+        {({ items, next_cursor }) =>
+          items.length === 0 ? (
+            <Empty
+              title="No dead letters"
+              hint="Everything that was due to you has arrived, or is still being tried."
+            />
+          ) : (
+            <>
+              <Table caption="Dead letters, newest first" columns={columns}>
+                {items.map(({ id, object, module, method, accepted_at, attempts, class: met, reason }) => (
+                  <tr key={id}>
+                    <td class="mono object">
+                      {method} {object}
+                    </td>
+                    <td>{module}</td>
+                    <td class="instant">
+                      <Instant value={accepted_at} />
+                    </td>
+                    <td class="number">{attempts.length}</td>
+                    <td class="reason">{reason || meaningOf(met ?? '')}</td>
+                    <td>
+                      <button
+                        type="button"
+                        aria-label={`Re-drive ${id}`}
+                        disabled={redrive.isRunning}
+                        onClick={() => redrive.run(id)}
+                      >
+                        Re-drive
+                      </button>
+                    </td>
+                  </tr>
+                ))}
+              </Table>
+              {next_cursor !== null && <p class="inside quiet">The newest {count(shownMax)} are shown.</p>}
+            </>
+          )
+        }
+      </Asked>
+    </section>
+  );
+}

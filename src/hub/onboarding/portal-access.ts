@@ -1,0 +1,51 @@
+/**
+ * Ways of a partner into its portal: a link that an operator makes, and the session that the link opens.
+ *
+ * PORTAL-ACCESS-1  Both are sealed texts, each for one partner until it expires, and neither opens as the other: any node opens them, and
+ *     nothing of them is stored.
+ * PORTAL-ACCESS-2  A partner that is suspended gets in by neither.
+ */
+import { HubError } from '../../domain/errors.ts';
+import { expiring } from '../../domain/expiring.ts';
+import { instantText } from '../../domain/instant.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Context } from '../kernel/context.ts';
+import type { PortalVerbs } from '../ports/portal.ts';
+
+const hourMs = 3_600_000;
+const sessionMs = 8 * hourMs;
+
+interface Pass {
+  readonly partner: PartyId;
+}
+
+export function portalAccess({ directory, ports, settings }: Context): PortalVerbs {
+  const { clock, secrets } = ports;
+  const now = () => clock.wall();
+  const read = (value: unknown): Pass => ({ partner: String((value as Pass).partner) });
+  const links = expiring(read, 'portal link', secrets, now);
+  const sessions = expiring(read, 'portal session', secrets, now);
+  /** [PORTAL-ACCESS-2] */
+  const admitted = (pass: Pass | null) => {
+    const partner = pass && directory.partner(pass.partner);
+    return partner && partner.status !== 'SUSPENDED' ? partner.id : null;
+  };
+  return {
+    portalLink(id, hours) {
+      const partner = directory.partner(id);
+      if (!partner) throw new HubError('notFound');
+      if (partner.status === 'SUSPENDED') throw new HubError('conflict', { message: `${partner.id} is suspended` });
+      const expires_at = instantText(now() + hours * hourMs);
+      return {
+        url: `${settings.publicUrl}/portal/#${links.seal({ partner: partner.id }, hours * hourMs)}`,
+        expires_at,
+      };
+    },
+    openPortal(link) {
+      const partner = admitted(links.open(link));
+      if (partner === null) return null;
+      return { token: sessions.seal({ partner }, sessionMs), partner, ends_at: instantText(now() + sessionMs) };
+    },
+    portalPartner: (token) => admitted(sessions.open(token)),
+  };
+}

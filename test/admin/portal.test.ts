@@ -1,0 +1,216 @@
+/** The portal: what a partner may do by itself once a link of an operator has let it in, and for its own alone. */
+import { portalRoutes } from '../../src/admin/portal.ts';
+import type { Operations } from '../../src/hub/ports/operator.ts';
+import { deliveriesOf } from '../delivery/watched.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { callOnce } from '../support/caller.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
+import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const hourMs = 3_600_000;
+const env = { HUB_PROBE_INTERVAL_S: '1000000' };
+
+async function linkOf(hub: TestHub, id: string, body?: object): Promise<string> {
+  const { url } = await admin(hub, 'POST', `/parties/${id}/portal-link`, body);
+  return String(url);
+}
+
+const open = (hub: TestHub, link: string) =>
+  callOnce('POST', `${hub.url}/portal/v1/session`, { link: link.split('#')[1] });
+
+/** Signs a partner in, and returns how it calls. */
+async function signedIn(hub: TestHub, id: string) {
+  const session = await open(hub, await linkOf(hub, id));
+  const { token } = JSON.parse(session.text) as { token: string };
+  return async (method: string, path: string, body?: object) => {
+    const { status, text } = await callOnce(method, `${hub.url}/portal/v1${path}`, body, {
+      Authorization: `Bearer ${token}`,
+    });
+    return { status, json: text === '' ? null : JSON.parse(text) };
+  };
+}
+
+/** A CPO and two eMSPs that take nothing, with a dead letter each. */
+async function scene(t: Test, clock = new SimulatedClock('2026-03-01T10:00:00Z')) {
+  const hub = await hubFor(t, env, { clock });
+  let isIll = true;
+  const answer = () => (isIll ? { status: 404, text: 'no such page' } : {});
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const one = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE', answer });
+  const two = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'TWO', answer });
+  for (const { id } of [one, two]) await admin(hub, 'PUT', `/routes/${id}/NL-CPO`, { active: true });
+  for (const { partyId } of [{ partyId: 'ONE' }, { partyId: 'TWO' }]) await push(cpo, partyId);
+  await hub.settled();
+  const heal = () => {
+    isIll = false;
+  };
+  return { hub, clock, cpo, one, two, heal };
+}
+
+const push = (cpo: PlainPartner, party_id: string) =>
+  cpo.push('PUT', `/2.2.1/sessions/NL/CPO/S-${party_id}`, {
+    ...sessionBody(`S-${party_id}`),
+    cdr_token: { country_code: 'NL', party_id, uid: 'CARD1', type: 'RFID', contract_id: `NL-${party_id}-C1` },
+  });
+
+t.test('a partner sees its own state and dead letters, and sends its own again', async (t) => {
+  const { hub, one, two, heal } = await scene(t);
+  const call = await signedIn(hub, 'nl-one');
+  t.match((await call('GET', '/caller')).json, { name: 'NL-ONE', role: 'partner' });
+  t.match((await call('GET', '/parties/NL-ONE')).json, { id: 'NL-ONE', queue: { dead: 1 } });
+  const dead = (await call('GET', '/deliveries?state=DEAD')).json.items;
+  t.match(dead, [{ receiver: 'NL-ONE', module: 'sessions' }]);
+  const shown = (await call('GET', `/deliveries/${dead[0].id}`)).json;
+  t.match(
+    shown.request,
+    { method: 'PUT', headers: { Authorization: 'Token ***' } },
+    'what was sent, without the token',
+  );
+  t.match((await call('GET', '/parties/NL-ONE/report')).json.dead_letters, [{ receiver: 'NL-ONE' }]);
+  heal();
+  t.equal((await call('POST', `/deliveries/${dead[0].id}/redrive`)).status, 202);
+  await hub.settled();
+  t.equal(one.received.filter(({ method }) => method === 'PUT').length, 2, 'it came once more');
+  t.equal(two.received.filter(({ method }) => method === 'PUT').length, 1, 'nobody else has it again');
+  t.strictSame(
+    (await deliveriesOf(hub, '?receiver=NL-ONE')).map(({ state }) => state),
+    ['DELIVERED'],
+  );
+  t.equal((await call('GET', '/deliveries?state=DEAD')).json.items.length, 0);
+});
+
+t.test('what is of another partner is not there', async (t) => {
+  const { hub } = await scene(t);
+  const call = await signedIn(hub, 'NL-ONE');
+  const [others] = await deliveriesOf(hub, '?receiver=NL-TWO');
+  const asked: [string, string, object?][] = [
+    ['GET', '/parties/NL-TWO'],
+    ['GET', '/parties/NL-TWO/report'],
+    ['POST', '/parties/NL-TWO/initial-token'],
+    ['POST', '/parties/NL-TWO/check'],
+    ['GET', '/deliveries?receiver=NL-TWO'],
+    ['GET', '/deliveries?receiver=NL-ONE&receiver=NL-TWO'],
+    ['GET', `/deliveries/${others?.id}`],
+    ['POST', `/deliveries/${others?.id}/redrive`],
+    ['POST', `/deliveries/${others?.id}/redrive`, { force: false }],
+  ];
+  for (const [method, path, body] of asked) t.equal((await call(method, path, body)).status, 404, `${method} ${path}`);
+  await admin(hub, 'POST', '/parties/NL-TWO/check');
+  t.strictSame((await call('GET', '/checks?party=NL-TWO')).json, { items: [] });
+  t.strictSame(
+    (await deliveriesOf(hub, '?receiver=NL-TWO')).map(({ state }) => state),
+    ['DEAD'],
+  );
+  // Whose report is asked for decides, not whom the dead letters hurt.
+  const sender = await signedIn(hub, 'NL-CPO');
+  t.strictSame((await sender('GET', '/parties/NL-CPO/report')).json.dead_letters, [], 'nor what others answer');
+  t.equal(
+    (await call('POST', `/deliveries/${(await deliveriesOf(hub, '?receiver=NL-ONE'))[0]?.id}/redrive`, { force: true }))
+      .status,
+    403,
+  );
+  t.equal((await call('POST', '/parties/NL-ONE/check', { write: true })).status, 403, 'a check from here only reads');
+  for (const [method, path] of [
+    ['GET', '/parties'],
+    ['GET', '/status'],
+    ['PATCH', '/parties/NL-ONE'],
+    ['POST', '/parties/NL-ONE/portal-link'],
+    ['GET', '/nothing'],
+  ] as const)
+    t.match((await call(method, path, method === 'GET' ? undefined : {})).status, /^40[45]$/, `${method} ${path}`);
+});
+
+t.test('it rotates its token, and checks its endpoints', async (t) => {
+  const { hub, one } = await scene(t);
+  const call = await signedIn(hub, 'NL-ONE');
+  const { json: issued, status } = await call('POST', '/parties/NL-ONE/initial-token');
+  t.equal(status, 201);
+  await one.registerAgain(issued.initial_token);
+  t.match((await call('GET', '/parties/NL-ONE')).json, { status: 'CONNECTED' });
+  const { json: begun } = await call('POST', '/parties/NL-ONE/check');
+  t.match((await call('GET', '/checks')).json.items, [{ id: begun.id, write: false }]);
+  await hub.settled();
+});
+
+t.test('a link and a session end, and a suspended partner has neither', async (t) => {
+  const { hub, clock } = await scene(t);
+  const [day, hour] = [await linkOf(hub, 'NL-ONE'), await linkOf(hub, 'NL-ONE', { hours: 1 })];
+  t.ok(day.startsWith(`${hub.url}/portal/#`), 'no server on the way sees the fragment');
+  const call = await signedIn(hub, 'NL-ONE');
+  clock.advance(hourMs - 1);
+  t.equal((await open(hub, hour)).status, 201);
+  clock.advance(1);
+  t.equal((await open(hub, hour)).status, 401);
+  t.equal((await open(hub, day)).status, 201);
+  clock.advance(7 * hourMs - 1);
+  t.equal((await call('GET', '/caller')).status, 200);
+  clock.advance(1);
+  t.equal((await call('GET', '/caller')).status, 401);
+  const again = await signedIn(hub, 'NL-ONE');
+  await admin(hub, 'POST', '/parties/NL-ONE/suspend');
+  t.equal((await again('GET', '/caller')).status, 401);
+  t.equal((await open(hub, day)).status, 401);
+  const { status } = await callOnce('POST', `${hub.url}/admin/v1/parties/NL-ONE/portal-link`, undefined, {
+    Authorization: `Bearer ${hub.adminToken}`,
+  });
+  t.equal(status, 409);
+  await hub.settled();
+});
+
+t.test('neither opens as the other, nor anything else', async (t) => {
+  const { hub } = await scene(t);
+  const link = (await linkOf(hub, 'NL-ONE')).split('#')[1] ?? '';
+  const { token } = JSON.parse((await open(hub, `#${link}`)).text) as { token: string };
+  const asks = (bearer: string, url: string) =>
+    callOnce('GET', `${hub.url}${url}`, undefined, { Authorization: `Bearer ${bearer}` });
+  t.equal((await asks(token, '/portal/v1/caller')).status, 200);
+  t.equal((await asks(link, '/portal/v1/caller')).status, 401, 'a link is no session');
+  t.equal((await open(hub, `#${token}`)).status, 401, 'nor a session a link');
+  t.equal((await asks(token, '/admin/v1/caller')).status, 401, 'nor one of an operator');
+  t.equal((await asks(hub.adminToken, '/portal/v1/caller')).status, 401, 'an operator has a console');
+  for (const bent of [`${link.slice(0, -1)}${link.endsWith('A') ? 'B' : 'A'}`, link.slice(1), '', 'x'])
+    t.match((await open(hub, `#${bent}`)).status, /^4(01|29)$/, bent.slice(-5));
+});
+
+t.test('the audit log has the link, the sign-in and each act, with the role partner', async (t) => {
+  const { hub } = await scene(t);
+  const call = await signedIn(hub, 'NL-ONE');
+  const [dead] = (await call('GET', '/deliveries?state=DEAD')).json.items;
+  await call('POST', `/deliveries/${dead.id}/redrive`);
+  await call('POST', '/parties/NL-TWO/initial-token');
+  await hub.settled();
+  const entries = (await itemsOf(hub, '/audit')).map(({ operator, role, verb, about, status }) => [
+    operator,
+    role,
+    verb,
+    about,
+    status,
+  ]);
+  t.strictSame(
+    entries.filter(([operator, , verb]) => operator !== 'admin' || String(verb).endsWith('portal-link')).reverse(),
+    [
+      ['admin', 'admin', 'POST /parties/{id}/portal-link', '/parties/NL-ONE/portal-link', 201],
+      ['NL-ONE', 'partner', 'POST /session', '/session', 201],
+      ['NL-ONE', 'partner', 'POST /deliveries/{id}/redrive', `/deliveries/${dead.id}/redrive`, 202],
+      ['NL-ONE', 'partner', 'POST /parties/{id}/initial-token', '/parties/NL-TWO/initial-token', 404],
+    ],
+  );
+});
+
+t.test('each of its doors is one of the admin API', async (t) => {
+  const doors = portalRoutes({} as Operations).map(({ method, path }) => `${method} ${path}`);
+  t.strictSame(doors.sort(), [
+    'GET /caller',
+    'GET /checks',
+    'GET /deliveries',
+    'GET /deliveries/{id}',
+    'GET /parties/{id}',
+    'GET /parties/{id}/report',
+    'POST /deliveries/{id}/redrive',
+    'POST /parties/{id}/check',
+    'POST /parties/{id}/initial-token',
+  ]);
+});
