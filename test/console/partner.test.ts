@@ -49,6 +49,8 @@ async function cpoFor(t: Test, hub: RunningHub): Promise<Cpo> {
   return cpo;
 }
 
+/** The summary of the state charts says where they stand; they are drawn while they are unfolded. */
+const unfold = (page: Page) => page.getByText(/^State charts Partner: connection: /).click();
 /** States that the chart shows as the present ones. */
 const lit = (page: Page, path: string) => page.locator(`[data-state="${path}"][aria-current="true"]`);
 
@@ -56,6 +58,7 @@ browserTest('the chart of a partner follows it as it goes offline and comes back
   const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '0.2', HUB_OFFLINE_AFTER_S: '0.2' });
   const emsp = await emspFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  await unfold(page);
   await lit(page, 'connection.connected').waitFor();
   await lit(page, 'door.flowing').waitFor();
   const boxes = () =>
@@ -89,6 +92,7 @@ browserTest('the chart lives on after a restart of the hub', async (t, browser) 
     ...{ token: before.adminToken, path: '/partners/NL-EMS' },
     mayComplain: /WebSocket|ERR_|50[0-9]/,
   });
+  await unfold(page);
   await lit(page, 'connection.connected').waitFor();
   await before.close();
   await page.getByText('not live, connecting again').waitFor();
@@ -110,6 +114,7 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   await page.getByText(/NL-EMS cannot be reached .*: unavailable/).waitFor();
 
   await press('Pause deliveries');
+  await unfold(page);
   await lit(page, 'hold.paused').waitFor();
   t.equal((await partyOf(hub, 'NL-EMS')).settings.paused, true);
   await press('Resume deliveries');
@@ -143,6 +148,7 @@ browserTest(
     t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
     await press('Suspend');
     await press('Suspend NL-EMS');
+    await unfold(page);
     await lit(page, 'connection.suspended').waitFor();
     await lit(page, 'door.suspended').waitFor();
     t.equal((await partyOf(hub, 'NL-EMS')).status, 'SUSPENDED');
@@ -353,6 +359,7 @@ browserTest('a viewer sees all of it and no button that changes anything', async
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   await cpoFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
+  await unfold(page);
   await lit(page, 'connection.connected').waitFor();
   await page.getByRole('region', { name: 'Endpoints' }).first().getByText('tokens receiver').waitFor();
   t.strictSame(await page.locator('main button').allTextContents(), []);
@@ -367,6 +374,7 @@ browserTest('a partner that does not exist is said to, and a given up actor as w
   await page.getByText(/Could not load partner NL-XXX/).waitFor();
   await emspFor(t, hub);
   await page.goto(`${hub.url}/console/partners/NL-EMS`);
+  await unfold(page);
   await lit(page, 'connection.connected').waitFor();
   await giveUp(hub, 'partner:NL-EMS');
   t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
@@ -376,6 +384,7 @@ browserTest('it has no barrier: light and dark, wide and narrow, dialogs too', a
   const hub = await hubFor(t);
   await cpoFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+  await unfold(page);
   await lit(page, 'connection.connected').waitFor();
   await page.getByText('Nothing was pulled').waitFor();
   await isOpenToAll(t, page, 'the partner');

@@ -1,6 +1,7 @@
 /**
  * Page of one partner: its live state and every action on it.
  */
+import { useState } from 'preact/hooks';
 import { useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
 import type { Watch } from '../data/actors.ts';
@@ -8,7 +9,7 @@ import { circuitActor, circuitNames } from '../data/circuits.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
-import { StateChart } from '../parts/chart.tsx';
+import { StateChart, sentence } from '../parts/chart.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
 import { Asked } from '../parts/states.tsx';
 import { PartnerActions } from './partner-actions.tsx';
@@ -94,6 +95,7 @@ function Status({ watch, id, told }: { watch: Watch | null; id: string; told: st
 }
 
 function Charts({ id, watch }: { id: string; watch: Watch | null }) {
+  const [isOpen, setOpen] = useState(false);
   const circuits = circuitNames.map((name) => [`Circuit ${name}`, 'circuit', circuitActor(id, name)] as const);
   const machines = [
     ['Partner', 'partner', `partner:${id}`] as const,
@@ -101,16 +103,32 @@ function Charts({ id, watch }: { id: string; watch: Watch | null }) {
     // A circuit that never failed has no actor.
     ...circuits.filter(([, , actor]) => watch?.actor(actor).value),
   ];
+  const actors = machines.map(([title, kind, name]) => {
+    const actor = watch?.actor(name).value ?? null;
+    return { title, kind, name, value: actor?.snapshot.value, supervision: actor?.supervision };
+  });
+  const givenUp = actors.filter(({ supervision }) => supervision?.state === 'quarantined');
+  const live = actors.filter((actor) => !givenUp.includes(actor));
   return (
     <section class="card" aria-label="State charts">
-      <div class="inside charts">
-        {machines.map(([title, kind, name]) => {
-          const actor = watch?.actor(name).value ?? null;
-          if (actor?.supervision.state === 'quarantined')
-            return <GivenUp key={name} title={title} why={actor.supervision.error} />;
-          return <StateChart key={name} title={title} kind={kind} value={actor?.snapshot.value} />;
-        })}
-      </div>
+      {givenUp.map(({ title, name, supervision }) => (
+        <GivenUp key={name} title={title} why={supervision?.error ?? null} />
+      ))}
+      <details class="inside" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+        <summary>
+          State charts{' '}
+          <span class="quiet">
+            {live.map(({ title, value }) => `${title}: ${value ? sentence(value) : '…'}`).join(' · ')}
+          </span>
+        </summary>
+        {isOpen && (
+          <div class="charts">
+            {live.map(({ title, kind, name, value }) => (
+              <StateChart key={name} title={title} kind={kind} value={value} />
+            ))}
+          </div>
+        )}
+      </details>
     </section>
   );
 }

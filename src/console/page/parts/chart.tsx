@@ -44,7 +44,7 @@ export function StateChart({ title, kind, value }: ChartProps) {
 }
 
 /** `connection: connected; sync: closed; async: open`. */
-function sentence(value: unknown): string {
+export function sentence(value: unknown): string {
   if (typeof value !== 'object' || value === null) return stateName(value);
   return Object.entries(value)
     .map(([region, inner]) => `${region}: ${stateName(inner)}`)
