@@ -4,16 +4,29 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Trace } from '../domain/trace.ts';
-import type { Operations } from '../hub/ports/operator.ts';
+import type { AuditVerbs, NotedAct, Operations } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { Problem } from './problem.ts';
 import type { AdminRoute, Caller } from './route.ts';
+
+interface ErrorLog {
+  error(fields: object, message: string): void;
+}
 
 export interface AuditOptions {
   readonly visitors: Visitors;
   /** Every change needs a reason. */
   readonly isReasonRequired?: boolean | undefined;
-  readonly log?: Record<'error', (fields: object, message: string) => void>;
+  readonly log?: ErrorLog;
+}
+
+/** Writes an act into the audit log; where the store cannot write, the line in the hub's log is the only record of it. */
+export async function noteAct(operations: Pick<AuditVerbs, 'noteAct'>, act: NotedAct, log?: ErrorLog): Promise<void> {
+  try {
+    await operations.noteAct(act);
+  } catch (error) {
+    log?.error({ err: error, ...act }, 'an act of an operator could not be written into the audit log');
+  }
 }
 
 /** Characters of a reason. */
@@ -55,15 +68,14 @@ export class AuditTrail {
     if (request.method === 'HEAD' || (method === 'GET' && !showsBodies)) return;
     const { visitors, log } = this.#options;
     const [about = ''] = request.url.replace(/^.*?\/(?:admin|portal)\/v1/, '').split('?', 1);
-    const act = {
-      ...{ operator, role, verb: `${method} ${path}`, about, reason: this.#reasons.get(request) ?? null },
-      ...{ address: visitors.exact(request.raw), status, correlation_id },
-    };
-    try {
-      await this.#operations.noteAct(act);
-    } catch (error) {
-      log?.error({ err: error, ...act }, 'an act of an operator could not be written into the audit log');
-    }
+    await noteAct(
+      this.#operations,
+      {
+        ...{ operator, role, verb: `${method} ${path}`, about, reason: this.#reasons.get(request) ?? null },
+        ...{ address: visitors.exact(request.raw), status, correlation_id },
+      },
+      log,
+    );
   }
 }
 

@@ -11,7 +11,7 @@ import { HubError } from '../domain/errors.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { Operations } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
-import { AuditTrail } from './audit-trail.ts';
+import { AuditTrail, noteAct } from './audit-trail.ts';
 import { checks } from './nouns/checks.ts';
 import { deliveries } from './nouns/deliveries.ts';
 import { parties } from './nouns/parties.ts';
@@ -136,10 +136,11 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
         throw new Problem(401, 'this link has expired, or is not complete: ask the operator of the hub for a new one');
       }
       const { partner } = session;
-      await operations.noteAct({
-        ...{ operator: partner, role: 'partner', verb: 'POST /session', about: '/session', reason: null },
+      const act = {
+        ...{ operator: partner, role: 'partner' as const, verb: 'POST /session', about: '/session', reason: null },
         ...{ address, status: 201, correlation_id: traceOf(request).correlationId },
-      });
+      };
+      await noteAct(operations, act, log);
       log.info({ partner, address }, 'a partner signed in to its portal');
       return reply.code(201).header('cache-control', 'no-store').send(session);
     });

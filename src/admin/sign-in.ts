@@ -14,6 +14,7 @@ import { operatorRole } from '../api/audit.ts';
 import { expiring, type Sealing } from '../domain/expiring.ts';
 import type { AuditVerbs, NotedAct } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
+import { noteAct } from './audit-trail.ts';
 import { Problem } from './problem.ts';
 import type { NamedOperator } from './route.ts';
 
@@ -85,7 +86,7 @@ export interface SignInOptions {
   readonly isSecure: () => boolean;
   /** Wall clock, ms. */
   readonly now: () => number;
-  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>;
+  readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>;
 }
 
 /** Register it under the prefix `/console/oidc`. */
@@ -120,10 +121,14 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
         throw new Problem(400, 'this browser has begun no sign-in that could end here; sign in again');
       }
       const note = (act: Pick<NotedAct, 'operator' | 'role' | 'status'>) =>
-        operations.noteAct({
-          ...{ ...act, verb: 'POST /console/oidc/token', about: '/console/oidc/token', reason: null },
-          ...{ address, correlation_id: null },
-        });
+        noteAct(
+          operations,
+          {
+            ...{ ...act, verb: 'POST /console/oidc/token', about: '/console/oidc/token', reason: null },
+            ...{ address, correlation_id: null },
+          },
+          log,
+        );
       try {
         const caller = await provider.finish(read.data.search, kept);
         await note({ operator: caller.name, role: caller.role, status: 200 });

@@ -4,6 +4,7 @@ import type { Operations } from '../../src/hub/ports/operator.ts';
 import { deliveriesOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
+import { fullAudit } from '../support/full-audit.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
@@ -198,6 +199,15 @@ t.test('the audit log has the link, the sign-in and each act, with the role part
       ['NL-ONE', 'partner', 'POST /parties/{id}/initial-token', '/parties/NL-TWO/initial-token', 404],
     ],
   );
+});
+
+t.test('a partner signs in although the audit log takes nothing, and a line of the log is the record', async (t) => {
+  const { replaced, unwritten } = fullAudit();
+  const hub = await hubFor(t, env, replaced);
+  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
+  const call = await signedIn(hub, 'NL-ONE');
+  t.equal((await call('GET', '/caller')).status, 200);
+  t.match(unwritten().at(-1), /"operator":"NL-ONE","role":"partner","verb":"POST \/session"/);
 });
 
 t.test('each of its doors is one of the admin API', async (t) => {

@@ -1,8 +1,10 @@
 /** Sign-in by OpenID Connect at the doors, against a real provider; `console/oidc.test.ts` does it in a browser. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Replaced } from '../../src/main.ts';
 import { digestOfToken } from '../../src/operators.ts';
 import { callOnce } from '../support/caller.ts';
+import { fullAudit } from '../support/full-audit.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { clientId, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -17,7 +19,7 @@ interface Stage {
   readonly clock: SimulatedClock;
 }
 
-async function stage(t: Test, env: Readonly<Record<string, string>> = {}): Promise<Stage> {
+async function stage(t: Test, env: Readonly<Record<string, string>> = {}, replaced: Replaced = {}): Promise<Stage> {
   const provider = await identityProvider(t);
   const clock = new SimulatedClock();
   const hub = await hubFor(
@@ -27,7 +29,7 @@ async function stage(t: Test, env: Readonly<Record<string, string>> = {}): Promi
       ...{ HUB_OIDC_CLIENT_SECRET: provider.clientSecret, HUB_OIDC_ROLES: 'hub-admins=admin, hub-noc = support' },
       ...env,
     },
-    { clock },
+    { clock, ...replaced },
   );
   provider.allow(`${hub.url}${callbackPath}`);
   return { hub, provider, clock };
@@ -146,6 +148,14 @@ t.test('who has no role, no usable name or the name of an operator is refused in
       ['anna@example.com', null, 403],
     ],
   );
+});
+
+t.test('a person signs in although the audit log takes nothing, and a line of the log is the record', async (t) => {
+  const { replaced, unwritten } = fullAudit();
+  const at = await stage(t, {}, replaced);
+  at.provider.person = ada;
+  t.equal((await asked(at, await signedIn(at), '/caller')).status, 200);
+  t.match(unwritten(), [/"operator":"ada@example.com".*"verb":"POST \/console\/oidc\/token"/]);
 });
 
 t.test('a sign-in ends in the browser that began it, with the answer to it, and within its time', async (t) => {
