@@ -92,7 +92,7 @@ export class Passing {
     const sent = this.#start(target, {
       method: request.method ?? 'GET',
       path: request.url ?? '/',
-      headers: [...fieldsOf(request.rawHeaders), ...this.#hopOf(request)],
+      headers: [...fieldsOf(request.rawHeaders), ...emptiness(request), ...this.#hopOf(request)],
     });
     const stop = (error: Error | undefined) => void sent.destroy(error);
     const end = this.#begin(request, response, target, stop);
@@ -261,6 +261,13 @@ export class Passing {
 const isAmongNodes = (request: http.IncomingMessage): boolean => pathOf(request).startsWith(peersPath);
 
 const upgradeFields: ReadonlySet<string> = new Set(['connection', 'upgrade']);
+
+/** Says of a request without a body that it has none: Node would send an empty one in chunks, which the peer takes for a body of no type. */
+function emptiness({ method, headers }: http.IncomingMessage): string[] {
+  const mayHaveBody = method !== 'GET' && method !== 'HEAD';
+  const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
+  return mayHaveBody && !hasBody ? ['Content-Length', '0'] : [];
+}
 
 /**
  * Header names and values, alternating, in their order of arrival, without hop-by-hop fields except those in `kept`.

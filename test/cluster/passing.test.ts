@@ -1,7 +1,7 @@
 /** What is passed to another node arrives as it was sent, once, and not for a caller who has gone. */
 import { once } from 'node:events';
 import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { ChannelDoor } from '../../src/cluster/channel.ts';
 import { Passing } from '../../src/cluster/passing.ts';
@@ -103,6 +103,25 @@ t.test('a request arrives as it was sent, of any size, and so does its answer', 
   t.ok((await said(first, large)).body === large);
   t.equal((await said(first, '')).body, '', 'nor does it need a body');
   t.strictSame(ended, ['answered', 'answered', 'answered']);
+});
+
+t.test('a request without a body arrives without one, also of a caller that does not say so', async (t) => {
+  const { first, seen } = await scene(t, echo);
+  for (const method of ['POST', 'DELETE', 'GET']) {
+    const socket = connect(Number(new URL(first).port), '127.0.0.1');
+    socket.write(`${method} ${path} HTTP/1.1\r\nHost: hub\r\nConnection: close\r\n\r\n`);
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket) chunks.push(chunk as Buffer);
+    t.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 201 /, method);
+  }
+  t.strictSame(
+    seen.map(({ method, headers }) => [method, headers['content-length'], headers['transfer-encoding']]),
+    [
+      ['POST', '0', undefined],
+      ['DELETE', '0', undefined],
+      ['GET', undefined, undefined],
+    ],
+  );
 });
 
 t.test('one whose answer is cut off is refused, and not sent again', async (t) => {
