@@ -52,11 +52,10 @@ async function drain(world: World): Promise<void> {
     traffic(world, round);
     await world.pass(minuteMs + 7_000);
   }
+  await jobsEnded(world);
   await world.until(() => isDrained(world), 180 * minuteMs);
   // The rows of what ended last are written by then.
-  await world.pass(1_000);
-  // The rows of what ended last are written by then.
-  await world.pass(1_000);
+  await world.pass(2_000);
   if (!world.failure) world.guarded(() => judgeEnd(world));
 }
 
@@ -69,6 +68,20 @@ async function trimmed(world: World): Promise<void> {
   if (!(await world.until(() => world.hub !== null, 10 * minuteMs)))
     return world.fail(new Error('the hub does not come back'));
   await drain(world);
+}
+
+/** A re-drive by filter goes on in steps, between which nothing may wait. What a crash ended the hub has no more. */
+async function jobsEnded(world: World): Promise<void> {
+  const running = new Set(world.jobs);
+  const ended = (id: string) => () => void running.delete(id);
+  for (let minutes = 0; running.size > 0 && minutes < 180 && !world.failure; minutes++) {
+    for (const id of running)
+      world.ask('job', (hub) => hub.operations.job(id), {
+        ok: ({ state }) => void (state === 'RUNNING' || running.delete(id)),
+        failed: ended(id),
+      });
+    await world.pass(minuteMs);
+  }
 }
 
 /** A partner that missed its new token in a crash does not know it: its operator gives it a new start. */

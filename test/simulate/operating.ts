@@ -170,6 +170,7 @@ export function redriveMany(world: World, random: Random): void {
   const filter = random.pick([{}, { state: 'ANY' } as const, { receiver: random.pick(world.cast.emsps).party }]);
   world.ask('redrive many', (hub, trace) => hub.operations.redrive(filter, options, trace), {
     ok({ id }) {
+      world.jobs.add(id);
       if (force) world.judge.deliveries.forced.add(id);
       world.hit('a re-drive by filter ran');
     },
@@ -179,7 +180,10 @@ export function redriveMany(world: World, random: Random): void {
 export function resync(world: World, random: Random): void {
   const { id } = random.pick(world.cast.companies);
   const module = random.pick(['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const);
-  const ok = () => world.hit('a resync ran');
+  const ok = ({ id: job }: { readonly id: string }) => {
+    world.jobs.add(job);
+    world.hit('a resync ran');
+  };
   world.ask('resync', (hub, trace) => hub.operations.resync(id, module, trace), { ok });
 }
 

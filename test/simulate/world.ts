@@ -90,6 +90,8 @@ export class World {
   readonly windowMax: number;
   /** Companies whose deliveries an operator holds back. */
   readonly paused = new Set<string>();
+  /** Re-drives by filter and resyncs that were begun. */
+  readonly jobs = new Set<string>();
   diskWeather: DiskWeather = fairDisk;
   /** Whether a trim may end in a crash by chance. */
   mayCrash = true;
