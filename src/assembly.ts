@@ -221,20 +221,22 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const isSeparate = config.operators !== null;
     const isForOperators = (request: IncomingMessage) => !isSeparate || isAtOperators(request);
     const isForPartners = (request: IncomingMessage) => !isSeparate || !isAtOperators(request);
+    const limiter = around.limiter ?? limiterOf(config, clock);
+    // A quarantined store may have lost the newest state of any object or party, so partners get no answer at all rather
+    // than a wrong one.
+    const shutForS = () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS);
     await app.register(health(created.hub.operations));
     await app.register(
       ocpiServer(created.hub, {
         log,
         pages: { ...config, sizeMax: pageSizeMax },
-        limiter: around.limiter ?? limiterOf(config, clock),
+        limiter,
         clock,
         visitors,
         instance,
         admission: taken,
         isHere: isForPartners,
-        // A quarantined store may have lost the newest state of any object or party, so partners get no answer at all
-        // rather than a wrong one.
-        shutForS: () => (ready ? (storeState === 'quarantined' ? quarantinedRetryS : null) : recoveringRetryS),
+        shutForS,
       }),
     );
     const elsewhere = (url: string) => new Problem(404, `there is no ${url.split('?', 1)[0]}`);
@@ -244,7 +246,18 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         if (!isForPartners(raw)) throw elsewhere(url);
       });
       const { operations } = created.hub;
-      await scope.register(portalServer(operations, { visitors, isReady: () => ready, log }), { prefix: '/portal/v1' });
+      await scope.register(
+        portalServer(operations, {
+          ...{ shutForS, log, isHostConfirmed: settings.confirmHostChange },
+          spend: (partner) => void limiter.spend(`portal ${partner}`, 'other'),
+          visitors: {
+            ...visitors,
+            failed: (address) => visitors.failed(`portal ${address}`),
+            mayEnter: (address, name) => visitors.mayEnter(`portal ${address}`, name),
+          },
+        }),
+        { prefix: '/portal/v1' },
+      );
       await scope.register(pages('/portal', 'portal.html'), { prefix: '/portal' });
     });
     const now = () => clock.wall();

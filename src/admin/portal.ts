@@ -3,7 +3,8 @@
  * API's, at the same paths and with the same answers, each for the partner of the session alone.
  *
  * PORTAL-1  A door answers what is another partner's as what is not there: 404.
- * PORTAL-2  What a partner does, and its sign-in, is an entry of the audit log, with the role `partner`.
+ * PORTAL-2  What a partner does, and its sign-in, is an entry of the audit log, with the role `partner`; what it reads is not.
+ * PORTAL-3  A partner has a budget of requests here as at the OCPI door, of its own: the page uses up none of its pushes.
  */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
@@ -20,7 +21,7 @@ import { status } from './nouns/status.ts';
 import { Problem } from './problem.ts';
 import type { AdminRoute, Caller, RawRequest } from './route.ts';
 import { type AdminLog, serveRoutes, traceOf } from './serve-routes.ts';
-import { gateFor } from './tokens.ts';
+import { type Gate, gateFor } from './tokens.ts';
 
 /** The partner of a session, and its parties. */
 interface Own {
@@ -34,7 +35,7 @@ interface Door {
   readonly answered?: (answer: never, own: Own) => unknown;
 }
 
-function doorsOf(operations: Operations): Readonly<Record<string, Door>> {
+function doorsOf(operations: Operations, isHostConfirmed: boolean): Readonly<Record<string, Door>> {
   const fields = (value: unknown) => (value ?? {}) as Readonly<Record<string, unknown>>;
   const ofPartner = (request: RawRequest, { partner }: Own) => {
     if (String(fields(request.params).id).toUpperCase() !== partner) throw new HubError('notFound');
@@ -55,7 +56,12 @@ function doorsOf(operations: Operations): Readonly<Record<string, Door>> {
         dead_letters: dead_letters.filter(({ receiver }) => own.has(receiver)),
       }),
     },
-    'POST /parties/{id}/initial-token': { asked: ofPartner },
+    'POST /parties/{id}/initial-token': {
+      asked(request, own) {
+        if (isHostConfirmed) throw new Problem(403, 'an admin issues initial tokens here (HUB_CONFIRM_HOST_CHANGE)');
+        return ofPartner(request, own);
+      },
+    },
     'POST /parties/{id}/check': {
       asked(request, own) {
         if (fields(request.body).write === true) throw new Problem(403, 'a check from the portal only reads');
@@ -82,8 +88,11 @@ function doorsOf(operations: Operations): Readonly<Record<string, Door>> {
 }
 
 /** The routes of the portal, in order of nouns. */
-export function portalRoutes(operations: Operations): AdminRoute[] {
-  const doors = doorsOf(operations);
+export function portalRoutes(
+  operations: Operations,
+  { isHostConfirmed }: Pick<PortalOptions, 'isHostConfirmed'>,
+): AdminRoute[] {
+  const doors = doorsOf(operations, isHostConfirmed);
   const ownOf = ({ name: partner }: Caller): Own => ({
     partner,
     parties: new Set(operations.party(partner).roles.map((role) => keyOf(role).toUpperCase())),
@@ -98,13 +107,20 @@ export function portalRoutes(operations: Operations): AdminRoute[] {
         const own = ownOf(request.caller);
         return answered((await route.run(await asked(request, own))) as never, own);
       };
-      return [{ ...route, role: 'partner', run }];
+      // It sent these bodies itself, or got them. [PORTAL-2]
+      return [{ ...route, role: 'partner', showsBodies: false, run }];
     });
 }
 
 export interface PortalOptions {
+  /** Counts those of the portal apart from those of operators. */
   readonly visitors: Visitors;
-  readonly isReady: () => boolean;
+  /** As for partners at the OCPI door. */
+  readonly shutForS: () => number | null;
+  /** Takes one request of a partner out of its budget; throws `rateLimited`. */
+  readonly spend: (partner: PartyId) => void;
+  /** Whether a change of host needs an operator: a new registration may be one. [D87] */
+  readonly isHostConfirmed: boolean;
   readonly log: AdminLog;
 }
 
@@ -122,20 +138,37 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
     const name = operations.portalPartner(token);
     return name === null ? null : { name, role: 'partner' };
   };
-  const allow = gateFor(callerOf, options, words);
+  const known = gateFor(callerOf, options, words);
+  const spend = (partner: PartyId) => {
+    try {
+      options.spend(partner);
+    } catch (error) {
+      if (!(error instanceof HubError && error.code === 'rateLimited')) throw error;
+      const headers = { 'retry-after': String(Math.ceil(error.detail.retryAfterS ?? 1)) };
+      throw new Problem(429, `${partner} asked for too much within a minute`, { headers });
+    }
+  };
+  const allow: Gate = (...request) => {
+    const caller = known(...request);
+    spend(caller.name);
+    return caller;
+  };
 
   /** [PORTAL-2] */
   const open = (scope: FastifyInstance) =>
-    void scope.post('/session', async (request, reply) => {
+    void scope.post('/session', { bodyLimit: 8192 }, async (request, reply) => {
       const read = given.safeParse(request.body);
       const address = visitors.exact(request.raw);
       const session = read.success ? operations.openPortal(read.data.link) : null;
       if (session === null) {
-        if (!visitors.failed(visitors.of(request.raw)))
-          throw new Problem(429, 'too many links that open nothing came from this address');
+        const from = visitors.of(request.raw);
+        const count = visitors.refused(from);
+        if (count > 0) log.warn({ address: from, count }, 'a link of the portal was refused');
+        if (!visitors.failed(from)) throw new Problem(429, 'too many links that open nothing came from this address');
         throw new Problem(401, 'this link has expired, or is not complete: ask the operator of the hub for a new one');
       }
       const { partner } = session;
+      spend(partner);
       const act = {
         ...{ operator: partner, role: 'partner' as const, verb: 'POST /session', about: '/session', reason: null },
         ...{ address, status: 201, correlation_id: traceOf(request).correlationId },
@@ -145,7 +178,8 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
       return reply.code(201).header('cache-control', 'no-store').send(session);
     });
   return serveRoutes({
-    ...{ table: portalRoutes(operations), allow, least: 'partner', isReady: options.isReady, log },
+    ...{ table: portalRoutes(operations, options), allow, least: 'partner', log },
+    ...{ shutForS: options.shutForS, shutBecause: 'the hub serves no partners now' },
     trail: new AuditTrail(operations, { visitors, log }),
     open,
     // The pages beside it answer any other path.

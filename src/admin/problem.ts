@@ -56,6 +56,7 @@ const titles: Readonly<Record<number, string>> = {
   415: 'JSON required',
   422: 'Invalid request',
   426: 'Upgrade required',
+  429: 'Too many requests',
   500: 'Internal error',
   502: 'Partner failed',
   503: 'Unavailable',

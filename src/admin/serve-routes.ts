@@ -2,7 +2,7 @@
  * Serves a table of routes: JSON, bearer tokens, problem details, the audit log.
  *
  * SERVE-ROUTES-1  The token is checked before anything else, so that without one not even the existence of a path shows.
- * SERVE-ROUTES-2  Until recovery is complete everything is answered 503.
+ * SERVE-ROUTES-2  While it is shut, as until recovery is complete, everything is answered 503.
  * SERVE-ROUTES-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
  */
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
@@ -18,7 +18,6 @@ import type { AdminRoute, Caller } from './route.ts';
 import { admitted, type Gate, requireRole } from './tokens.ts';
 
 const bodyBytesMax = 262_144;
-const recoveringRetryS = 1;
 
 export interface AdminLog {
   info(fields: object, message: string): void;
@@ -32,7 +31,9 @@ export interface ServedRoutes {
   /** The lowest role that is let in at all. */
   readonly least: CallerRole;
   readonly trail: AuditTrail;
-  readonly isReady?: (() => boolean) | undefined;
+  /** While everything is refused: the `Retry-After` of the refusal, seconds; null: nothing is. */
+  readonly shutForS: () => number | null;
+  readonly shutBecause: string;
   readonly log?: AdminLog | undefined;
   /** Adds what needs no token. */
   readonly open?: (scope: FastifyInstance) => void;
@@ -44,7 +45,7 @@ export interface ServedRoutes {
 
 /** Register it under a prefix. */
 export function serveRoutes(served: ServedRoutes): FastifyPluginAsync {
-  const { isReady = () => true, log, open } = served;
+  const { shutForS, shutBecause, log, open } = served;
   return async (app) => {
     acceptJsonAlone(app);
     app.addHook('onRequest', async (request, reply) => {
@@ -53,8 +54,8 @@ export function serveRoutes(served: ServedRoutes): FastifyPluginAsync {
     });
     // [SERVE-ROUTES-2]
     app.addHook('onRequest', async () => {
-      if (isReady()) return;
-      throw new Problem(503, 'the hub is recovering', { headers: { 'retry-after': String(recoveringRetryS) } });
+      const seconds = shutForS();
+      if (seconds !== null) throw new Problem(503, shutBecause, { headers: { 'retry-after': String(seconds) } });
     });
     app.addHook('onResponse', async (request, reply) => {
       const { method } = request;
@@ -77,7 +78,7 @@ function guard(guarded: FastifyInstance, { table, allow, least, trail, besides =
   guarded.addHook('onRequest', async (request) => {
     const caller = admitted(allow, request.raw, least);
     callers.set(request, caller);
-    if (!request.is404) return;
+    if (!request.is404 && request.routeOptions.url !== `${guarded.prefix}/*`) return;
     // Checked before the body is read: a refused method needs no valid body.
     const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
     if (methods.length > 0) throw methodRefused(request, methods);

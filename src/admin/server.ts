@@ -39,6 +39,8 @@ const nouns = [
   ...[pulls, orphans, storedNotForwarded, reconciliation, history, status, overview, backups, persons, audit, webhooks],
 ];
 
+const recoveringRetryS = 1;
+
 /** All admin routes, in order of nouns. */
 export function adminRoutes(operations: Operations, nodes: () => ClusterView = alone(operations)): AdminRoute[] {
   return [...nouns.flatMap((noun) => noun(operations)), ...cluster(nodes)];
@@ -77,10 +79,11 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     };
     await app.register(docs(describe));
     await app.register(async (scope) => measures(scope, options));
-    const { isReady, log } = options;
+    const { isReady = () => true, log } = options;
+    const shutForS = () => (isReady() ? null : recoveringRetryS);
     await app.register(
       serveRoutes({
-        ...{ table, allow: gate(options), least: 'viewer', trail, isReady, log },
+        ...{ table, allow: gate(options), least: 'viewer', trail, log, shutForS, shutBecause: 'the hub is recovering' },
         open: (scope) => void scope.get('/openapi.json', { exposeHeadRoute: true }, async () => describe()),
         more: inspectorDoor,
         besides: ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path })),

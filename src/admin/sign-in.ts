@@ -109,7 +109,7 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
       return reply.redirect(url, 302);
     });
 
-    app.post('/token', async (request, reply) => {
+    app.post('/token', { bodyLimit: 16_384 }, async (request, reply) => {
       const address = visitors.exact(request.raw);
       const cookie = new RegExp(`(?:^|; )${cookieName}=([^;]+)`).exec(request.headers.cookie ?? '')?.[1] ?? '';
       const kept = cookies.open(cookie);

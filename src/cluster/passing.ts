@@ -47,7 +47,8 @@ interface Passed {
 }
 
 /** Paths that need no token. */
-const isOpen = /^\/(?:$|console(?:\/|$)|admin\/docs|admin\/v1\/openapi\.json|healthz$|readyz$)/;
+const isOpen =
+  /^\/(?:$|console(?:\/|$)|portal(?:$|\/(?!v1\/)|\/v1\/session$)|admin\/docs|admin\/v1\/openapi\.json|healthz$|readyz$)/;
 /** Statuses that a hub may answer before it has accepted a token. */
 const unlooked: ReadonlySet<number> = new Set([401, 404, 429, 502, 503]);
 

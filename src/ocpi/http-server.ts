@@ -314,7 +314,7 @@ function routableUrl(sent: string): string {
   return door === '/ocpi' && path.endsWith('/') ? path.slice(0, -1) + url.slice(path.length) : url;
 }
 
-const doorOf = (path: string) => /^\/(?:ocpi|admin\/v1)(?=\/|$)/.exec(path)?.[0];
+const doorOf = (path: string) => /^\/(?:ocpi|(?:admin|portal)\/v1)(?=\/|$)/.exec(path)?.[0];
 
 /** The path with its ASCII escapes decoded. Used only to choose the door whose format a refusal has. */
 const decoded = (path: string) => path.replaceAll(/%[2-7][0-9a-f]/gi, decodeURIComponent);

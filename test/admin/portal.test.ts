@@ -2,7 +2,7 @@
 import { portalRoutes } from '../../src/admin/portal.ts';
 import type { Operations } from '../../src/hub/ports/operator.ts';
 import { deliveriesOf } from '../delivery/watched.ts';
-import { sessionBody } from '../support/bodies.ts';
+import { sessionBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { fullAudit } from '../support/full-audit.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -121,7 +121,11 @@ t.test('what is of another partner is not there', async (t) => {
     ['POST', '/parties/NL-ONE/portal-link'],
     ['GET', '/nothing'],
   ] as const)
-    t.match((await call(method, path, method === 'GET' ? undefined : {})).status, /^40[45]$/, `${method} ${path}`);
+    t.equal(
+      (await call(method, path, method === 'GET' ? undefined : {})).status,
+      method === 'PATCH' ? 405 : 404,
+      `${method} ${path}`,
+    );
 });
 
 t.test('it rotates its token, and checks its endpoints', async (t) => {
@@ -136,8 +140,8 @@ t.test('it rotates its token, and checks its endpoints', async (t) => {
   await hub.settled();
 });
 
-t.test('a link and a session end, and a suspended partner has neither', async (t) => {
-  const { hub, clock } = await scene(t);
+t.test('a link and a session end, and suspending the partner ends both', async (t) => {
+  const { hub, clock, one } = await scene(t);
   const [day, hour] = [await linkOf(hub, 'NL-ONE'), await linkOf(hub, 'NL-ONE', { hours: 1 })];
   t.ok(day.startsWith(`${hub.url}/portal/#`), 'no server on the way sees the fragment');
   const call = await signedIn(hub, 'NL-ONE');
@@ -152,12 +156,18 @@ t.test('a link and a session end, and a suspended partner has neither', async (t
   t.equal((await call('GET', '/caller')).status, 401);
   const again = await signedIn(hub, 'NL-ONE');
   await admin(hub, 'POST', '/parties/NL-ONE/suspend');
-  t.equal((await again('GET', '/caller')).status, 401);
-  t.equal((await open(hub, day)).status, 401);
+  const ends = async (when: string) => {
+    t.equal((await again('GET', '/caller')).status, 401, when);
+    t.equal((await open(hub, day)).status, 401, when);
+  };
+  await ends('while it is suspended');
   const { status } = await callOnce('POST', `${hub.url}/admin/v1/parties/NL-ONE/portal-link`, undefined, {
     Authorization: `Bearer ${hub.adminToken}`,
   });
   t.equal(status, 409);
+  await one.registerAgain(String((await admin(hub, 'POST', '/parties/NL-ONE/initial-token')).initial_token));
+  await ends('nor once it is back');
+  t.equal((await open(hub, await linkOf(hub, 'NL-ONE'))).status, 201);
   await hub.settled();
 });
 
@@ -180,6 +190,8 @@ t.test('the audit log has the link, the sign-in and each act, with the role part
   const { hub } = await scene(t);
   const call = await signedIn(hub, 'NL-ONE');
   const [dead] = (await call('GET', '/deliveries?state=DEAD')).json.items;
+  for (const path of [`/deliveries/${dead.id}`, '/parties/NL-ONE/report'])
+    t.equal((await call('GET', path)).status, 200);
   await call('POST', `/deliveries/${dead.id}/redrive`);
   await call('POST', '/parties/NL-TWO/initial-token');
   await hub.settled();
@@ -210,8 +222,60 @@ t.test('a partner signs in although the audit log takes nothing, and a line of t
   t.match(unwritten().at(-1), /"operator":"NL-ONE","role":"partner","verb":"POST \/session"/);
 });
 
+t.test('where a change of host needs an admin, so does a new initial token', async (t) => {
+  const hub = await hubFor(t, { ...env, HUB_CONFIRM_HOST_CHANGE: 'true' });
+  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
+  const call = await signedIn(hub, 'NL-ONE');
+  t.match(await call('POST', '/parties/NL-ONE/initial-token'), {
+    status: 403,
+    json: { detail: /HUB_CONFIRM_HOST_CHANGE/ },
+  });
+});
+
+t.test('a partner has a budget of requests, which is not that of its pushes', async (t) => {
+  const hub = await hubFor(t, { ...env, HUB_RATE_OTHER_PER_MIN: '3' }, { clock: new SimulatedClock() });
+  const one = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
+  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'TWO' });
+  const call = await signedIn(hub, 'NL-ONE');
+  for (const status of [200, 200, 429]) t.equal((await call('GET', '/caller')).status, status);
+  t.match((await call('GET', '/caller')).json, { title: 'Too many requests' });
+  for (const uid of ['C1', 'C2', 'C3'])
+    await one.push('PUT', `/2.2.1/tokens/NL/ONE/${uid}`, { ...tokenBody(uid), party_id: 'ONE' });
+  t.equal((await (await signedIn(hub, 'NL-TWO'))('GET', '/caller')).status, 200, 'each its own');
+});
+
+t.test('links that open nothing are logged, bounded, and keep no operator out', async (t) => {
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const hub = await hubFor(t, { ...env, HUB_RATE_FAILED_TOKENS_PER_S: '2' }, { clock: new SimulatedClock(), logTo });
+  const statuses: number[] = [];
+  for (let n = 0; n < 10; n++) statuses.push((await open(hub, '#x')).status);
+  t.strictSame([...new Set(statuses)], [401, 429]);
+  const { status } = await callOnce('GET', `${hub.url}/admin/v1/caller`, undefined, {
+    Authorization: `Bearer ${hub.adminToken}`,
+  });
+  t.equal(status, 200);
+  t.equal(lines.filter((line) => line.includes('a link of the portal was refused')).length, 1);
+  t.equal((await open(hub, `#${'x'.repeat(10_000)}`)).status, 413);
+});
+
+t.test('checks that a partner begins leave those of others to be read', async (t) => {
+  const { hub } = await scene(t);
+  const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check');
+  await hub.settled();
+  const call = await signedIn(hub, 'NL-ONE');
+  for (let n = 0; n < 101; n++) {
+    await call('POST', '/parties/NL-ONE/check');
+    await hub.settled();
+  }
+  t.equal((await call('GET', '/checks')).json.items.length, 10);
+  t.match(await itemsOf(hub, '/checks?party=NL-CPO'), [{ id }]);
+});
+
 t.test('each of its doors is one of the admin API', async (t) => {
-  const doors = portalRoutes({} as Operations).map(({ method, path }) => `${method} ${path}`);
+  const doors = portalRoutes({} as Operations, { isHostConfirmed: false }).map(
+    ({ method, path }) => `${method} ${path}`,
+  );
   t.strictSame(doors.sort(), [
     'GET /caller',
     'GET /checks',

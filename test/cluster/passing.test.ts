@@ -6,6 +6,7 @@ import { WebSocket } from 'ws';
 import { ChannelDoor } from '../../src/cluster/channel.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
+import { isTrusted } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { welcome } from '../support/visitors.ts';
@@ -63,8 +64,13 @@ async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => 
   });
   t.teardown(() => passing.close());
   const target = { id: 'second', url: urlOf(second) };
-  const first = await listening(t, (request, response) => passing.pass(request, response, target));
-  return { first: urlOf(first), passing, seen, dropped, ended };
+  /** Whether the connection of the last request is trusted. */
+  let isLastTrusted = () => false;
+  const first = await listening(t, (request, response) => {
+    isLastTrusted = () => isTrusted(request.socket);
+    passing.pass(request, response, target);
+  });
+  return { first: urlOf(first), passing, seen, dropped, ended, isLastTrusted: () => isLastTrusted() };
 }
 
 function asking(url: string, to: string, length: number, headers: Record<string, string> = {}): http.ClientRequest {
@@ -103,6 +109,18 @@ t.test('a request arrives as it was sent, of any size, and so does its answer', 
   t.ok((await said(first, large)).body === large);
   t.equal((await said(first, '')).body, '', 'nor does it need a body');
   t.strictSame(ended, ['answered', 'answered', 'answered']);
+});
+
+t.test('a connection is trusted once the peer has accepted a token on it, and not for a page', async (t) => {
+  const { first, isLastTrusted } = await scene(t, (_, response) => void response.end());
+  const open = ['/', '/console/', '/portal', '/portal/', '/portal/portal.js', '/portal/v1/session', '/readyz'];
+  for (const [to, is] of [
+    ...open.map((path) => [path, false] as const),
+    ...['/admin/v1/status', '/portal/v1/caller', '/ocpi/versions'].map((path) => [path, true] as const),
+  ]) {
+    await said(first, '', to);
+    t.equal(isLastTrusted(), is, to);
+  }
 });
 
 t.test('a request without a body arrives without one, also of a caller that does not say so', async (t) => {

@@ -55,6 +55,12 @@ browserTest('a partner signs in by its link, and sends its dead letter again', a
 
   await page.reload();
   await page.getByRole('heading', { name: 'NL-EMS' }).waitFor();
+  const { url: another } = await admin(hub, 'POST', '/parties/NL-CPO/portal-link');
+  await page.goto(String(another));
+  await page.getByRole('heading', { name: 'NL-CPO' }).waitFor();
+  t.equal(page.url(), `${hub.url}/portal/`, 'a link that is opened in the same tab is taken, too');
+  await page.goto(link);
+  await page.getByRole('heading', { name: 'NL-EMS' }).waitFor();
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   await page.getByRole('alert').filter({ hasText: 'Your session has ended.' }).waitFor();
   await page.goto('about:blank');

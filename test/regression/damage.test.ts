@@ -38,6 +38,12 @@ t.test(
     const answer = await ocpi(again, 'GET', path, { token: cpo.hubToken });
     t.match([answer.status, answer.json.status_code], [503, 3000]);
     t.ok(answer.headers['retry-after'], 'it says when to come again');
+    const portal = await callOnce('GET', `${again.url}/portal/v1/caller`);
+    t.match(
+      [portal.status, portal.headers.get('retry-after')],
+      [503, answer.headers['retry-after']],
+      'in its portal, too',
+    );
     const authorization = `Token ${cpo.hubToken}`;
     const encoded = await callOnce('GET', `${again.url}/%6fcpi${path}`, undefined, { authorization });
     t.match(

@@ -32,7 +32,8 @@ export function checks(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/checks/{id}',
-      summary: 'Show a check and what it has found; the hub keeps the last 100 until it restarts',
+      summary:
+        'Show a check and what it has found; the hub keeps the last 100, of a partner the last 10, until it restarts',
       params: z.strictObject({ id: anyId }),
       answer: check,
       run: async ({ params: { id } }) => operations.checkOf(id),

@@ -19,8 +19,8 @@ import { worstFirst } from './check-findings.ts';
 import { CheckRun } from './check-run.ts';
 import { steps } from './check-steps.ts';
 
-/** Checks that are kept to be read. */
-const keptMax = 100;
+/** Checks that are kept to be read, and of them those of one partner, which may begin them itself. */
+const [keptMax, ofPartnerMax] = [100, 10];
 const limitMs = 120_000;
 
 /** The last step: what is known of the partner from elsewhere. */
@@ -78,9 +78,14 @@ export class Checks {
   }
 
   #keep(id: string, view: () => CheckView): void {
+    const of = view().party;
+    const own = [...this.#checks]
+      .filter(([known, kept]) => known !== id && kept().party === of)
+      .map(([known]) => known);
     this.#checks.set(id, view);
-    const [oldest = ''] = this.#checks.keys();
-    if (this.#checks.size > keptMax) this.#checks.delete(oldest);
+    const isFull = own.length >= ofPartnerMax;
+    const [oldest = ''] = isFull ? own : this.#checks.keys();
+    if (isFull || this.#checks.size > keptMax) this.#checks.delete(oldest);
   }
 
   async #run(view: CheckView, partner: Partner, trace: Trace): Promise<void> {

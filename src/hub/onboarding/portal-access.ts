@@ -3,12 +3,12 @@
  *
  * PORTAL-ACCESS-1  Both are sealed texts, each for one partner until it expires, and neither opens as the other: any node opens them, and
  *     nothing of them is stored.
- * PORTAL-ACCESS-2  A partner that is suspended gets in by neither.
+ * PORTAL-ACCESS-2  A partner that is suspended gets in by neither, nor after it has come back by one from before. No clock decides that.
  */
 import { HubError } from '../../domain/errors.ts';
 import { expiring } from '../../domain/expiring.ts';
 import { instantText } from '../../domain/instant.ts';
-import type { PartyId } from '../../domain/party.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PortalVerbs } from '../ports/portal.ts';
 
@@ -17,19 +17,26 @@ const sessionMs = 8 * hourMs;
 
 interface Pass {
   readonly partner: PartyId;
+  /** When the partner had been suspended last. [PORTAL-ACCESS-2] */
+  readonly suspendedAt: string | null;
 }
 
 export function portalAccess({ directory, ports, settings }: Context): PortalVerbs {
   const { clock, secrets } = ports;
   const now = () => clock.wall();
-  const read = (value: unknown): Pass => ({ partner: String((value as Pass).partner) });
+  const read = (value: unknown): Pass => {
+    const { partner, suspendedAt } = value as Pass;
+    return { partner: String(partner), suspendedAt };
+  };
   const links = expiring(read, 'portal link', secrets, now);
   const sessions = expiring(read, 'portal session', secrets, now);
   /** [PORTAL-ACCESS-2] */
-  const admitted = (pass: Pass | null) => {
+  const admitted = (pass: Pass | null): Partner | null => {
     const partner = pass && directory.partner(pass.partner);
-    return partner && partner.status !== 'SUSPENDED' ? partner.id : null;
+    const isGood = partner && partner.status !== 'SUSPENDED' && partner.suspendedAt === pass.suspendedAt;
+    return isGood ? partner : null;
   };
+  const passOf = ({ id: partner, suspendedAt }: Partner): Pass => ({ partner, suspendedAt });
   return {
     portalLink(id, hours) {
       const partner = directory.partner(id);
@@ -37,15 +44,19 @@ export function portalAccess({ directory, ports, settings }: Context): PortalVer
       if (partner.status === 'SUSPENDED') throw new HubError('conflict', { message: `${partner.id} is suspended` });
       const expires_at = instantText(now() + hours * hourMs);
       return {
-        url: `${settings.publicUrl}/portal/#${links.seal({ partner: partner.id }, hours * hourMs)}`,
+        url: `${settings.publicUrl}/portal/#${links.seal(passOf(partner), hours * hourMs)}`,
         expires_at,
       };
     },
     openPortal(link) {
       const partner = admitted(links.open(link));
       if (partner === null) return null;
-      return { token: sessions.seal({ partner }, sessionMs), partner, ends_at: instantText(now() + sessionMs) };
+      return {
+        token: sessions.seal(passOf(partner), sessionMs),
+        partner: partner.id,
+        ends_at: instantText(now() + sessionMs),
+      };
     },
-    portalPartner: (token) => admitted(sessions.open(token)),
+    portalPartner: (token) => admitted(sessions.open(token))?.id ?? null,
   };
 }

@@ -26,31 +26,59 @@ import '../style/partner.css';
 const everyMs = 5_000;
 const shownMax = 50;
 
+/** The link that the address brings, which then keeps nothing of it. */
+function linkTaken(): string {
+  const link = location.hash.slice(1);
+  if (link === '') return '';
+  history.replaceState(null, '', location.pathname);
+  // Whoever opens a link wants its partner, whoever was signed in before.
+  signOut();
+  return link;
+}
+
 export function Portal() {
+  const [link, setLink] = useState(linkTaken);
+  useEffect(() => {
+    // A link that is opened in this tab loads no page.
+    const come = () => {
+      const next = linkTaken();
+      if (next !== '') setLink(next);
+    };
+    addEventListener('hashchange', come);
+    return () => removeEventListener('hashchange', come);
+  }, []);
   return (
     <>
-      {token.value === null ? <Arrival /> : <SignedIn />}
+      {token.value === null ? <Arrival key={link} link={link} onIn={() => setLink('')} /> : <SignedIn />}
       <Notices />
     </>
   );
 }
 
-/** Exchanges the link for a session, and takes it out of the address. */
-function Arrival() {
-  const [error, setError] = useState<string | null>(null);
-  const link = location.hash.slice(1);
+/** Exchanges the link for a session. */
+function Arrival({ link, onIn }: { link: string; onIn: () => void }) {
+  const [error, setError] = useState<ApiError | null>(null);
+  const [tries, setTries] = useState(0);
   useEffect(() => {
     if (link === '') return;
-    history.replaceState(null, '', location.pathname);
+    let isOver = false;
+    setError(null);
     askPlain<PortalSession>('POST', `${api}/session`, { link }).then(
-      ({ token: given, partner }) => signIn(given, { name: partner, role: 'partner' }),
+      ({ token: given, partner }) => {
+        if (isOver) return;
+        signIn(given, { name: partner, role: 'partner' });
+        onIn();
+      },
       (failure: unknown) => {
         if (!(failure instanceof ApiError)) throw failure;
-        setError(failure.message);
+        if (!isOver) setError(failure);
       },
     );
-  }, []);
-  const told = error ?? signedOutBecause.value;
+    return () => {
+      isOver = true;
+    };
+  }, [tries]);
+  const told = error?.message ?? signedOutBecause.value;
   return (
     <main class="sign-in">
       <div class="card stack inside">
@@ -60,10 +88,15 @@ function Arrival() {
             {told}
           </p>
         )}
-        {link !== '' && !told ? (
+        {link !== '' && error === null ? (
           <p class="loading">Signing in …</p>
         ) : (
           <p class="quiet">Open the link that the operator of the hub gave you, or ask for a new one.</p>
+        )}
+        {error !== null && error.status !== 401 && (
+          <button type="button" onClick={() => setTries(tries + 1)}>
+            Try again
+          </button>
         )}
       </div>
     </main>
@@ -151,6 +184,8 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
   const redrive = useAction(async (delivery: string) => {
     await call('POST', `/deliveries/${encodeURIComponent(delivery)}/redrive`);
     query.reload();
+    // Its row goes, and the button with it.
+    document.getElementById('main')?.focus();
     return `Delivery ${delivery} is sent again.`;
   });
   return (
