@@ -16,6 +16,7 @@ import { moduleFault } from './module-fault.ts';
 import { moving } from './moving.ts';
 import { nodes } from './nodes.ts';
 import { openTransaction } from './open-transaction.ts';
+import { overview } from './overview.ts';
 import { ownersBench } from './owners.ts';
 import { pages } from './pages.ts';
 import { partsBench } from './parts.ts';
@@ -61,6 +62,7 @@ const benches: readonly Bench[] = [
   growth,
   history,
   inspectors,
+  overview,
   slowPartner,
   moduleFault,
   backlog,

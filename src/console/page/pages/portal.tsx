@@ -172,7 +172,8 @@ function Own({ id }: { id: string }) {
   );
 }
 
-const columns = ['Object', 'Module', 'Accepted', 'Attempts', 'Reason', 'Action'];
+/** The button is in sight on a telephone, too. */
+const columns = ['Object', 'Action', 'Module', 'Accepted', 'Attempts', 'Reason'];
 
 function DeadLetters({ party: { roles } }: { party: PartyView }) {
   const parties = [...new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`))];
@@ -211,12 +212,6 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
                     <td class="mono object">
                       {method} {object}
                     </td>
-                    <td>{module}</td>
-                    <td class="instant">
-                      <Instant value={accepted_at} />
-                    </td>
-                    <td class="number">{attempts.length}</td>
-                    <td class="reason">{reason || meaningOf(met ?? '')}</td>
                     <td>
                       <button
                         type="button"
@@ -227,6 +222,12 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
                         Re-drive
                       </button>
                     </td>
+                    <td>{module}</td>
+                    <td class="instant">
+                      <Instant value={accepted_at} />
+                    </td>
+                    <td class="number">{attempts.length}</td>
+                    <td class="reason">{reason || meaningOf(met ?? '')}</td>
                   </tr>
                 ))}
               </Table>
