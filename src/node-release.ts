@@ -4,6 +4,7 @@
  * NODE-RELEASE-1  A release is past its end of life from the day after the one in the table; one that the table does not have is not.
  */
 import type { Clock } from './kit/clock.ts';
+import { dayMs } from './kit/spans.ts';
 
 /** Last day of each major release, as the Node project publishes it (nodejs/Release, `schedule.json`, read in November 2026). */
 export const lastDays: Readonly<Record<string, string>> = {
@@ -18,8 +19,6 @@ export const lastDays: Readonly<Record<string, string>> = {
 
 /** The release that the container file has, too. */
 export const advised = '24';
-
-const dayMs = 86_400_000;
 
 /** What to tell people of a version, e.g. `20.20.2`; null when it still gets security fixes. [NODE-RELEASE-1] */
 export function endOfNode(version: string, clock: Pick<Clock, 'wall'>): string | null {

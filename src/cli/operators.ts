@@ -7,6 +7,7 @@ import { chmodSync, existsSync, renameSync, writeFileSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { operatorRoles } from '../api/audit.ts';
 import type { Operator } from '../api/operators.ts';
+import { dayMs } from '../kit/spans.ts';
 import { digestOfToken, operatorIn, readOperators } from '../operators.ts';
 import { Failure } from './client.ts';
 import { Screen } from './screen.ts';
@@ -23,8 +24,6 @@ interface AddFlags extends Flags {
   readonly days?: number;
   readonly network?: readonly string[];
 }
-
-const dayMs = 86_400_000;
 
 const columns: readonly Column<Omit<Operator, 'token_digest'>>[] = [
   { title: 'name', of: ({ name }) => name },

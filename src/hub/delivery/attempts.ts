@@ -14,6 +14,7 @@ import { instantText } from '../../domain/instant.ts';
 import { objectName } from '../../domain/object.ts';
 import { endpointOf, type Partner, type PartyId, within } from '../../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
+import { hourMs } from '../../kit/spans.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
@@ -26,7 +27,6 @@ import type { Item, Lane } from './lanes.ts';
 import type { Receiver } from './receiver.ts';
 import { asDelivered, isToHeal, type Wholes } from './wholes.ts';
 
-const hourMs = 3_600_000;
 /** Back-off of a lane, ms, after an attempt failed by a bug of the hub and its end could not be noted either. */
 const faultMs = 60_000;
 const suspended = 'suspended';

@@ -33,6 +33,7 @@ import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts
 import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
+import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import {
@@ -86,8 +87,6 @@ const repairable = new Set(['cdr_token', 'last_updated']);
 const dated = new Set(['last_updated']);
 
 const notForwarded = 'pulled without forward';
-
-const dayMs = 86_400_000;
 
 export function ingest(
   context: Context,

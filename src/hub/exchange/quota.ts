@@ -10,12 +10,12 @@
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 
 /** Characters that an event and its row take beside their bodies. */
 const recordSize = 1024;
 const warnedFrom = 0.8;
-const dayMs = 86_400_000;
 const megabyte = 1_000_000;
 
 export interface Quota {

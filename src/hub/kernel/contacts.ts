@@ -14,12 +14,11 @@ import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
+import { hourMs, minuteMs } from '../../kit/spans.ts';
 import type { ContactsView } from '../ports/operator.ts';
 import type { HubSettings } from '../ports/ports.ts';
 import type { PartnerDirectory } from './directory.ts';
 
-const minuteMs = 60_000;
-const hourMs = 3_600_000;
 const excerptMax = 200;
 /** Newest events from which a starting hub learns of pushes before its start, and events per read. */
 const recalledMax = 20_000;

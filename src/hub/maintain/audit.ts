@@ -13,6 +13,7 @@ import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
 import type { AuditEvent } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { sleep } from '../../kit/clock.ts';
+import { dayMs, hourMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import type { AuditVerbs, NotedAct } from '../ports/operator.ts';
@@ -21,8 +22,6 @@ const kind = 'audit';
 const shelf = 'audit';
 const listed = { kind, shelves: [shelf] } as const;
 const turn = 'audit';
-const hourMs = 3_600_000;
-const dayMs = 86_400_000;
 /** Verb of the entry that tells of a removal. */
 const removal = 'remove old entries';
 /** Entries that are removed in one write, and read at once by a check. */

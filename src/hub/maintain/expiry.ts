@@ -12,12 +12,12 @@ import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
 import { sleep } from '../../kit/clock.ts';
+import { dayMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
 import { removalOf } from './removal.ts';
 
-const dayMs = 86_400_000;
 const sweepMs = 3_600_000;
 /** Limits of one piece: objects, and characters of their bodies. Larger pieces delay pushes. */
 const objectsMax = 64;

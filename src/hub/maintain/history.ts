@@ -28,14 +28,12 @@ import {
 } from '../../domain/history.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
+import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import { partnerOf } from '../kernel/actor-names.ts';
 import { pushOwner } from '../kernel/contacts.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
 
-export const minuteMs = 60_000;
-export const hourMs = 3_600_000;
-export const dayMs = 86_400_000;
 /** Owner of the points of the whole hub. */
 export const hubOwner = '';
 /** For so long, in days, hours are shown; the rows have room for a day more, which the first of them is a part of. */

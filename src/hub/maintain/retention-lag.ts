@@ -9,9 +9,9 @@
  */
 import type { Seq, Store } from '../../../storage/contract.ts';
 import type { Clock } from '../../kit/clock.ts';
+import { minuteMs } from '../../kit/spans.ts';
 import type { Log } from '../ports/ports.ts';
 
-const minuteMs = 60_000;
 /** Time over which what was trimmed is compared with what was written, ms. */
 const measuredMs = 10 * minuteMs;
 /** Twice the interval of sweeps: retention that keeps up is behind by one, and by the length of a sweep. Alerts have it too. */

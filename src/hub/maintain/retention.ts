@@ -15,6 +15,7 @@
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
+import { dayMs, hourMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
@@ -23,8 +24,6 @@ import { keepingOf } from './log-compaction.ts';
 import { RetentionLag } from './retention-lag.ts';
 import { Pace } from './sweep-pace.ts';
 
-const dayMs = 86_400_000;
-const hourMs = 3_600_000;
 /** Interval of sweeps, ms; they start at multiples of it. */
 const sweepMs = hourMs;
 /**

@@ -11,6 +11,7 @@
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Notice } from '../../domain/notification.ts';
 import { Running } from '../../kit/concurrency.ts';
+import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Told } from '../ports/ports.ts';
 import { stream } from './watch.ts';
@@ -21,7 +22,6 @@ const waitMs = 5_000;
 const waitMaxMs = 600_000;
 /** Share of a back-off by which it varies both ways, so that receivers do not come in step. */
 const jitter = 0.2;
-const dayMs = 86_400_000;
 /** Age at which a notification is given up, ms. [OUTLET-3] */
 const givenUpMs = 3 * dayMs;
 /** Events of one read of the log. */

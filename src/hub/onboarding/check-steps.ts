@@ -4,6 +4,7 @@ import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
 import { enumValue, quirkOf, quirks } from '../../domain/quirks.ts';
+import { dayMs } from '../../kit/spans.ts';
 import { parsedUrl } from '../../kit/url.ts';
 import type { InspectedPage } from '../ports/ports.ts';
 import type { CheckRun, Step } from './check-run.ts';
@@ -84,8 +85,6 @@ async function checkDetails(check: CheckRun): Promise<void> {
 }
 
 // Lists
-
-const dayMs = 86_400_000;
 
 async function checkLists(check: CheckRun): Promise<void> {
   const own = { CPO: ['locations', 'tariffs', 'sessions', 'cdrs'], EMSP: ['tokens'] } as const;

@@ -9,10 +9,10 @@ import { HubError } from '../../domain/errors.ts';
 import { expiring } from '../../domain/expiring.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
+import { hourMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PortalVerbs } from '../ports/portal.ts';
 
-const hourMs = 3_600_000;
 const sessionMs = 8 * hourMs;
 
 interface Pass {

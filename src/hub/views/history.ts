@@ -20,17 +20,9 @@ import {
 } from '../../domain/history.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner } from '../../domain/party.ts';
+import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
-import {
-  dayMs,
-  type History,
-  hourMs,
-  hoursKeptDays,
-  hoursKind,
-  hubOwner,
-  minuteMs,
-  minutesKind,
-} from '../maintain/history.ts';
+import { type History, hoursKeptDays, hoursKind, hubOwner, minutesKind } from '../maintain/history.ts';
 import type { HistoryRange } from '../ports/operator.ts';
 
 type Recorded = Pick<History, 'open' | 'minutesOf'>;

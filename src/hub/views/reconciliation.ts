@@ -17,6 +17,7 @@ import {
   reconciled,
 } from '../../domain/reconciliation.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
+import { hourMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import { billedKey, isName, objectFromRow, shelvesOf } from '../kernel/row-codecs.ts';
 import type { ReconciliationFilter } from '../ports/operator.ts';
@@ -26,7 +27,6 @@ const objectsMax = 50_000;
 const findingsMax = 1000;
 const [pageRows, pageCharacters] = [500, 4 * 1024 * 1024];
 const lookedUpAtOnce = 16;
-const hourMs = 3_600_000;
 /** So long behind the period corrections of its CDRs are read. [RECONCILIATION-2] */
 const correctedMs = 31 * 24 * hourMs;
 
