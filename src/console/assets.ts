@@ -55,7 +55,8 @@ async function read(path: string): Promise<Asset> {
 
 /** `built` is the directory with the built pages. Each `page` of the result is registered under its prefix. */
 export function builtPages(built: string): (prefix: string, page: string) => FastifyPluginAsync {
-  const names = new Set(existsSync(built) ? readdirSync(built) : []);
+  // A page has the addresses without an ending.
+  const names = new Set(existsSync(built) ? readdirSync(built).filter((name) => extname(name) !== '.html') : []);
   /** [ASSETS-3] */
   const kept = new Map<string, Promise<Asset>>();
   const assetOf = (name: string): Promise<Asset> => {

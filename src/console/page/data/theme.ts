@@ -1,5 +1,5 @@
 /**
- * The theme: light, dark, or the system's. Kept in `localStorage`, so that it outlives the browser session.
+ * The theme: light, dark, or the system's. One that was chosen is kept in `localStorage`, so that it outlives the browser session.
  */
 import { effect, signal } from '@preact/signals';
 
@@ -12,5 +12,5 @@ export const theme = signal<Theme>(themes.find((one) => one === localStorage.get
 
 effect(() => {
   document.documentElement.dataset.theme = theme.value;
-  localStorage.setItem(place, theme.value);
+  if (theme.value !== (localStorage.getItem(place) ?? 'auto')) localStorage.setItem(place, theme.value);
 });
