@@ -117,7 +117,7 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       '/?show=overdue',
       ({ overdue }) => overdue > 0,
       ({ id, overdue, oldest_at }) => ({
-        href: `/deliveries?state=PENDING&receiver=${id}`,
+        href: `/deliveries?state=PENDING&receiver=${id}&order=oldest`,
         note: `${count(overdue)} · ${age(oldest_at)}`,
       }),
     ),
