@@ -109,7 +109,7 @@ function Inbound({ party: { silent_since, inbound } }: Facts) {
         <>
           <dt>Silent</dt>
           <dd class="urgent">
-            no push for <Since instant={silent_since} />
+            no push since <Since instant={silent_since} />
           </dd>
         </>
       )}
