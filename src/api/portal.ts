@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { View } from './common.ts';
 
 export const portalLink = z.object({
-  url: z.string().meta({ description: 'for the partner alone; whoever has it gets in until it expires' }),
+  url: z.string().meta({ description: 'for the partner alone: anyone who has it can sign in until it expires' }),
   expires_at: z.string(),
 });
 

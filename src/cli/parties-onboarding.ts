@@ -74,7 +74,7 @@ export function portalLinkVerb(): Command {
       const path = `/parties/${encodeURIComponent(id)}/portal-link`;
       const made = await hub.send<PortalLink>('POST', path, hours === undefined ? {} : { hours });
       screen.answer(made, ({ url, expires_at }) => [
-        `${id} signs in to its portal with this link until ${expires_at}; whoever has it gets in:`,
+        `${id} signs in to its portal with this link until ${expires_at}; anyone who has it can sign in:`,
         `  ${url}`,
       ]);
     },

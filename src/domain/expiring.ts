@@ -1,4 +1,4 @@
-/** Values in sealed texts that expire: whoever has the key can open them, and nothing of them is stored. */
+/** Values in encrypted texts that expire. Any process with the key can open them; nothing is stored. */
 
 /** Seals a text for a purpose; it opens for this purpose alone, and throws for another. */
 export interface Sealing {

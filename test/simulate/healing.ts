@@ -73,12 +73,11 @@ async function trimmed(world: World): Promise<void> {
 /** A re-drive by filter goes on in steps, between which nothing may wait. What a crash ended the hub has no more. */
 async function jobsEnded(world: World): Promise<void> {
   const running = new Set(world.jobs);
-  const ended = (id: string) => () => void running.delete(id);
   for (let minutes = 0; running.size > 0 && minutes < 180 && !world.failure; minutes++) {
     for (const id of running)
       world.ask('job', (hub) => hub.operations.job(id), {
         ok: ({ state }) => void (state === 'RUNNING' || running.delete(id)),
-        failed: ended(id),
+        failed: () => void running.delete(id),
       });
     await world.pass(minuteMs);
   }

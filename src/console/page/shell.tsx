@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';
-import { useQuery } from './data/query.ts';
+import { useCaller } from './data/caller.ts';
 import { type Caller, caller, mayAdminister, signOut, token } from './data/session.ts';
 import { type Theme, theme, themes } from './data/theme.ts';
 import { SignIn } from './pages/sign-in.tsx';
@@ -34,16 +34,6 @@ function SignedIn() {
 
 /** The tokens of the settings are named as their roles. */
 const shownAs = ({ name, role }: Caller) => (name === role ? name : `${name} (${role})`);
-
-const retryMs = 2_000;
-
-/** Asks the hub whose token a reload has kept, until it answers: before, no action is shown. */
-function useCaller() {
-  const { data } = useQuery<Caller>(caller.value === null ? '/caller' : null, retryMs);
-  useEffect(() => {
-    if (data) caller.value = data;
-  }, [data]);
-}
 
 function Frame() {
   const [, navigate] = useLocation();

@@ -241,7 +241,8 @@ function NewPortalLink({ id, onClose }: { id: string; onClose: () => void }) {
         ) : (
           <>
             <p>
-              Send it to {id} over a secure channel: whoever has it gets in, until <Instant value={link.expires_at} />.
+              Send it to {id} over a secure channel: anyone who has it can sign in until{' '}
+              <Instant value={link.expires_at} />.
             </p>
             <Copied label="portal link" text={link.url} />
           </>

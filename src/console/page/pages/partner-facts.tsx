@@ -35,7 +35,7 @@ export function Queue({ party }: Facts) {
     <section class="card" aria-label="Queue">
       <header>
         <h2>Queue</h2>
-        {!isPortal && <PageLink href={`/deliveries?receiver=${id}`}>Deliveries</PageLink>}
+        {!isPortal && <Link href={`/deliveries?receiver=${id}`}>Deliveries</Link>}
       </header>
       <dl class="facts inside">
         <dt>Waiting</dt>

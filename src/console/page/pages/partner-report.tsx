@@ -1,6 +1,7 @@
 /**
  * What a partner does wrong, as its own engineer needs it: refused pushes, warnings, quirks, dead letters by reason.
  */
+import { Link } from 'wouter-preact';
 import type { ReportView } from '../../../api/report.ts';
 import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
@@ -21,7 +22,7 @@ export function Report({ id }: { id: string }) {
     <section class="card" aria-label="Data quality">
       <header>
         <h2>Data quality</h2>
-        {!isPortal && <PageLink href={pathWith('/events', { type: 'push.refused', party: id })}>Events</PageLink>}
+        {!isPortal && <Link href={pathWith('/events', { type: 'push.refused', party: id })}>Events</Link>}
       </header>
       <Asked query={query} what="the report">
         {(report) =>

@@ -8,9 +8,10 @@ import type { PartyView } from '../../../api/parties.ts';
 import type { PortalSession } from '../../../api/portal.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, askPlain, call, type Page, pathWith } from '../data/api.ts';
+import { useCaller } from '../data/caller.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { api, type Caller, caller, signedOutBecause, signIn, signOut, token } from '../data/session.ts';
+import { api, caller, signedOutBecause, signIn, signOut, token } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Choice, Table } from '../parts/fields.tsx';
 import { Notices } from '../parts/notices.tsx';
@@ -31,7 +32,7 @@ function linkTaken(): string {
   const link = location.hash.slice(1);
   if (link === '') return '';
   history.replaceState(null, '', location.pathname);
-  // Whoever opens a link wants its partner, whoever was signed in before.
+  // The link decides the partner, also when another one is signed in.
   signOut();
   return link;
 }
@@ -104,10 +105,7 @@ function Arrival({ link, onIn }: { link: string; onIn: () => void }) {
 }
 
 function SignedIn() {
-  const known = useQuery<Caller>(caller.value === null ? '/caller' : null, everyMs);
-  useEffect(() => {
-    if (known.data) caller.value = known.data;
-  }, [known.data]);
+  useCaller();
   const id = caller.value?.name;
   useEffect(() => {
     document.title = `${id ?? 'Portal'} · ocpi-hub`;
