@@ -68,3 +68,24 @@ export const bootMs = (): number => Number(process.hrtime.bigint()) / 1e6;
  * have settled.
  */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+let arrived: (() => void)[] = [];
+let polled: (() => void)[] = [];
+
+/**
+ * Runs `work`, which must not throw, after the event loop has looked at its sockets once more: what had arrived by now is read before it. All that
+ * waits shares one callback of a turn.
+ */
+export function afterPoll(work: () => void): void {
+  if (arrived.length + polled.length === 0) setImmediate(turned);
+  arrived.push(work);
+}
+
+/** Runs behind the look at the sockets. What was asked for since the one before may have come during this one, and waits for the next. */
+function turned(): void {
+  const due = polled;
+  polled = arrived;
+  arrived = [];
+  if (polled.length > 0) setImmediate(turned);
+  for (const work of due) work();
+}

@@ -11,7 +11,7 @@
  * PARTNERS-CLIENT-4  A token appears only in the Authorization header of its request, never in a message or an excerpt.
  */
 import { isIP } from 'node:net';
-import { Agent, buildConnector, type Dispatcher, errors, Pool } from 'undici';
+import { buildConnector, errors } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
@@ -19,10 +19,12 @@ import { systemClock } from '../kit/system-clock.ts';
 import { bareHost } from '../kit/url.ts';
 import { instanceHeader, writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
-import { type Connector, Exchange, type Limits, Line, type Sent } from './exchange.ts';
-import { type Answer, type Met, outcomeOf } from './outcome.ts';
+import { outcomeOf } from './outcome.ts';
 import { followingSlashes } from './slash.ts';
 import { targetOf } from './target.ts';
+import { onread } from './wire/connection.ts';
+import { Connections, type Connector } from './wire/connections.ts';
+import { type Answer, Exchange, type Limits, type Met, type Sent } from './wire/exchange.ts';
 
 export interface PartnerClientOptions {
   readonly egress: Egress;
@@ -94,21 +96,12 @@ export const settingsOf = (options: PartnerClientOptions) => ({ ...defaults, ...
 /** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = settingsOf(options);
-  const { clock, connectionsMax, keptMax } = settings;
+  const { clock, connectionsMax, keepAliveMs, keptMax } = settings;
   const connect = guardedConnector(settings);
-  const kept = agentOf(settings, connect, connectionsMax);
-  let deliverySockets = 0;
-  const counted: Connector = (target, callback) =>
-    connect(target, (...result) => {
-      if (result[1]) {
-        deliverySockets++;
-        result[1].once('close', () => deliverySockets--);
-      }
-      callback(...result);
-    });
-  const deliveries = agentOf(settings, counted, null);
-  // Resends: a call uses this pool at most once, and its socket is not kept alive.
-  const fresh = agentOf(settings, connect, null);
+  const kept = new Connections({ connect, keepAliveMs, perOrigin: connectionsMax });
+  const deliveries = new Connections({ connect, keepAliveMs, perOrigin: null });
+  // Resends: a call comes here at most once, and its connection is not kept.
+  const fresh = new Connections({ connect, keepAliveMs, perOrigin: null });
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
   const closing = new AbortController();
@@ -149,11 +142,11 @@ export function partnerClient(options: PartnerClientOptions): Client {
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
     const limits = { clock, timeoutMs, headMs, answerMax: settings.answerMax };
-    const agent = call.isDelivery ? deliveries : kept;
-    if (call.isDelivery && deliverySockets > keptMax) sent.reset = true;
+    const connections = call.isDelivery ? deliveries : kept;
+    if (call.isDelivery && deliveries.open > keptMax) sent.reset = true;
     const exchange = (within: typeof limits) =>
       new Promise<Met>((settle) => {
-        agent.dispatch(sent, new Exchange(sent, within, call.resend ? fresh : null, settle));
+        connections.dispatch(sent, new Exchange(sent, within, call.resend ? fresh : null, settle));
       });
     const looking = lookUp(sent, call.token);
     return looking === null ? exchange(limits) : lookedUp(looking, limits, exchange);
@@ -191,29 +184,10 @@ export function partnerClient(options: PartnerClientOptions): Client {
       await withTimeout(clock, settings.closeGraceMs, idle);
     }
     // Calls still in flight end now, as `unavailable`.
-    await Promise.all([kept, deliveries, fresh].map((agent) => agent.destroy()));
+    for (const connections of [kept, deliveries, fresh]) connections.destroy();
   }
 
   return { call, read, close, refusal: (url) => refusalOf(url, settings.egress) };
-}
-
-/** `connections`: sockets per origin at most; null: unlimited. */
-export function agentOf(
-  { keepAliveMs }: { keepAliveMs: number },
-  connect: Connector,
-  connections: number | null,
-): Agent {
-  return new Agent({
-    connections,
-    keepAliveTimeout: keepAliveMs,
-    keepAliveMaxTimeout: 60_000,
-    // `Exchange` keeps these timeouts itself.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    connect,
-    factory: (origin, pool: Pool.Options) =>
-      new Pool(origin, { ...pool, factory: (target, line: object) => new Line(target, { ...line, connect }) }),
-  });
 }
 
 /**
@@ -226,6 +200,7 @@ export function guardedConnector(settings: typeof defaults & PartnerClientOption
     timeout: settings.connectMs,
     lookup: egress.lookup,
     rejectUnauthorized: true,
+    onread,
     ...(trusted === undefined ? {} : { ca: trusted }),
   });
   return (target, callback) => {
@@ -270,6 +245,5 @@ function requestOf(
   headers.Accept = 'application/json';
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
-  const method: Dispatcher.HttpMethod = call.method;
-  return { ...target, method, headers, body: call.bytes ?? call.body };
+  return { method: call.method, headers, body: call.bytes ?? call.body, ...target };
 }

@@ -180,6 +180,8 @@ export function egressGuard(allowed: readonly string[], own = noPlaces, names: N
   return {
     urlRefusal: refusalOf,
     literalRefusal: (host) => (isIP(host) === 0 ? null : addressRefusal(host, ranges)),
-    ...{ lookup, connectionRefusal, names },
+    lookup,
+    connectionRefusal,
+    names,
   };
 }

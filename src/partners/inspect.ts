@@ -12,7 +12,10 @@ export function partnerInspector(client: Pick<Client, 'read'>): PartnerInspector
     const header = (name: string) => [headers[name] ?? []].flat().join(', ');
     const texts = outcome.class === 'delivered' ? envelopeItems(text) : [];
     return {
-      ...{ outcome, texts, total: header('x-total-count'), limit: header('x-limit') },
+      outcome,
+      texts,
+      total: header('x-total-count'),
+      limit: header('x-limit'),
       next: nextLink(header('link')),
     };
   }

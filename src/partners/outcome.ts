@@ -8,36 +8,7 @@ import type { OutboundCall } from '../hub/ports/ports.ts';
 import { memoized } from '../kit/memo.ts';
 import { type Envelope, readEnvelope, readRaw, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
-
-/** A complete answer. */
-export interface Answer {
-  readonly kind: 'answer';
-  readonly status: number;
-  /** Names in lower case. */
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly text: string;
-  /** What was made up for so far, each once. */
-  readonly quirks: Quirk[];
-}
-
-/** An exchange that ended without a complete answer. */
-export interface NoAnswer {
-  readonly kind: 'timeout' | 'failed';
-  /** The HTTP status, if the head of the answer had arrived. */
-  readonly status: number | null;
-  /** For `failed`: the error of the socket, the resolver or TLS. */
-  readonly error: NodeJS.ErrnoException | null;
-}
-
-/** An answer that was cut off, because it is larger than the client allows. */
-export interface TooLarge {
-  readonly kind: 'tooLarge';
-  readonly status: number | null;
-  /** Limit of the client, bytes. */
-  readonly answerMax: number;
-}
-
-export type Met = Answer | NoAnswer | TooLarge;
+import type { Answer, Met, NoAnswer, TooLarge } from './wire/exchange.ts';
 
 type Verdict = Pick<Outcome, 'class' | 'message'> &
   Partial<Pick<Outcome, 'ocpiStatus' | 'data' | 'dataText' | 'retryAfterMs' | 'quirks'>>;

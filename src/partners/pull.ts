@@ -51,7 +51,13 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
   const readPage = (list: ListCall, url: string): Promise<Read> =>
     client.read({
       ...list,
-      ...{ method: 'GET', url, body: null, requestId: randomUUID(), timeoutMs, emptyOk: false, resend: true },
+      method: 'GET',
+      url,
+      body: null,
+      requestId: randomUUID(),
+      timeoutMs,
+      emptyOk: false,
+      resend: true,
     });
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {

@@ -17,7 +17,7 @@ import type { OutboundCall } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { readEnvelope } from '../transport/envelope.ts';
-import type { Answer, Met } from './outcome.ts';
+import type { Answer, Met } from './wire/exchange.ts';
 
 type Meet = (call: OutboundCall) => Promise<Met> | Met;
 
@@ -87,9 +87,11 @@ const isOfObject = ({ endpoint = '', url }: OutboundCall, { text }: Answer): boo
 const isServed = (met: Met): met is Answer => met.kind === 'answer' && met.status >= 200 && met.status < 300;
 
 /** The URL with its trailing slash toggled, if the redirect asks for nothing else; else null. */
-function otherForm(url: string, { status, headers }: Answer): string | null {
-  const to = status === 307 || status === 308 ? headers.location : undefined;
-  const [own, next] = [new URL(url), typeof to === 'string' ? parsedUrl(to, url) : null];
+function otherForm(url: string, answer: Answer): string | null {
+  // Nearly every answer ends here, before its fields are read and its URL is parsed.
+  if (answer.status !== 307 && answer.status !== 308) return null;
+  const { location } = answer.headers;
+  const [own, next] = [new URL(url), typeof location === 'string' ? parsedUrl(location, url) : null];
   if (next === null || next.origin !== own.origin || next.search !== own.search) return null;
   const [asked, wanted] = [decodedPath(own.pathname), decodedPath(next.pathname)];
   if (wanted === `${asked}/`) return `${own.origin}${own.pathname}/${own.search}`;

@@ -44,8 +44,19 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
 
   const ask = ({ token, correlationId }: Discovering, url: string, encoding: TokenEncoding): Promise<Outcome> =>
     client.call({
-      ...{ method: 'GET', url, endpoint: url, token, encoding, correlationId },
-      ...{ from: null, to: null, requestId: randomUUID(), body: null, timeoutMs, emptyOk: false, resend: true },
+      method: 'GET',
+      url,
+      endpoint: url,
+      token,
+      encoding,
+      correlationId,
+      from: null,
+      to: null,
+      requestId: randomUUID(),
+      body: null,
+      timeoutMs,
+      emptyOk: false,
+      resend: true,
     });
 
   async function fetchData(state: State, url: string, what: string): Promise<unknown> {

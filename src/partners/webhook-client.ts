@@ -9,9 +9,10 @@ import { createHmac } from 'node:crypto';
 import type { PostedNotification, Told } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
 import { instanceHeader } from '../transport/headers.ts';
-import { agentOf, guardedConnector, type PartnerClientOptions, sentTo, settingsOf } from './client.ts';
-import { Exchange } from './exchange.ts';
-import { type Met, noAnswerOf } from './outcome.ts';
+import { guardedConnector, type PartnerClientOptions, sentTo, settingsOf } from './client.ts';
+import { noAnswerOf } from './outcome.ts';
+import { Connections } from './wire/connections.ts';
+import { Exchange, type Met } from './wire/exchange.ts';
 
 /** Size limit of an answer, bytes: only its beginning is shown. */
 const answerMax = 64 * 1024;
@@ -35,8 +36,8 @@ function signedHeaders({ secret, id, body }: PostedNotification, at: number): Re
 
 export function webhookClient(options: WebhookClientOptions): WebhookClient {
   const settings = settingsOf(options);
-  const { clock, egress, userAgent, instance } = settings;
-  const agent = agentOf(settings, guardedConnector(settings), null);
+  const { clock, egress, userAgent, instance, keepAliveMs } = settings;
+  const connections = new Connections({ connect: guardedConnector(settings), keepAliveMs, perOrigin: null });
 
   function exchange(notification: PostedNotification): Promise<Met> {
     const { url, body, timeoutMs } = notification;
@@ -45,14 +46,16 @@ export function webhookClient(options: WebhookClientOptions): WebhookClient {
     const id = instance();
     const headers = {
       ...signedHeaders(notification, clock.wall()),
-      ...{ 'User-Agent': userAgent, 'Content-Type': 'application/json', 'Accept-Encoding': 'identity' },
+      'User-Agent': userAgent,
+      'Content-Type': 'application/json',
+      'Accept-Encoding': 'identity',
       ...(id !== null && { [instanceHeader]: id }),
     };
     // A socket that is kept between two notifications would mostly be closed by the time of the next one.
     const sent = { ...target, method: 'POST' as const, headers, body, reset: true };
     const limits = { clock, timeoutMs, headMs: timeoutMs, answerMax };
     return new Promise((settle) => {
-      agent.dispatch(sent, new Exchange(sent, limits, null, settle));
+      connections.dispatch(sent, new Exchange(sent, limits, null, settle));
     });
   }
 
@@ -67,6 +70,8 @@ export function webhookClient(options: WebhookClientOptions): WebhookClient {
       const answer = met.text.slice(0, shownMax).replaceAll(notification.secret, '…');
       return { isTaken, httpStatus: met.status, answer };
     },
-    close: () => agent.destroy(),
+    async close() {
+      connections.destroy();
+    },
   };
 }

@@ -256,6 +256,13 @@ t.test('the linter refuses what a room may not import, and nothing else', async 
   t.strictSame(wrong, []);
 });
 
+t.test('no literal is spread into another [docs/STYLE.md, Object literals]', (t) => {
+  const grouped = /\.\.\.\{/;
+  t.match('{ ...{ a, b }, c }', grouped, 'the pattern sees one');
+  t.strictSame(linesWith(grouped, sources), []);
+  t.end();
+});
+
 interface Room {
   /** Name of the probe in the room. */
   readonly file: string;
@@ -381,7 +388,14 @@ const importTable: Readonly<Record<string, Room>> = {
   ...hubRooms(),
   'src/partners': {
     file: 'probe.ts',
-    allowed: ['undici', '../transport/envelope.ts', '../domain/errors.ts', '../kit/clock.ts', '../hub/ports/ports.ts'],
+    allowed: [
+      'undici',
+      './wire/exchange.ts',
+      '../transport/envelope.ts',
+      '../domain/errors.ts',
+      '../kit/clock.ts',
+      '../hub/ports/ports.ts',
+    ],
     refused: [
       'fastify',
       '../hub/ports/hub.ts',
@@ -389,6 +403,11 @@ const importTable: Readonly<Record<string, Room>> = {
       '../../machines/partner.ts',
       '../ocpi/server.ts',
     ],
+  },
+  'src/partners/wire': {
+    file: 'probe.ts',
+    allowed: ['undici', './exchange.ts', '../../domain/quirks.ts', '../../kit/clock.ts', 'node:net'],
+    refused: ['fastify', 'zod', '../outcome.ts', '../../transport/envelope.ts', '../../hub/ports/ports.ts'],
   },
   'src/ocpi': {
     file: 'server.ts',

@@ -1,9 +1,9 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
+import { Exchange } from '../../src/partners/wire/exchange.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
@@ -49,12 +49,13 @@ const limitMs = 10_000;
 
 /** Resolves when a client has read the head of an answer. */
 function headArrives(): Promise<void> {
+  const { headRead } = Exchange.prototype;
   return new Promise((resolve) => {
-    const heard = () => {
-      unsubscribe('undici:request:headers', heard);
+    Exchange.prototype.headRead = function (status) {
+      Exchange.prototype.headRead = headRead;
+      headRead.call(this, status);
       resolve();
     };
-    subscribe('undici:request:headers', heard);
   });
 }
 
@@ -599,4 +600,51 @@ t.test('Closing lets calls in flight end; later ones, and those over the grace, 
   clock.advance(50);
   await closed;
   t.equal((await cut).class, 'unavailable');
+});
+
+t.test('A request that cannot be written fails alone, however many wait with it [CONNECTION-3]', async (t) => {
+  const held: Socket[] = [];
+  const partner = await partnerOf(t, (socket) => void held.push(socket));
+  const client = clientOf(t, { connectionsMax: 1 });
+  const first = client.call(callOf(partner.url, { timeoutMs: 60_000 }));
+  await asked(partner);
+  const unwritable = Array.from({ length: 5_000 }, () => client.call(callOf(partner.url, { requestId: 'a\r\nb: c' })));
+  t.ok((await Promise.all(unwritable)).every((outcome) => outcome.class === 'unavailable'));
+  held[0]?.write(http(200, ok));
+  t.equal((await first).class, 'delivered');
+  t.equal(partner.requests.length, 1);
+});
+
+t.test('What comes unasked between two answers is no answer to the second request [CONNECTION-2]', async (t) => {
+  const surplus = http(200, envelope(1000, { data: 'nobody asked for this' }));
+  for (const how of ['at once', 'in a write of its own'] as const) {
+    const partner = await partnerOf(t, (socket) => {
+      if (how === 'at once') return void socket.write(http(200, ok) + surplus);
+      socket.write(http(200, ok));
+      setImmediate(() => socket.write(surplus));
+    });
+    const client = clientOf(t, { connectionsMax: 1 });
+    for (let n = 0; n < 20; n++) {
+      const outcome = await client.call(callOf(partner.url, { resend: n % 2 === 0 }));
+      t.same(outcome.data, { id: '101' }, `${how}, ${n}`);
+    }
+    t.ok(partner.sockets.length > 1, 'a connection with more than was asked for is not used again');
+  }
+});
+
+t.test('A closed client opens no connection, also for what waited for one [WIRE-CONNECTIONS-4]', async (t) => {
+  const partner = await partnerOf(t, () => {});
+  const client = clientOf(t, { connectionsMax: 1 });
+  const calls = Array.from({ length: 3 }, () => client.call(callOf(partner.url, { timeoutMs: 60_000 })));
+  await asked(partner);
+  await client.close();
+  t.same((await Promise.all(calls)).map(gist), Array(3).fill(['unavailable', null, null]));
+  t.equal(partner.sockets.length, 1);
+});
+
+t.test('A field that comes many times is a list, read once', async (t) => {
+  const many = 'X-Same: 1\r\n'.repeat(1_000);
+  const partner = await partnerOf(t, `HTTP/1.1 200 OK\r\n${many}Content-Length: ${ok.length}\r\n\r\n${ok}`);
+  const { headers } = await clientOf(t).read(callOf(partner.url));
+  t.same(headers['x-same'], Array(1_000).fill('1'));
 });

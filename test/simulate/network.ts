@@ -13,7 +13,8 @@ import type {
   PartnerPage,
   PartnerVersions,
 } from '../../src/hub/ports/ports.ts';
-import { type Met, outcomeOf } from '../../src/partners/outcome.ts';
+import { outcomeOf } from '../../src/partners/outcome.ts';
+import type { Met } from '../../src/partners/wire/exchange.ts';
 import type { Agenda, Life } from './agenda.ts';
 import type { Sometimes } from './counters.ts';
 import type { Random } from './random.ts';

@@ -1,0 +1,161 @@
+/**
+ * The connections to all servers for one kind of call, by origin.
+ *
+ * WIRE-CONNECTIONS-1  An origin has at most `perOrigin` connections; further exchanges wait for one in the order in which they came.
+ * WIRE-CONNECTIONS-2  A connection that cannot be opened fails the exchange for which it was opened, and no other.
+ * WIRE-CONNECTIONS-3  Nothing is kept of an origin without connections.
+ * WIRE-CONNECTIONS-4  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed.
+ */
+import type { Socket } from 'node:net';
+import { errors } from 'undici';
+import { Connection, isWritable, type Owner } from './connection.ts';
+import type { Carrier, Exchange, Sent } from './exchange.ts';
+
+/** Opens a socket whose `onread` is that of `connection.ts`. */
+export type Connector = (
+  target: { readonly hostname: string; readonly host: string; readonly protocol: string; readonly port: string },
+  callback: (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void,
+) => void;
+
+export interface ConnectionsOptions {
+  readonly connect: Connector;
+  /** How long a connection without an exchange is kept when the server does not say, ms. */
+  readonly keepAliveMs: number;
+  /** Null: as many as there are exchanges. */
+  readonly perOrigin: number | null;
+}
+
+export class Connections implements Carrier {
+  readonly #options: ConnectionsOptions;
+  readonly #origins = new Map<string, Origin>();
+  readonly #count: Count = { open: 0 };
+  #isDestroyed = false;
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options;
+  }
+
+  /** How many are open. */
+  get open(): number {
+    return this.#count.open;
+  }
+
+  dispatch(sent: Sent, exchange: Exchange): void {
+    if (this.#isDestroyed) return exchange.failed(new errors.ClientDestroyedError(), false);
+    if (!isWritable(sent))
+      return exchange.failed(new errors.InvalidArgumentError('a header field has a line break'), false);
+    let origin = this.#origins.get(sent.origin);
+    if (origin === undefined) {
+      origin = new Origin(sent.origin, this.#options, this.#count, () => this.#origins.delete(sent.origin));
+      this.#origins.set(sent.origin, origin);
+    }
+    origin.take(sent, exchange);
+  }
+
+  /** Closes all; exchanges that wait or are under way fail. */
+  destroy(): void {
+    this.#isDestroyed = true;
+    for (const origin of this.#origins.values()) origin.destroy();
+  }
+}
+
+/** Of all origins. */
+interface Count {
+  open: number;
+}
+
+class Origin implements Owner {
+  readonly #target: Parameters<Connector>[0];
+  readonly #options: ConnectionsOptions;
+  readonly #count: Count;
+  readonly #onEmpty: () => void;
+  readonly #open = new Set<Connection>();
+  /** Those without an exchange; the one that was used last is used next, so that the others end when they are not needed. */
+  readonly #idle: Connection[] = [];
+  readonly #waiting: (readonly [Sent, Exchange])[] = [];
+  /** Exchanges for which a connection is being opened. */
+  readonly #opening = new Set<Exchange>();
+  #isDestroyed = false;
+
+  constructor(origin: string, options: ConnectionsOptions, count: Count, onEmpty: () => void) {
+    const { protocol, hostname, host, port } = new URL(origin);
+    // Without the brackets of an IPv6 address.
+    this.#target = { protocol, host, port, hostname: hostname.replace(/^\[(.*)\]$/, '$1') };
+    this.#options = options;
+    this.#count = count;
+    this.#onEmpty = onEmpty;
+  }
+
+  get #size(): number {
+    return this.#open.size + this.#opening.size;
+  }
+
+  take(sent: Sent, exchange: Exchange): void {
+    const connection = this.#idleOne();
+    if (connection) connection.carry(sent, exchange);
+    else if (this.#size < (this.#options.perOrigin ?? Number.POSITIVE_INFINITY)) this.#openFor(sent, exchange);
+    else this.#waiting.push([sent, exchange]);
+  }
+
+  free(connection: Connection): void {
+    const next = this.#next();
+    if (next) connection.carry(...next);
+    else this.#idle.push(connection);
+  }
+
+  closed(connection: Connection, unwritten: readonly [Sent, Exchange] | null): void {
+    this.#open.delete(connection);
+    this.#count.open--;
+    const at = this.#idle.indexOf(connection);
+    if (at >= 0) this.#idle.splice(at, 1);
+    if (this.#isDestroyed) return unwritten?.[1].failed(new errors.ClientDestroyedError(), false);
+    if (unwritten && !unwritten[1].isOver) this.#waiting.unshift(unwritten);
+    this.#carryOn();
+  }
+
+  destroy(): void {
+    this.#isDestroyed = true;
+    for (const connection of this.#open) connection.destroy();
+    const waiting = this.#waiting.splice(0).map(([, exchange]) => exchange);
+    for (const exchange of [...this.#opening, ...waiting]) exchange.failed(new errors.ClientDestroyedError(), false);
+  }
+
+  #idleOne(): Connection | undefined {
+    for (;;) {
+      const connection = this.#idle.pop();
+      if (connection === undefined || connection.isOpen) return connection;
+    }
+  }
+
+  /** The first that waits and still has time. */
+  #next(): readonly [Sent, Exchange] | undefined {
+    for (;;) {
+      const next = this.#waiting.shift();
+      if (next === undefined || !next[1].isOver) return next;
+    }
+  }
+
+  /** There is one connection less: the next that waits gets one of its own. */
+  #carryOn(): void {
+    const next = this.#next();
+    if (next) return this.take(...next);
+    if (this.#size === 0) this.#onEmpty();
+  }
+
+  #openFor(sent: Sent, exchange: Exchange): void {
+    this.#opening.add(exchange);
+    this.#options.connect(this.#target, (error, socket) => {
+      this.#opening.delete(exchange);
+      if (this.#isDestroyed) return void socket?.on('error', () => {}).destroy();
+      if (error) {
+        exchange.failed(error, false);
+        return this.#carryOn();
+      }
+      const connection = new Connection(socket, this, this.#options.keepAliveMs);
+      this.#open.add(connection);
+      this.#count.open++;
+      if (exchange.isOver) this.free(connection);
+      else connection.carry(sent, exchange);
+    });
+  }
+}

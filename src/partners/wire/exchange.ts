@@ -1,0 +1,236 @@
+/**
+ * One HTTP request and its result as a value. Every call of the hub goes through here, so it has no stream, no AbortSignal and one timer.
+ *
+ * EXCHANGE-1  An exchange ends exactly once, and nothing is thrown.
+ * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
+ * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; the socket of a larger answer is
+ *     closed.
+ * EXCHANGE-4  It reads at most `wireFactor` times as many bytes from the socket, whatever they are: a status line without an end, interim
+ *     answers and chunk extensions are no part of an answer, but reading them takes as much CPU time.
+ * EXCHANGE-5  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
+ *     connection that was closed before any byte of the answer.
+ */
+import type { Dispatcher } from 'undici';
+import type { Quirk } from '../../domain/quirks.ts';
+import type { Clock } from '../../kit/clock.ts';
+import { trimmed } from './answer-reader.ts';
+import { decoded } from './content.ts';
+
+/** A request as it is sent. */
+export interface Sent {
+  readonly method: Dispatcher.HttpMethod;
+  readonly origin: string;
+  /** Without brackets. */
+  readonly hostname: string;
+  /** With its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array | null;
+  /** The connection is closed after the answer. */
+  reset?: boolean;
+}
+
+export interface Limits {
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  /** Timeout until the head of the answer. */
+  readonly headMs: number;
+  readonly answerMax: number;
+}
+
+/** What carries exchanges. */
+export interface Carrier {
+  dispatch(sent: Sent, exchange: Exchange): void;
+}
+
+/** A complete answer. */
+export interface Answer {
+  readonly kind: 'answer';
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** What was made up for so far, each once. */
+  readonly quirks: Quirk[];
+}
+
+/** An exchange that ended without a complete answer. */
+export interface NoAnswer {
+  readonly kind: 'timeout' | 'failed';
+  /** The HTTP status, if the head of the answer had arrived. */
+  readonly status: number | null;
+  /** For `failed`: the error of the socket, the resolver or TLS. */
+  readonly error: NodeJS.ErrnoException | null;
+}
+
+/** An answer that was cut off, because it is larger than the client allows. */
+export interface TooLarge {
+  readonly kind: 'tooLarge';
+  readonly status: number | null;
+  /** Limit of the client, bytes. */
+  readonly answerMax: number;
+}
+
+export type Met = Answer | NoAnswer | TooLarge;
+
+/** Header fields by lower-case name. */
+export type Fields = Answer['headers'];
+
+/** An answer in chunks of one byte each takes six bytes for one. */
+const wireFactor = 8;
+
+/** Error codes of a connection that the other side has closed. */
+const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
+
+/** The byte order mark that some servers send, which JSON.parse refuses. */
+const mark = 0xfeff;
+
+/** An answer whose fields are read on first use; most successes never need them. */
+class Whole implements Answer {
+  readonly kind = 'answer';
+  readonly status: number;
+  readonly text: string;
+  readonly quirks: Quirk[] = [];
+  #fields: Fields | string;
+
+  constructor(status: number, fields: Fields | string, text: string) {
+    this.status = status;
+    this.#fields = fields;
+    const isMarked = text.charCodeAt(0) === mark;
+    this.text = isMarked ? text.slice(1) : text;
+    if (isMarked) this.quirks.push('byte-order-mark');
+  }
+
+  get headers(): Fields {
+    this.#fields = fieldsOf(this.#fields);
+    return this.#fields;
+  }
+}
+
+/** Fields of a text in which each ends in CR LF. */
+function fieldsOf(fields: Fields | string): Fields {
+  if (typeof fields !== 'string') return fields;
+  const read: Record<string, string | string[]> = {};
+  for (const line of fields.split('\r\n')) {
+    const colon = line.indexOf(':');
+    if (colon < 0) continue;
+    const [name, value] = [line.slice(0, colon).toLowerCase(), trimmed(line.slice(colon + 1))];
+    const before = Object.hasOwn(read, name) ? read[name] : undefined;
+    if (Array.isArray(before)) before.push(value);
+    else read[name] = before === undefined ? value : [before, value];
+  }
+  return read;
+}
+
+const encodingIn = /^content-encoding:/im;
+
+/** Value of Content-Encoding; null when absent. */
+function encodingOf(fields: Fields | string): string | null {
+  if (typeof fields === 'string' && !encodingIn.test(fields)) return null;
+  const value = fieldsOf(fields)['content-encoding'];
+  return (Array.isArray(value) ? value[0] : value) ?? null;
+}
+
+export class Exchange {
+  readonly #sent: Sent;
+  readonly #limits: Limits;
+  /** For the resend; null when it was used or the call must not be resent. */
+  #again: Carrier | null;
+  #settle: ((met: Met) => void) | null;
+  #timer: unknown;
+  /** Closes the connection that carries it. */
+  #cut: (() => void) | null = null;
+  #status: number | null = null;
+
+  constructor(sent: Sent, limits: Limits, again: Carrier | null, settle: (met: Met) => void) {
+    this.#sent = sent;
+    this.#limits = limits;
+    this.#again = again;
+    this.#settle = settle;
+    this.#timer = limits.clock.setTimeout(onLimit, Math.min(limits.headMs, limits.timeoutMs), this);
+  }
+
+  /** Runs at the first of the two timeouts, that of the head. */
+  passLimit(): void {
+    const { clock, headMs, timeoutMs } = this.#limits;
+    const bodyMs = timeoutMs - headMs;
+    if (this.#status === null || bodyMs <= 0) return this.#expire();
+    this.#timer = clock.setTimeout(() => this.#expire(), bodyMs);
+  }
+
+  /** Its time has passed, also while it waited for a connection; it is not sent any more. [EXCHANGE-2] */
+  get isOver(): boolean {
+    return this.#settle === null;
+  }
+
+  /** Of the body, bytes. */
+  get bodyMax(): number {
+    return this.#limits.answerMax;
+  }
+
+  /** By what its connection is closed when it ends early. */
+  cutBy(cut: () => void): void {
+    this.#cut = cut;
+  }
+
+  /** So many bytes of its answer have come from the socket. [EXCHANGE-4] */
+  received(bytes: number): void {
+    if (bytes > wireFactor * this.#limits.answerMax) this.tooLarge();
+  }
+
+  headRead(status: number): void {
+    this.#status = status;
+  }
+
+  tooLarge(): void {
+    this.#cutShort(this.#tooLarge);
+  }
+
+  /** `fields`: read already, or a text in which each ends in CR LF. */
+  answered(status: number, fields: Fields | string, body: Buffer): void {
+    this.#status = status;
+    const encoding = encodingOf(fields);
+    const bytes = encoding === null ? body : decoded(body, encoding, this.#limits.answerMax);
+    if (bytes === null) return this.#end(this.#tooLarge);
+    const answer = new Whole(status, fields, bytes.toString('utf8'));
+    if (bytes !== body) answer.quirks.push('gzip');
+    this.#end(answer);
+  }
+
+  /** `isStale`: its connection had been used before, and closed before any byte of the answer. */
+  failed(error: NodeJS.ErrnoException, isStale: boolean): void {
+    if (this.#settle === null) return;
+    const again = isStale && staleCodes.has(error.code ?? '') ? this.#again : null;
+    if (again === null) return this.#end({ kind: 'failed', status: this.#status, error });
+    this.#again = null;
+    this.#cut = null;
+    again.dispatch({ ...this.#sent, reset: true }, this);
+  }
+
+  #expire(): void {
+    this.#cutShort({ kind: 'timeout', status: this.#status, error: null });
+  }
+
+  get #tooLarge(): TooLarge {
+    return { kind: 'tooLarge', status: this.#status, answerMax: this.#limits.answerMax };
+  }
+
+  #cutShort(met: NoAnswer | TooLarge): void {
+    const cut = this.#cut;
+    this.#end(met);
+    cut?.();
+  }
+
+  #end(met: Met): void {
+    const settle = this.#settle;
+    if (settle === null) return;
+    this.#settle = null;
+    this.#cut = null;
+    this.#limits.clock.clearTimeout(this.#timer);
+    settle(met);
+  }
+}
+
+function onLimit(exchange: Exchange): void {
+  exchange.passLimit();
+}
