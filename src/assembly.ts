@@ -168,7 +168,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const calls = {
       egress,
       clock,
-      ...{ userAgent, instance },
+      userAgent,
+      instance,
       closeGraceMs: 0,
       ...(mayCall && { mayCall }),
       ...(headMs !== undefined && { headMs }),
@@ -192,8 +193,18 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     });
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
-      ...{ clock, random, client, secrets, log, meter: metrics.meter, bodiesMax, turn: turnOfLoop },
-      ...{ inFlightMax, windowMax, isWithin, telling },
+      clock,
+      random,
+      client,
+      secrets,
+      log,
+      meter: metrics.meter,
+      bodiesMax,
+      turn: turnOfLoop,
+      inFlightMax,
+      windowMax,
+      isWithin,
+      telling,
       versions: partnerVersions(client),
       lists: partnerLists(pageClient),
       inspector: partnerInspector(client),
@@ -229,7 +240,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     await app.register(
       ocpiServer(created.hub, {
         log,
-        pages: { ...config, sizeMax: pageSizeMax },
+        pages: { pageDefault: config.pageDefault, pageMax: config.pageMax, sizeMax: pageSizeMax },
         limiter,
         clock,
         visitors,
@@ -248,7 +259,9 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       const { operations } = created.hub;
       await scope.register(
         portalServer(operations, {
-          ...{ shutForS, log, isHostConfirmed: settings.confirmHostChange },
+          shutForS,
+          log,
+          isHostConfirmed: settings.confirmHostChange,
           spend: (partner) => void limiter.spend(`portal ${partner}`, 'other'),
           visitors: {
             ...visitors,
@@ -283,7 +296,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         }),
       );
       const isSecure = () => (config.oidcRedirectUrl ?? publicUrl()).startsWith('https:');
-      await scope.register(signIn({ ...{ provider, sessions, secrets, operations, visitors }, isSecure, now, log }), {
+      await scope.register(signIn({ provider, sessions, secrets, operations, visitors, isSecure, now, log }), {
         prefix: '/console/oidc',
       });
       await scope.register(pages('/console', 'index.html'), { prefix: '/console' });
@@ -305,7 +318,11 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => app.close());
     closing.unshift(() => inspector.close());
     return {
-      ...{ app, inspector, created, adminToken, isReady: () => ready },
+      app,
+      inspector,
+      created,
+      adminToken,
+      isReady: () => ready,
       async recover() {
         await created.recover();
         ready = true;

@@ -26,10 +26,15 @@ export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, 
   const host = bareHost(url);
   const isLoopback = host === 'localhost' || host === '::1' || host.startsWith('127.');
   const transport = createTransport({
-    ...{ host, secure, port: Number(url.port) || (secure ? smtpsPort : smtpPort) },
+    host,
+    secure,
+    port: Number(url.port) || (secure ? smtpsPort : smtpPort),
     ...(user !== '' && { auth: { user, pass }, requireTLS: !secure && !isLoopback }),
-    ...{ connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs },
-    ...{ disableFileAccess: true, disableUrlAccess: true },
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
   });
   const failed = (why: string): Told => {
     const answer = (pass === '' ? why : why.replaceAll(pass, '…')).slice(0, 200);

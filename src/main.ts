@@ -152,7 +152,9 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
     const store = await openLevelStore({
       directory: join(config.dataDir, 'store'),
       node: `${hostname()}:${process.pid}`,
-      ...{ progress: starting.progress, verified: starting.verified, sealing },
+      progress: starting.progress,
+      verified: starting.verified,
+      sealing,
       ...(onPoint && { onPoint }),
       ...(ballastBytes !== undefined && { ballastBytes }),
       ...(verified !== undefined && { recent: verified }),
@@ -167,10 +169,8 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
       listeners: () => [early.server, ...(operators ? [operators.server] : [])].flatMap(placesOf),
       nodes: () => [],
     };
-    const around = {
-      ...{ log, clock, random, metrics, visitors, publicUrl, reached, early, named: named.now, ...others },
-      ...(operators && { operators: operators.server }),
-    };
+    const ports = { log, clock, random, metrics, visitors, publicUrl, reached, early, named: named.now, ...others };
+    const around = operators ? { ...ports, operators: operators.server } : ports;
     const hub = await reopenable(store, () => assemble(store, config, around));
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
@@ -181,8 +181,11 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
     answer = (request, response) => app.routing(request, response);
     await restored(store, hub.recover);
     return {
-      ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
-      ...{ adminToken, created, close: () => closeAll(closing) },
+      url: listenUrl(config, port),
+      adminUrl: operators?.url ?? listenUrl(config, port),
+      adminToken,
+      created,
+      close: () => closeAll(closing),
       reloadOperators: named.reload,
       renewCertificate(tls) {
         for (const server of servers) renewCertificate(server, tls);
@@ -247,7 +250,14 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     const idle = () => front.idle();
     const landed = () => front.landed();
     const running: HubNode = new HubNode({
-      ...{ store, passing, serve, makeDoor, idle, landed, log, meter: metrics.cluster },
+      store,
+      passing,
+      serve,
+      makeDoor,
+      idle,
+      landed,
+      log,
+      meter: metrics.cluster,
       isForDoors: ({ puts = [] }) => puts.some(({ kind }) => kind === directoryKey.kind),
     });
     node = running;
@@ -275,10 +285,17 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       if (count > 0) log.warn({ address, count }, 'refused a channel of nodes: secret, clock or nonce is wrong');
     });
     const front: Front = new Front({
-      ...{ node: running, passing, isAtEveryNode, isHop: hopOf(channels.isNode) },
+      node: running,
+      passing,
+      isAtEveryNode,
+      isHop: hopOf(channels.isNode),
       channels: config.nodes === null && secrets.length > 0 ? channels : null,
       isForOperators: (request) => config.operators === null || isAtOperators(request),
-      ...{ own, addresses, look: () => store.poke(), leaseMs: config.leaseS * 1000, granted: limiter.spentElsewhere },
+      own,
+      addresses,
+      look: () => store.poke(),
+      leaseMs: config.leaseS * 1000,
+      granted: limiter.spentElsewhere,
     });
     const server = createFrontServer(serverOptions(config, visitors, clock), front.handle);
     const operators = await listenForOperators(config, visitors, clock, front.handle);
@@ -298,7 +315,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
     return {
-      ...{ url: listenUrl(config, port), adminUrl: operators?.url ?? listenUrl(config, port) },
+      url: listenUrl(config, port),
+      adminUrl: operators?.url ?? listenUrl(config, port),
       close: () => closeAll(closing),
       reloadOperators: named.reload,
       renewCertificate(tls) {
@@ -318,9 +336,12 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
     await app.ready();
     await recover();
   },
-  ...{ follow: created.follow, followed: created.followed, calm: created.calm },
+  follow: created.follow,
+  followed: created.followed,
+  calm: created.calm,
   handle: (request, response) => void app.server.emit('request', request, response),
-  ...{ upgrade: inspector.upgrade, close },
+  upgrade: inspector.upgrade,
+  close,
 });
 
 /** Opens the store on PostgreSQL. Its leases use the machine's timers, even when a test replaces the hub's clock. */
@@ -338,14 +359,16 @@ async function openSharedStore(
   const sealing = sealingOf(config);
   await removeUnsealed(config.dataDir);
   return openPostgresStore({
-    ...{ sealing, url, node: `${hostname()}:${process.pid}`, nodeUrl, sole: nodeUrl === null },
-    ...{
-      ttlMs: leaseS * 1000,
-      gained: changed,
-      lost: changed,
-      doubts,
-      clock: { ...systemClock, wall: () => clock.wall() },
-    },
+    sealing,
+    url,
+    node: `${hostname()}:${process.pid}`,
+    nodeUrl,
+    sole: nodeUrl === null,
+    ttlMs: leaseS * 1000,
+    gained: changed,
+    lost: changed,
+    doubts,
+    clock: { ...systemClock, wall: () => clock.wall() },
   });
 }
 

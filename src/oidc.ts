@@ -73,9 +73,12 @@ export function oidcOf(
         verifier: client.randomPKCECodeVerifier(),
       };
       const url = client.buildAuthorizationUrl(configuration, {
-        ...{ redirect_uri: redirectUrl(), scope: 'openid email profile' },
-        ...{ state: pending.state, nonce: pending.nonce },
-        ...{ code_challenge: await client.calculatePKCECodeChallenge(pending.verifier), code_challenge_method: 'S256' },
+        redirect_uri: redirectUrl(),
+        scope: 'openid email profile',
+        state: pending.state,
+        nonce: pending.nonce,
+        code_challenge: await client.calculatePKCECodeChallenge(pending.verifier),
+        code_challenge_method: 'S256',
       });
       return { url: url.href, pending };
     },

@@ -75,7 +75,7 @@ export const named = (seen: readonly Seen[]): NamedSeen[] =>
     checkRow(each);
     if (each.seq !== null && !Number.isSafeInteger(each.seq))
       throw new TypeError('the `seq` of a seen row must be a sequence or null');
-    return { ...each, name: rowKey(each) };
+    return { name: rowKey(each), ...each };
   });
 
 /** The range of keys that begin with `prefix`, which must end in a separator or in a field of fixed width (KEYS-1). */

@@ -67,8 +67,15 @@ export async function copyToPostgres(
       );
     });
     return {
-      ...{ head, horizon, events: counts.e, rows: counts.o, deliveries: counts.p + counts.d, floors: counts.f },
-      ...{ timers: counts.t, digest, to: address.shown },
+      head,
+      horizon,
+      events: counts.e,
+      rows: counts.o,
+      deliveries: counts.p + counts.d,
+      floors: counts.f,
+      timers: counts.t,
+      digest,
+      to: address.shown,
     };
   } finally {
     primary.close();

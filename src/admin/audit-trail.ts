@@ -71,8 +71,14 @@ export class AuditTrail {
     await noteAct(
       this.#operations,
       {
-        ...{ operator, role, verb: `${method} ${path}`, about, reason: this.#reasons.get(request) ?? null },
-        ...{ address: visitors.exact(request.raw), status, correlation_id },
+        operator,
+        role,
+        verb: `${method} ${path}`,
+        about,
+        reason: this.#reasons.get(request) ?? null,
+        address: visitors.exact(request.raw),
+        status,
+        correlation_id,
       },
       log,
     );

@@ -31,10 +31,25 @@ export interface JsonSchema {
 
 /** Shapes to which answers refer by name. */
 const named = {
-  ...{ Problem: problemDetails, Party: party, Route: routingRule, Delivery: delivery, Job: job, Trace: story },
-  ...{ Explanation: explanation, Event: event, Command: command, Pull: pull, RefusedObject: refusedObject },
-  ...{ Orphan: orphan, StoredNotForwarded: unforwarded, Status: hubStatus, Overview: overviewOfAll, Backup: backup },
-  ...{ Erasure: erasure, Subject: subject, Check: check },
+  Problem: problemDetails,
+  Party: party,
+  Route: routingRule,
+  Delivery: delivery,
+  Job: job,
+  Trace: story,
+  Explanation: explanation,
+  Event: event,
+  Command: command,
+  Pull: pull,
+  RefusedObject: refusedObject,
+  Orphan: orphan,
+  StoredNotForwarded: unforwarded,
+  Status: hubStatus,
+  Overview: overviewOfAll,
+  Backup: backup,
+  Erasure: erasure,
+  Subject: subject,
+  Check: check,
 };
 
 type Override = NonNullable<z.core.ToJSONSchemaParams['override']>;

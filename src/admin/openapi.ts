@@ -123,7 +123,10 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string) {
         RequestId: traceParameter(requestIdHeader, 'names this request'),
         CorrelationId: traceParameter(correlationIdHeader, 'joins all that follows from one thing'),
         Reason: {
-          ...{ name: 'reason', in: 'query', required: false, schema: { type: 'string', maxLength: reasonMax } },
+          name: 'reason',
+          in: 'query',
+          required: false,
+          schema: { type: 'string', maxLength: reasonMax },
           description: 'Why, for the audit log; also taken as a field of the body',
         },
       },
@@ -189,7 +192,11 @@ function requestBody({ body }: AdminRoute) {
 function parametersIn(place: 'path' | 'query', { params, query }: AdminRoute): Parameter[] {
   const { properties = {}, required = [] } = asked(place === 'path' ? params : query);
   return Object.entries(properties).map(([name, { description, ...schema }]) => ({
-    ...{ name, in: place, required: required.includes(name), ...described(description), schema },
+    name,
+    in: place,
+    required: required.includes(name),
+    ...described(description),
+    schema,
   }));
 }
 

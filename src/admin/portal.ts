@@ -170,16 +170,26 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
       const { partner } = session;
       spend(partner);
       const act = {
-        ...{ operator: partner, role: 'partner' as const, verb: 'POST /session', about: '/session', reason: null },
-        ...{ address, status: 201, correlation_id: traceOf(request).correlationId },
+        operator: partner,
+        role: 'partner' as const,
+        verb: 'POST /session',
+        about: '/session',
+        reason: null,
+        address,
+        status: 201,
+        correlation_id: traceOf(request).correlationId,
       };
       await noteAct(operations, act, log);
       log.info({ partner, address }, 'a partner signed in to its portal');
       return reply.code(201).header('cache-control', 'no-store').send(session);
     });
   return serveRoutes({
-    ...{ table: portalRoutes(operations, options), allow, least: 'partner', log },
-    ...{ shutForS: options.shutForS, shutBecause: 'the hub serves no partners now' },
+    table: portalRoutes(operations, options),
+    allow,
+    least: 'partner',
+    log,
+    shutForS: options.shutForS,
+    shutBecause: 'the hub serves no partners now',
     trail: new AuditTrail(operations, { visitors, log }),
     open,
     // The pages beside it answer any other path.

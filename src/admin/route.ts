@@ -116,7 +116,13 @@ export function route<
       caller: raw.caller,
     }) as Input<P, Q, B>;
   return {
-    ...{ method, path, role, showsBodies, summary, status, answer },
+    method,
+    path,
+    role,
+    showsBodies,
+    summary,
+    status,
+    answer,
     ...schemas,
     run: async (raw) => definition.run(inputOf(raw)),
     ...(statusOf ? { statusOf } : {}),

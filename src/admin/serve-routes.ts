@@ -62,7 +62,9 @@ export function serveRoutes(served: ServedRoutes): FastifyPluginAsync {
       // The gate logs refused tokens.
       if (reply.statusCode === 401 || reply.statusCode === 429) return;
       const line = {
-        ...{ method, path: pathOf(request), status: reply.statusCode },
+        method,
+        path: pathOf(request),
+        status: reply.statusCode,
         durationMs: Math.round(reply.elapsedTime),
       };
       log?.info({ ...line, ...traceOf(request) }, 'admin request');

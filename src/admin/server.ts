@@ -83,7 +83,13 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     const shutForS = () => (isReady() ? null : recoveringRetryS);
     await app.register(
       serveRoutes({
-        ...{ table, allow: gate(options), least: 'viewer', trail, log, shutForS, shutBecause: 'the hub is recovering' },
+        table,
+        allow: gate(options),
+        least: 'viewer',
+        trail,
+        log,
+        shutForS,
+        shutBecause: 'the hub is recovering',
         open: (scope) => void scope.get('/openapi.json', { exposeHeadRoute: true }, async () => describe()),
         more: inspectorDoor,
         besides: ['/inspector', '/openapi.json'].map((path) => ({ method: 'GET', path })),

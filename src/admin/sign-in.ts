@@ -124,8 +124,12 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
         noteAct(
           operations,
           {
-            ...{ ...act, verb: 'POST /console/oidc/token', about: '/console/oidc/token', reason: null },
-            ...{ address, correlation_id: null },
+            ...act,
+            verb: 'POST /console/oidc/token',
+            about: '/console/oidc/token',
+            reason: null,
+            address,
+            correlation_id: null,
           },
           log,
         );

@@ -7,8 +7,11 @@ import { type Column, fields, type Page, table } from './table.ts';
 import { noun, verb } from './verb.ts';
 
 const reachedWords = {
-  ...{ itself: 'yes', another: 'no: another node answers', stranger: 'no: another secret, or no node' },
-  ...{ nobody: 'no', unknown: '-' },
+  itself: 'yes',
+  another: 'no: another node answers',
+  stranger: 'no: another secret, or no node',
+  nobody: 'no',
+  unknown: '-',
 } as const;
 
 const columns: readonly Column<ClusterNode>[] = [

@@ -37,7 +37,9 @@ export async function openCluster(flags: DemoFlags, narrator: Narrator, cleanUps
   cleanUps.unshift(() => nodes.close());
   await nodes.start(settingsOf(balancer.url, database.port, adminToken));
   const context = await openPath({
-    ...{ hubUrl: balancer.url, adminToken, retryUntilAnswered: true },
+    hubUrl: balancer.url,
+    adminToken,
+    retryUntilAnswered: true,
     onAdminCall: (call) => narrator.operatorCall(call, nodes.hubOf(call.headers)),
   });
   cleanUps.unshift(() => context.close());
@@ -45,7 +47,8 @@ export async function openCluster(flags: DemoFlags, narrator: Narrator, cleanUps
   for (const partner of [context.cpo, context.emsp]) partner.transcript.follow(nodes.sees);
   const kill: Step = { name: 'The owner is killed in the middle of the session', run: () => nodes.killOwner() };
   return {
-    ...{ context, path: [...sessionPath.slice(0, -stepsAfter), kill, ...sessionPath.slice(-stepsAfter)] },
+    context,
+    path: [...sessionPath.slice(0, -stepsAfter), kill, ...sessionPath.slice(-stepsAfter)],
     opening: [
       'ocpi-hub demo: two nodes on a temporary PostgreSQL server, asked by turns',
       ...nodes.lines().map((line) => `  ${line}`),
@@ -64,8 +67,12 @@ function settingsOf(publicUrl: string, databasePort: number, adminToken: string)
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_'));
   return {
     ...Object.fromEntries(own.map(([name, value]) => [name, value ?? ''])),
-    ...{ HUB_STORE: `postgres://hub@127.0.0.1:${databasePort}/postgres?single=1`, HUB_PUBLIC_URL: publicUrl },
-    ...{ HUB_HOST: '127.0.0.1', HUB_LOG_LEVEL: 'silent', HUB_ADMIN_TOKEN: adminToken },
-    ...{ HUB_CLUSTER_SECRET: randomBytes(24).toString('hex'), HUB_SECRET_KEY: randomBytes(32).toString('hex') },
+    HUB_STORE: `postgres://hub@127.0.0.1:${databasePort}/postgres?single=1`,
+    HUB_PUBLIC_URL: publicUrl,
+    HUB_HOST: '127.0.0.1',
+    HUB_LOG_LEVEL: 'silent',
+    HUB_ADMIN_TOKEN: adminToken,
+    HUB_CLUSTER_SECRET: randomBytes(24).toString('hex'),
+    HUB_SECRET_KEY: randomBytes(32).toString('hex'),
   };
 }

@@ -38,7 +38,10 @@ export class DemoNodes {
 
   constructor(ports: readonly number[], adminToken: string, narrator: Narrator) {
     this.#all = ports.map((port, i) => ({
-      ...{ name: `node ${String.fromCharCode(65 + i)}`, port, url: `http://127.0.0.1:${port}`, child: null },
+      name: `node ${String.fromCharCode(65 + i)}`,
+      port,
+      url: `http://127.0.0.1:${port}`,
+      child: null,
     }));
     this.#adminToken = adminToken;
     this.#narrator = narrator;

@@ -69,8 +69,13 @@ async function openHub(flags: DemoFlags, narrator: Narrator, cleanUps: CleanUps)
   });
   cleanUps.unshift(() => context.close());
   return {
-    ...{ context, path: sessionPath, opening: [`ocpi-hub demo: the hub is at ${narrator.paint('cyan', hub.url)}`] },
-    ...{ moral: '', restore: async () => {}, consoles: () => ({ console: hub.url }), toTry: () => [] },
+    context,
+    path: sessionPath,
+    opening: [`ocpi-hub demo: the hub is at ${narrator.paint('cyan', hub.url)}`],
+    moral: '',
+    restore: async () => {},
+    consoles: () => ({ console: hub.url }),
+    toTry: () => [],
   };
 }
 
@@ -102,7 +107,8 @@ async function walk(flags: DemoFlags, stage: Stage, narrator: Narrator, stop: St
 function whereNext({ context: { hubUrl, adminToken }, consoles, toTry }: Stage, narrator: Narrator): string[] {
   const pages = {
     ...Object.fromEntries(Object.entries(consoles()).map(([title, url]) => [title, `${url}/console/`])),
-    ...{ 'admin API': `${hubUrl}/admin/v1/status`, 'API pages': `${hubUrl}/admin/docs` },
+    'admin API': `${hubUrl}/admin/v1/status`,
+    'API pages': `${hubUrl}/admin/docs`,
   };
   const lines = Object.entries(pages).map(([what, url]) => `${what.padEnd(11)} ${narrator.paint('cyan', url)}`);
   return [...lines, `${'admin token'.padEnd(11)} ${adminToken}`, ...toTry()];

@@ -42,7 +42,9 @@ export async function isFiled(
 export function listVerb<Item, Flags extends object = object>(spec: ListSpec<Item, Flags>): Command {
   const { usage = 'list', summary, options = [], examples, path, limit, filter, columns, whenEmpty } = spec;
   return verb<Flags & FileFlags>({
-    ...{ usage, summary, examples },
+    usage,
+    summary,
+    examples,
     options: [...options, ['--limit <count>', `how many (default: ${limit})`, count], ...fileOptions],
     run: async (context, _args, flags) => {
       const wanted = filter(flags);

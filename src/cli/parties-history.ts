@@ -24,7 +24,9 @@ const sums: readonly Column<Sums>[] = [
   { title: 'pushes', of: ({ pushes }) => pushes, align: 'right' },
   { title: 'deliveries', of: ({ deliveries }) => deliveries, align: 'right' },
   {
-    ...{ title: 'errors', of: ({ errors }) => errors, align: 'right' },
+    title: 'errors',
+    of: ({ errors }) => errors,
+    align: 'right',
     colour: ({ errors }) => (errors > 0 ? 'red' : null),
   },
   { title: 'p50', of: ({ latency_p50_ms }) => latency(latency_p50_ms), align: 'right' },

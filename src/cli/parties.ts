@@ -45,7 +45,9 @@ export function command(): Command {
     listVerb<PartyView>({
       summary: 'list partners with status, backlog and circuits',
       examples: ['parties', 'parties list --json'],
-      ...{ path: '/parties', limit: 200, columns },
+      path: '/parties',
+      limit: 200,
+      columns,
       filter: () => ({}),
       whenEmpty: () => 'No partner yet. ocpi-hub parties add NL-TNM --role CPO adds one and issues its initial token.',
     }),

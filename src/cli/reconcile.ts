@@ -28,7 +28,9 @@ const pairColumns: readonly Column<Pair>[] = [
   { title: 'CDRs', of: ({ cdrs }) => cdrs, align: 'right' },
   { title: 'kWh', of: ({ cdr_kwh }) => cdr_kwh, align: 'right' },
   {
-    ...{ title: 'findings', of: ({ findings }) => findings, align: 'right' },
+    title: 'findings',
+    of: ({ findings }) => findings,
+    align: 'right',
     colour: ({ findings }) => (findings > 0 ? 'red' : null),
   },
 ];

@@ -112,14 +112,17 @@ function ask(url: string, keys: Keys, opened: Opened): () => void {
   const [time, nonce] = [String(Math.round(systemClock.wall())), randomBytes(16).toString('base64url')];
   const mac = signatureOf(keys, 'GET', channelPath, time, nonce).toString('base64url');
   const headers = {
-    ...{ Connection: 'Upgrade', Upgrade: channelProtocol },
+    Connection: 'Upgrade',
+    Upgrade: channelProtocol,
     [signatureHeader]: `${keys.id} ${time} ${nonce} ${mac}`,
   };
   const request = (isTls ? https : http).request({ ...address, path: channelPath, headers, agent: false });
   let secured: TLSSocket | null = null;
   request.on('upgrade', (_answer, socket) => {
     secured = connectTls({
-      ...{ socket, ...tlsRules, pskCallback: () => ({ psk: keys.psk, identity: keys.id }) },
+      socket,
+      ...tlsRules,
+      pskCallback: () => ({ psk: keys.psk, identity: keys.id }),
       // The key authenticates the peer; it shows no certificate.
       checkServerIdentity: () => undefined,
     });
@@ -236,7 +239,9 @@ const areEqual = (a: Buffer, b: Buffer): boolean => timingSafeEqual(digest(a), d
 const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest();
 
 const refusalBody = JSON.stringify({
-  ...{ type: 'urn:ocpi-hub:problem:unauthorized', title: 'Unauthorized', status: 401 },
+  type: 'urn:ocpi-hub:problem:unauthorized',
+  title: 'Unauthorized',
+  status: 401,
   detail: 'only nodes with the cluster secret are served here',
 });
 const refusalHead = [

@@ -29,8 +29,11 @@ function unavailable(request: IncomingMessage, why: string): Answer {
   const body = isOcpi
     ? refusalText({ ocpi, message })
     : JSON.stringify({
-        ...{ type: 'urn:ocpi-hub:problem:unavailable', title: 'Unavailable', status: 503 },
-        ...{ detail: why, instance: path },
+        type: 'urn:ocpi-hub:problem:unavailable',
+        title: 'Unavailable',
+        status: 503,
+        detail: why,
+        instance: path,
       });
   const type = isOcpi ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8';
   const length = String(Buffer.byteLength(body));

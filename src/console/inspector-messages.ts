@@ -23,7 +23,12 @@ export function messages(now: () => number, shown: (message: object) => unknown)
   const framed = (message: object) => bytesOf(shown(message));
   // A hub's actors have neither parents nor children: each is its own root.
   const head = (type: string, sessionId: string, at: number) => ({
-    ...{ type, sessionId, rootId: sessionId, id: String(++count), createdAt: String(at), _version: protocolVersion },
+    type,
+    sessionId,
+    rootId: sessionId,
+    id: String(++count),
+    createdAt: String(at),
+    _version: protocolVersion,
   });
   return {
     actor(actor, withDefinition) {

@@ -72,7 +72,10 @@ const closingMs = 1_000;
 export function createInspector(operations: Operations, door: InspectorDoor): Inspector {
   const { beatMs = defaults.beatMs, readersMax = defaults.readersMax, clock, log, meter } = door;
   const server = new WebSocketServer({
-    ...{ noServer: true, clientTracking: false, maxPayload: messageBytesMax, perMessageDeflate: false },
+    noServer: true,
+    clientTracking: false,
+    maxPayload: messageBytesMax,
+    perMessageDeflate: false,
     handleProtocols: (offered) => offered.has(protocol) && protocol,
   });
   const feeds: Readonly<Record<Role, Feed>> = {

@@ -66,7 +66,17 @@ export function baseOf(object: HubObject): { data: ObjectEventData; body: string
   // One literal: a copy by rest and spread costs more than the rest of the compaction's decision.
   const { module, owner, id, lastUpdated, facts, viewer, reason, forwarded, sent, body } = object;
   const data: ObjectEventData = {
-    ...{ module, method: 'PUT', owner, id, within: [], lastUpdated, facts, viewer, owed: null, reason, warnings: [] },
+    module,
+    method: 'PUT',
+    owner,
+    id,
+    within: [],
+    lastUpdated,
+    facts,
+    viewer,
+    owed: null,
+    reason,
+    warnings: [],
     ...(forwarded && { forwarded }),
     ...(sent && { sent }),
   };

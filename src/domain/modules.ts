@@ -34,8 +34,16 @@ export interface ModuleRow {
 const mebibyte = 1024 * 1024;
 
 const catalogue: Omit<ModuleRow, 'noun'> = {
-  ...{ owner: 'CPO', isOwned: false, whole: 'PUT', hasPath: true, isFoundById: false, isKeyedByType: false },
-  ...{ appends: null, isImmutable: false, isSentAsOfChange: false, retryWindow: 'windowMs' },
+  owner: 'CPO',
+  isOwned: false,
+  whole: 'PUT',
+  hasPath: true,
+  isFoundById: false,
+  isKeyedByType: false,
+  appends: null,
+  isImmutable: false,
+  isSentAsOfChange: false,
+  retryWindow: 'windowMs',
   bytesMax: mebibyte,
 };
 
@@ -43,12 +51,22 @@ export const modules: Readonly<Record<ObjectModule, ModuleRow>> = {
   locations: { ...catalogue, noun: 'location', isFoundById: true, bytesMax: 4 * mebibyte },
   tariffs: { ...catalogue, noun: 'tariff' },
   sessions: {
-    ...{ ...catalogue, noun: 'session', isOwned: true, isFoundById: true },
-    ...{ appends: 'charging_periods', isSentAsOfChange: true },
+    ...catalogue,
+    noun: 'session',
+    isOwned: true,
+    isFoundById: true,
+    appends: 'charging_periods',
+    isSentAsOfChange: true,
   },
   cdrs: {
-    ...{ ...catalogue, noun: 'cdr', isOwned: true, isFoundById: true },
-    ...{ whole: 'POST', hasPath: false, isImmutable: true, retryWindow: 'windowCdrMs' },
+    ...catalogue,
+    noun: 'cdr',
+    isOwned: true,
+    isFoundById: true,
+    whole: 'POST',
+    hasPath: false,
+    isImmutable: true,
+    retryWindow: 'windowCdrMs',
   },
   tokens: { ...catalogue, noun: 'token', owner: 'EMSP', isKeyedByType: true },
 };

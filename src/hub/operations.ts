@@ -148,7 +148,12 @@ export function operations(parts: OperationsParts): Verbs {
     const oldest_age_s = oldestAt === null ? null : Math.max(0, (ports.clock.now() - oldestAt) / 1000);
     const choices = choicesOf(settings);
     return {
-      ...{ id, status, roles, url, endpoints, last_updated },
+      id,
+      status,
+      roles,
+      url,
+      endpoints,
+      last_updated,
       settings: choices,
       token_sent_as: settings.token_encoding,
       quirks: quirksOf(choices, settings.token_encoding),
@@ -284,7 +289,9 @@ export function operations(parts: OperationsParts): Verbs {
     const { since = '', by = [] } = retention.held() ?? {};
     return {
       actors: actorCounts(supervisor).counts,
-      ...{ overdue: Object.fromEntries(overdue), lost_sends: supervisor.lost, deadlines: context.timers.size },
+      overdue: Object.fromEntries(overdue),
+      lost_sends: supervisor.lost,
+      deadlines: context.timers.size,
       retention_lag_s: retention.lagS(),
       quota: Object.fromEntries(parts.quota.shares()),
       objects: Object.fromEntries(parts.objects.shares()),
@@ -314,8 +321,16 @@ export function operations(parts: OperationsParts): Verbs {
     startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
-    ...{ changeParty, issueInitialToken, confirmHost, setEndpoints, suspend },
-    ...{ routes: () => directory.routes(), setRoute, removeRoute, status, vitals },
+    changeParty,
+    issueInitialToken,
+    confirmHost,
+    setEndpoints,
+    suspend,
+    routes: () => directory.routes(),
+    setRoute,
+    removeRoute,
+    status,
+    vitals,
   };
 }
 

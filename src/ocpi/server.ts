@@ -245,7 +245,12 @@ function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
   reply.header(requestIdHeader, trace.requestId);
   reply.header(correlationIdHeader, trace.correlationId);
   request.ocpi = {
-    ...{ trace, credential: null, caller: null, ocpiStatus: null, reason: null, pass: null },
+    trace,
+    credential: null,
+    caller: null,
+    ocpiStatus: null,
+    reason: null,
+    pass: null,
     touch: () => {},
   };
   return request.ocpi;
@@ -307,7 +312,7 @@ function exchangeOf(
     body: bytes ? readJson(bytes) : null,
     to: () => receiverNamed(hub, caller, request.headers),
     isToHub: () => namesHub(hub, request.headers),
-    pages: { ...pages, hasPrev: caller.partner.settings.link_prev },
+    pages: { hasPrev: caller.partner.settings.link_prev, ...pages },
     arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {
       touch(characters);

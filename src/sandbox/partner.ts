@@ -114,7 +114,11 @@ export abstract class Partner {
     const knows = (token: string) => this.ownTokens.includes(token);
     const routes = [...this.#commonRoutes(), ...this.routes()];
     const server = new PartnerServer({
-      ...{ routes, transcript: this.transcript, knobs: this.#knobs, knows, behaviours: this.#behaviours },
+      routes,
+      transcript: this.transcript,
+      knobs: this.#knobs,
+      knows,
+      behaviours: this.#behaviours,
     });
     this.#port = await server.listen(host, this.#port || port);
     this.#server = server;

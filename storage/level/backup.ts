@@ -234,7 +234,9 @@ export async function examineCopy(
       reindex,
       drop,
     } = await examine(db, marks, {
-      ...{ each, lot: PIECE, between: rest },
+      each,
+      lot: PIECE,
+      between: rest,
     });
     const wrong = [
       ...found.faults,
@@ -244,10 +246,17 @@ export async function examineCopy(
     if (wrong.length > 0) throw new Error(`the copy is not whole: ${wrong.slice(0, 3).join('; ')}`);
     const count = (space: string): number => counts.get(space) ?? 0;
     return {
-      ...{ format: FORMAT, made_at: new Date().toISOString() },
-      ...{ head: found.head, horizon: found.horizon.seq },
-      ...{ events: count('e'), rows: count('o'), deliveries: count('p') + count('d'), timers: count('t') },
-      ...{ records, bytes, digest: digest.digest('hex') },
+      format: FORMAT,
+      made_at: new Date().toISOString(),
+      head: found.head,
+      horizon: found.horizon.seq,
+      events: count('e'),
+      rows: count('o'),
+      deliveries: count('p') + count('d'),
+      timers: count('t'),
+      records,
+      bytes,
+      digest: digest.digest('hex'),
     };
   } finally {
     await db.close();

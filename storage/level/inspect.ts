@@ -118,8 +118,13 @@ export function reportOf(looked: Looked | null, fault: string | null): StoreRepo
   const marks = [...wrong].map(([file, why]) => `${file} ${why}: it is written anew`);
   const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
   return {
-    ...{ head: examined?.found.head ?? 0, horizon: examined?.found.horizon.seq ?? 0 },
-    ...{ events: count('e'), rows: count('o'), openDeliveries: count('p'), delivered: count('d'), timers: count('t') },
+    head: examined?.found.head ?? 0,
+    horizon: examined?.found.horizon.seq ?? 0,
+    events: count('e'),
+    rows: count('o'),
+    openDeliveries: count('p'),
+    delivered: count('d'),
+    timers: count('t'),
     faults: [...(fault === null ? [] : [fault]), ...(examined?.found.faults ?? [])],
     repairs: [...rows, ...drops, ...owed, ...marks, ...reindex],
     warning,

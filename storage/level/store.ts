@@ -335,7 +335,12 @@ class LevelStore extends Reads implements contract.Store {
   /** A synced batch of the store's own that nobody waits for. */
   #aside(stage: (batch: Batch) => void, done: (found: Found) => void = () => {}, ended: () => void = () => {}): void {
     this.#groupCommit.push({
-      ...{ size: 0, synced: true, alone: true, stage, recall: ended, fail: ended },
+      size: 0,
+      synced: true,
+      alone: true,
+      stage,
+      recall: ended,
+      fail: ended,
       done(found) {
         done(found);
         ended();

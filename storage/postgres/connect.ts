@@ -40,9 +40,15 @@ const asText = (text: string): string => text;
  * several processes.
  */
 const OPTIONS = Object.entries({
-  ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0, idle_session_timeout: 0 },
-  ...{ client_min_messages: 'notice', jit: 'off', default_transaction_isolation: 'read\\ committed' },
-  ...{ enable_seqscan: 'off', max_parallel_workers_per_gather: 0 },
+  statement_timeout: 0,
+  lock_timeout: 0,
+  idle_in_transaction_session_timeout: 0,
+  idle_session_timeout: 0,
+  client_min_messages: 'notice',
+  jit: 'off',
+  default_transaction_isolation: 'read\\ committed',
+  enable_seqscan: 'off',
+  max_parallel_workers_per_gather: 0,
 })
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');
@@ -141,8 +147,15 @@ export class Primary {
   async #open({ host, port }: PostgresAddress['hosts'][number]): Promise<Client> {
     const { user, password, database, ssl } = this.#address;
     const client = new Client({
-      ...{ host, port, user, password, database, types, ssl },
-      ...{ keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
+      host,
+      port,
+      user,
+      password,
+      database,
+      types,
+      ssl,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
       application_name: `ocpi-hub ${this.#name}`.slice(0, 63),
       options: OPTIONS,
     });

@@ -216,16 +216,15 @@ export class PostgresReads {
 
 function toEvent({ seq, stream, type, at, party, correlation_id, to, data, body }: EventColumns): StoredEvent {
   return {
-    ...{
-      stream,
-      type,
-      at,
-      party,
-      correlationId: correlation_id,
-      to: JSON.parse(to) as string[],
-      data: JSON.parse(data),
-    },
-    ...{ body: body === null ? null : fromText(body), seq },
+    stream,
+    type,
+    at,
+    party,
+    correlationId: correlation_id,
+    to: JSON.parse(to) as string[],
+    data: JSON.parse(data),
+    body: body === null ? null : fromText(body),
+    seq,
   };
 }
 

@@ -56,8 +56,12 @@ export async function runRewrite(client: Client, { fence, events, rows, name, te
     };
     const eventTexts = await ask<EventTexts>(client, 'rewrite-events', EVENTS, [events]);
     const newEvents = eventTexts.map(({ seq, stream, correlation, data, body, touched }) => ({
-      ...{ seq, stream: named(stream), correlation: correlation === null ? null : named(correlation) },
-      ...{ data: text(data), touched: touched && text(touched), ...replaced(body) },
+      seq,
+      stream: named(stream),
+      correlation: correlation === null ? null : named(correlation),
+      data: text(data),
+      touched: touched && text(touched),
+      ...replaced(body),
     }));
     await ask(client, 'rewrite-put-events', PUT_EVENTS, [JSON.stringify(newEvents)]);
     const remembered = await ask<{ dest: string; seq: Seq; data: string }>(client, 'rewrite-deliveries', DELIVERIES, [
@@ -68,7 +72,13 @@ export async function runRewrite(client: Client, { fence, events, rows, name, te
     const wanted = JSON.stringify(rows.map(({ kind, owner, id }) => ({ kind, owner, id })));
     const found = await ask<Omit<Row, 'data'> & { data: string }>(client, 'rewrite-rows', ROWS, [wanted]);
     const newRows = found.map(({ kind, owner, id, data, body }) => ({
-      ...{ kind, owner, id, newOwner: name(owner), newId: name(id), data: text(data), ...replaced(body) },
+      kind,
+      owner,
+      id,
+      newOwner: name(owner),
+      newId: name(id),
+      data: text(data),
+      ...replaced(body),
     }));
     await ask(client, 'rewrite-replaced', REPLACED, [JSON.stringify(newRows)]);
     await ask(client, 'rewrite-put-rows', PUT_ROWS, [JSON.stringify(newRows)]);

@@ -99,7 +99,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#pipeline = this.#newLane();
     this.#leases = new Leases({
       clock: this.#clock,
-      ...{ id: this.id, name: node, url: nodeUrl, ttlMs, lost },
+      id: this.id,
+      name: node,
+      url: nodeUrl,
+      ttlMs,
+      lost,
       gained: (fence, head, horizon) => {
         // Replaces what was seen before: after a failover the database may lack writes that were never acknowledged.
         this.#head = head;

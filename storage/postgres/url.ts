@@ -52,8 +52,13 @@ export function parsePostgresUrl(url: string): PostgresAddress {
   const decoded = (text: string | undefined) => (text ? decodeURIComponent(text) : undefined);
   const shownHosts = hosts.map(({ host, port }) => `${host}:${port}`).join(',');
   return {
-    ...{ hosts, user: decoded(user), password: decoded(password), database: decoded(database) },
-    ...{ ssl: sslOf(parameters, hosts), schema, single: parameters.get('single') === '1' },
+    hosts,
+    user: decoded(user),
+    password: decoded(password),
+    database: decoded(database),
+    ssl: sslOf(parameters, hosts),
+    schema,
+    single: parameters.get('single') === '1',
     shown: `postgres://${user ? `${user}@` : ''}${shownHosts}/${database ?? ''}?schema=${schema}`,
   };
 }

@@ -3,8 +3,10 @@
  * sample given to the innermost frame that belongs to a part. The profiler costs something itself and what it sees is wall time, so read
  * the shares here, and the sums in P1, P3, P4 and P5.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { SourceMap } from 'node:module';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { startAround } from './around.ts';
 import { authorizeRound } from './authorize.ts';
 import { fanOutHub, fanOutReceivers, fanOutRound } from './fan-out.ts';
@@ -16,36 +18,55 @@ import { ownDirectory } from './scene.ts';
 import { rounded } from './statistics.ts';
 import { hubSystem, pushRound, warmUp } from './systems.ts';
 
+/** Line and column from 0. */
+interface Frame {
+  readonly functionName: string;
+  readonly url: string;
+  readonly lineNumber: number;
+  readonly columnNumber: number;
+}
+
 interface Profile {
   /** Microseconds of the monotonic clock. */
   readonly startTime: number;
   readonly nodes: readonly {
     readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string };
+    readonly callFrame: Frame;
     readonly children?: readonly number[];
   }[];
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
 
-/** The first that matches the frame, `{url} {function}`, has it. */
+/** The first that matches the frame, `{source} {function}`, has it. */
 const parts: readonly (readonly [part: string, frame: RegExp])[] = [
   ['collector', /\(garbage collector\)/],
   ['actors: machines, XState', /\/xstate\/|\/machines\//],
-  ['metrics', /\/prom-client\/|\/dist\/src\/metrics\./],
-  ['door: checks of token, path and body, answer', /\/zod\/|\/dist\/src\/(?:transport|ocpi)\/|\/domain\/json-text\./],
-  ['store: records, batches, look-ups', /\/dist\/storage\/|\/(?:classic|abstract)-level\/|\/hub\/readable-store\./],
-  ['forward: HTTP client', /\/undici\/|\/dist\/src\/partners\//],
-  ['forward: lanes, deliveries, outbox', /\/hub\/(?:deliver\w*|delivery-\w+|lanes|intake|outbox|ports)\./],
-  ['hub: turn, decision, events', /\/dist\/src\/(?:hub|domain)\//],
+  ['metrics', /\/prom-client\/|\/src\/metrics\./],
+  ['door: checks of token, path and body, answer', /\/zod\/|\/src\/(?:transport|ocpi)\/|\/domain\/json-text\./],
+  ['store: records, batches, look-ups', /\/storage\/|\/(?:classic|abstract)-level\//],
+  ['forward: HTTP client', /\/undici\/|\/src\/partners\//],
+  ['forward: lanes, deliveries, outbox', /\/src\/hub\/delivery\//],
+  ['hub: turn, decision, events', /\/src\/(?:hub|domain)\//],
   ['HTTP server', /\/fastify\/|\/find-my-way\/|node:_http_|node:http|node:net|node:internal\/(?:streams?|stream_base)/],
 ];
 const other = 'the rest of Node';
 
+const maps = new Map<string, SourceMap | null>();
+
+/** The source of a function: the hub is bundled, so its frames name files of the bundle. */
+function sourceOf({ url, lineNumber, columnNumber }: Frame): string {
+  if (!url.startsWith('file:')) return url;
+  const map = `${fileURLToPath(url)}.map`;
+  if (!maps.has(map)) maps.set(map, existsSync(map) ? new SourceMap(JSON.parse(readFileSync(map, 'utf8'))) : null);
+  const found = maps.get(map)?.findEntry(lineNumber, columnNumber);
+  return found && 'originalSource' in found ? found.originalSource : url;
+}
+
 /** Microseconds by part, between two instants of the monotonic clock. */
 function timeByPart({ startTime, nodes, samples, timeDeltas }: Profile, from: number, to: number): Map<string, number> {
   const parentOf = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)));
-  const frames = new Map(nodes.map(({ id, callFrame }) => [id, `${callFrame.url} ${callFrame.functionName}`]));
+  const frames = new Map(nodes.map(({ id, callFrame }) => [id, `${sourceOf(callFrame)} ${callFrame.functionName}`]));
   const known = new Map<number, string>();
   const partOf = (id: number): string => {
     const frame = frames.get(id) ?? '';

@@ -130,8 +130,15 @@ export class Attempts {
       this.#reports.used(subjectOf(healed, item), ['patch-refused']);
       return receiver.retry(lane, { ...tried, asWhole: true }, at, at);
     }
-    const met = { module, outcome: asDelivered(item, outcome), attempts: tried.tries, since, at };
-    const next = verdict(this.#rules, { ...met, random: ports.random() });
+    const met = asDelivered(item, outcome);
+    const next = verdict(this.#rules, {
+      module,
+      outcome: met,
+      attempts: tried.tries,
+      since,
+      at,
+      random: ports.random(),
+    });
     if (next.kind === 'delivered') traffic.delivered(receiver.partnerId, outcome.durationMs);
     else traffic.failed(receiver.partnerId);
     if (next.kind === 'retry' && mayRetry) {
@@ -220,7 +227,8 @@ function callOf(
 }
 
 const subjectOf = (partner: Partner, { module, sender, id }: Item): CallSubject => ({
-  ...{ partner: partner.id, module },
+  partner: partner.id,
+  module,
   object: objectName({ owner: sender, id }),
 });
 

@@ -43,8 +43,9 @@ export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
 export function memoryOf(item: Item, { due, class: ended, reason }: Ending, clock: Clock): DeliveryMemory {
   const { module, sender, attempts, tries, isRedriven, owedAt, asWhole } = item;
   const since = instantText(clock.stamp(item.since));
-  const marks = { ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
-  return { module, sender, attempts, tries, since, due, class: ended, reason, ...marks };
+  const row = { module, sender, attempts, tries, since, due, class: ended, reason };
+  if (!isRedriven && !asWhole) return row;
+  return { ...row, ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
 }
 
 /** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */
@@ -71,8 +72,16 @@ export function redrivenRow(
   const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
   const since = instantText(ports.clock.wall());
   const data: DeliveryMemory = {
-    ...{ module, sender, attempts, since, tries: 0, due: null, class: null, reason: null },
-    ...{ redriven: true, owedAt: recorder.feed.upTo },
+    module,
+    sender,
+    attempts,
+    since,
+    tries: 0,
+    due: null,
+    class: null,
+    reason: null,
+    redriven: true,
+    owedAt: recorder.feed.upTo,
   };
   return { dest, seq, state: 'PENDING', data };
 }

@@ -249,7 +249,12 @@ export class Receiver implements Sender, Measured {
     const { module, owner: sender, id } = data;
     const owed = owedTo(data, receiver);
     const lane = this.#lanes.add({
-      ...{ receiver, module, sender, id, seq: event.seq, stream: event.stream },
+      receiver,
+      module,
+      sender,
+      id,
+      seq: event.seq,
+      stream: event.stream,
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
       loadedAt: clock.now(),

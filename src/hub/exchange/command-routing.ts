@@ -1,5 +1,6 @@
 /**
- * Finds the CPO of a command: the owner of the location, session or reservation that the command names.
+ * Finds the CPO of a command: the owner of the location, session or reservation that the command names. The token that
+ * a command names is one of its sender's.
  * [interface, Commands 1; D5, D26, D27, D45]
  */
 import { HubError } from '../../domain/errors.ts';
@@ -7,7 +8,7 @@ import { type HubObject, readWithin } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
-import type { Caller, CommandRequest } from '../ports/hub.ts';
+import type { Caller, CommandRequest, TokenParty } from '../ports/hub.ts';
 
 export interface CommandTarget {
   readonly cpo: PartyId;
@@ -108,4 +109,13 @@ function choose(context: Context, caller: Caller, owners: readonly PartyId[], na
   const routed = owners.filter((owner) => context.directory.isRouted(caller.id, owner));
   if (routed.length > 1) throw new HubError('invalid', { message: `ambiguous: ${routed.length} CPOs use this id` });
   return routed[0] ?? only;
+}
+
+/** Throws unless the token names no party, or an eMSP of the caller's partner. [D26, D65] */
+export function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {
+  const fits = (named: string | null | undefined, own: string) => !named || named.toUpperCase() === own.toUpperCase();
+  const isOwn = partner.roles.some(
+    (own) => own.role === 'EMSP' && fits(country_code, own.country_code) && fits(party_id, own.party_id),
+  );
+  if (!isOwn) throw new HubError('invalid', { message: 'token.party_id: expected a party of the caller' });
 }

@@ -24,10 +24,10 @@ import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
-import type { Caller, CommandAnswer, CommandRequest, Hub, TokenParty } from '../ports/hub.ts';
+import type { Caller, CommandAnswer, CommandRequest, Hub } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
-import { findCpo } from './command-routing.ts';
+import { findCpo, refuseForeignToken } from './command-routing.ts';
 import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
@@ -283,9 +283,15 @@ export class Commands {
   #request(id: string, caller: Caller, request: CommandRequest, cpo: PartyId): Promise<CommandRecord> {
     const { recorder, directory } = this.#context;
     const data = {
-      ...{ id, command: request.command, emsp: caller.id, cpo, responseUrl: request.responseUrl },
-      ...{ sessionId: request.sessionId, reservationId: request.reservationId },
-      ...{ authorizationReference: request.authorizationReference, tokenUid: request.tokenUid },
+      id,
+      command: request.command,
+      emsp: caller.id,
+      cpo,
+      responseUrl: request.responseUrl,
+      sessionId: request.sessionId,
+      reservationId: request.reservationId,
+      authorizationReference: request.authorizationReference,
+      tokenUid: request.tokenUid,
       ...metBy(caller.id, request.quirks),
     };
     return recorder.inTurn(actorId(id), () => {
@@ -375,15 +381,6 @@ function cutOffOf({ state, result }: CommandRecord): CommandEvent | null {
   if (state === 'forwarding') return { type: 'command.failed', data: { reason: cutOff } };
   if (state !== 'relaying') return null;
   return { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } };
-}
-
-/** Throws unless the token names no party, or an eMSP of the caller's partner. [D26, D65] */
-function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {
-  const fits = (named: string | null | undefined, own: string) => !named || named.toUpperCase() === own.toUpperCase();
-  const isOwn = partner.roles.some(
-    (own) => own.role === 'EMSP' && fits(country_code, own.country_code) && fits(party_id, own.party_id),
-  );
-  if (!isOwn) throw new HubError('invalid', { message: 'token.party_id: expected a party of the caller' });
 }
 
 /** The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. [D28, D72] */

@@ -203,7 +203,7 @@ export function ingest(
     if (after?.module === 'cdrs' && after.facts.sessionId)
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
-    const facts = [{ ...fact, party: caller.id, body }];
+    const facts = [{ party: caller.id, body, ...fact }];
     return recorder.record({ facts, puts, seen, unfenced: true, trace, at: recorder.instant() });
   }
 

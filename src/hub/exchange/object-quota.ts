@@ -75,7 +75,13 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
 
   function countOf(party: PartyId): Count {
     const count = counts.get(party) ?? {
-      ...{ objects: 0, at: null, isExact: false, writes: 0, underWay: 0, isWarned: false, counting: null },
+      objects: 0,
+      at: null,
+      isExact: false,
+      writes: 0,
+      underWay: 0,
+      isWarned: false,
+      counting: null,
     };
     counts.set(party, count);
     return count;

@@ -40,17 +40,25 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   const token = ports.secrets.open(partner.partnerToken, partner.id);
   const isTrial = typeof circuit === 'object';
   if (isTrial) circuits.tell(partner.id, 'sync', { type: 'call.began', at: ports.clock.now() });
-  const { what, module, ...request } = call;
   let outcome: Outcome;
   try {
     outcome = await ports.client.call({
-      ...request,
+      method: call.method,
+      url: call.url,
+      endpoint: call.endpoint,
+      from: call.from,
+      to: call.to,
+      body: call.body,
+      timeoutMs: call.timeoutMs,
+      emptyOk: call.emptyOk,
+      unwritten: call.unwritten,
+      oneObject: call.oneObject,
       token,
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),
       correlationId: trace.correlationId,
       resend: false,
-      about: { partner: partner.id, module, object: null },
+      about: { partner: partner.id, module: call.module, object: null },
     });
   } catch (error) {
     // The port must not throw; if it does, the half-open circuit must still get an outcome, or it waits for ever.
@@ -66,7 +74,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   ports.log.info(
     {
       partyId: partner.id,
-      what,
+      what: call.what,
       method: call.method,
       outcome: outcome.class,
       httpStatus: outcome.httpStatus,

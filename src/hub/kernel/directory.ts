@@ -73,7 +73,7 @@ export class PartnerDirectory implements Directory {
 
   /** The version of the directory, for a decision that reads partners or routes. [RECORDER-5] */
   get seen(): Seen {
-    return { ...directoryKey, seq: this.#last };
+    return { seq: this.#last, ...directoryKey };
   }
 
   /** The version of a partner's row, for a change that was decided on this state of the partner. */

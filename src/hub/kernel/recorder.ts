@@ -111,12 +111,20 @@ export class Recorder {
     const operator = recording.trace?.operator;
     const isSigned = operator !== undefined;
     const written = isSigned ? events.map((event) => ({ ...event, data: signed(event.data, operator) })) : events;
-    const commit = { fence, idem: this.#newId(), events: written, ...rest(recording) };
+    const { puts, due, seen } = recording;
+    const commit = {
+      fence,
+      idem: this.#newId(),
+      events: written,
+      ...(puts && { puts }),
+      ...(due && { due }),
+      ...(seen && { seen }),
+    };
     const writing = this.#measured(commit);
     this.#writing.add(writing);
     try {
       const { first, last } = await writing;
-      for (const [index, event] of events.entries()) this.feed.committed({ ...event, seq: first + index });
+      for (const [index, event] of events.entries()) this.feed.committed({ seq: first + index, ...event });
       return last;
     } finally {
       this.#writing.delete(writing);
@@ -218,7 +226,3 @@ export class Recorder {
 }
 
 const isConflict = (error: unknown): error is Conflict => error instanceof Error && error.name === 'Conflict';
-
-function rest({ puts, due, seen }: Recording): Pick<Recording, 'puts' | 'due' | 'seen'> {
-  return { ...(puts && { puts }), ...(due && { due }), ...(seen && { seen }) };
-}

@@ -55,7 +55,7 @@ export function objectFromRow(row: Row): HubObject {
 /** Reads a row for a decision and adds its version to `seen`. [RECORDER-6] */
 export async function rowSeen(store: Store, key: RowKey, seen: Seen[]): Promise<Row | null> {
   const row = await store.get(key);
-  seen.push({ ...key, seq: row?.seq ?? null });
+  seen.push({ kind: key.kind, owner: key.owner, id: key.id, seq: row?.seq ?? null });
   return row;
 }
 

@@ -32,8 +32,17 @@ export class Backups implements BackupVerbs {
       throw new HubError('conflict', { message: `a backup into ${this.#run.view.directory} is being made` });
     const { ports, recorder } = this.#context;
     const view: BackupView = {
-      ...{ id: ports.secrets.newId(), directory, state: 'RUNNING', step: 'copying', records: 0, bytes: null },
-      ...{ sequence: null, sealed_for: null, started_at: recorder.instant(), ended_at: null, error: null },
+      id: ports.secrets.newId(),
+      directory,
+      state: 'RUNNING',
+      step: 'copying',
+      records: 0,
+      bytes: null,
+      sequence: null,
+      sealed_for: null,
+      started_at: recorder.instant(),
+      ended_at: null,
+      error: null,
     };
     const run: Run = { view, stop: new AbortController(), ended: Promise.resolve() };
     this.#run = run;

@@ -64,15 +64,17 @@ export class Jobs {
   async start(plan: JobPlan, trace: Trace): Promise<JobView> {
     const { ports, recorder } = this.#context;
     const view: JobView = {
-      ...{ id: ports.secrets.newId(), kind: plan.kind, state: 'RUNNING', matched: 0, queued: 0 },
-      ...{
-        skipped_stale: 0,
-        skipped_pending: 0,
-        skipped_unregistered: 0,
-        started_at: recorder.instant(),
-        ended_at: null,
-        error: null,
-      },
+      id: ports.secrets.newId(),
+      kind: plan.kind,
+      state: 'RUNNING',
+      matched: 0,
+      queued: 0,
+      skipped_stale: 0,
+      skipped_pending: 0,
+      skipped_unregistered: 0,
+      started_at: recorder.instant(),
+      ended_at: null,
+      error: null,
     };
     await this.#write(view, plan, trace);
     const run: Run = { view, stopped: null, ending: new AbortController(), done: Promise.resolve() };

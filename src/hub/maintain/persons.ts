@@ -84,7 +84,9 @@ export class Persons implements PersonVerbs {
     }
     const rows = await Promise.all([...keys.values()].flat().map((key) => store.get(key)));
     return {
-      ...{ uids: [...uids], contracts: [...contracts], events },
+      uids: [...uids],
+      contracts: [...contracts],
+      events,
       rows: rows.flatMap((row) => (row ? [shownRow(row)] : [])),
     };
   }

@@ -10,8 +10,18 @@ import { billedKey, objectFromRow, ownersKind } from '../kernel/row-codecs.ts';
 export function removalOf(row: Row, reason: string, by: Actor): { readonly fact: Fact; readonly puts: Put[] } {
   const { module, owner, key, id, facts, viewer } = objectFromRow(row);
   const data: ObjectEventData = {
-    ...{ module, method: 'DELETE', owner, id, within: [], lastUpdated: null, facts, viewer, owed: null },
-    ...{ reason, warnings: [], by },
+    module,
+    method: 'DELETE',
+    owner,
+    id,
+    within: [],
+    lastUpdated: null,
+    facts,
+    viewer,
+    owed: null,
+    reason,
+    warnings: [],
+    by,
   };
   const puts: Put[] = [{ kind: module, owner, id: key, gone: true }];
   if (modules[module].isFoundById) puts.push({ kind: ownersKind(module), owner: key, id: owner, gone: true });

@@ -180,7 +180,11 @@ const rebuilds: Record<string, Rebuild> = {
 
 /** Kinds of rows that a trim deletes with their events, by the prefix of their streams. */
 const endWithEvents: Readonly<Record<string, string>> = {
-  ...{ commands: 'command:', jobs: 'job:', backups: 'backup:', pulls: 'pull:', orphans: 'orphan:' },
+  commands: 'command:',
+  jobs: 'job:',
+  backups: 'backup:',
+  pulls: 'pull:',
+  orphans: 'orphan:',
 };
 
 /**

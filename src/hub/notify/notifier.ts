@@ -35,7 +35,13 @@ const mail = 'mail';
 const streamOf = (id: string) => `webhook:${id}`;
 
 export const webhookPut = (webhook: Webhook): Put => ({
-  ...{ kind, owner: '', id: webhook.id, shelf: null, upd: '', data: webhook, body: null },
+  kind,
+  owner: '',
+  id: webhook.id,
+  shelf: null,
+  upd: '',
+  data: webhook,
+  body: null,
 });
 
 /** The sealed secrets of webhooks of a store, which the keys of this start must be able to open. */
@@ -188,7 +194,14 @@ export class Notifier implements WebhookVerbs {
     const { last, retryAt } = outlet;
     const { url, kinds, party, active, createdAt: created_at } = webhook ?? this.#mailView();
     const view: WebhookView = {
-      ...{ id, url, kinds, party, active, created_at, owed, dead: dead.length },
+      id,
+      url,
+      kinds,
+      party,
+      active,
+      created_at,
+      owed,
+      dead: dead.length,
       last: last && { at: last.at, ok: last.isTaken, http_status: last.httpStatus, answer: last.answer },
       retry_at: retryAt === null ? null : instantText(clock.stamp(retryAt)),
     };
@@ -216,7 +229,10 @@ export class Notifier implements WebhookVerbs {
   #recipientOf(webhook: Webhook): Recipient {
     const { ports } = this.#context;
     return {
-      ...{ dest: webhook.dest, isActive: webhook.active, batchMax: 1, gapMs: 0 },
+      dest: webhook.dest,
+      isActive: webhook.active,
+      batchMax: 1,
+      gapMs: 0,
       isFor: (notice) => isWanted(webhook, notice),
       tell: ([one]) => this.#post(webhook, one, ports.secrets.open(webhook.sealedSecret, sealedFor(webhook.id))),
     };
@@ -231,7 +247,10 @@ export class Notifier implements WebhookVerbs {
   #mailRecipient(): Recipient {
     const { settings } = this.#context;
     return {
-      ...{ dest: mail, isActive: true, batchMax: mailMax, gapMs: mailGapMs },
+      dest: mail,
+      isActive: true,
+      batchMax: mailMax,
+      gapMs: mailGapMs,
       isFor: (notice) => notice.type !== null,
       tell: async (batch) => {
         const sent = mailOf(batch, settings.name, this.#telling?.consoleUrl() ?? '');

@@ -69,7 +69,8 @@ async function checkDetails(check: CheckRun): Promise<void> {
       roles: partner.roles,
     };
     const { endpoints, quirks: met } = await context.ports.versions.discover({
-      ...{ ...asked, about: { partner: partner.id, module: 'versions', object: null } },
+      ...asked,
+      about: { partner: partner.id, module: 'versions', object: null },
     });
     for (const quirk of met) check.found(quirk, 'versions', quirks[quirk], true);
     for (const { identifier, role, url } of endpoints) {

@@ -49,13 +49,28 @@ async function writeLocation(check: CheckRun): Promise<void> {
   const { country_code, party_id } = check.hub;
   const last_updated = now(check);
   const connector = {
-    ...{ id: '1', standard: 'IEC_62196_T2', format: 'SOCKET', power_type: 'AC_3_PHASE', max_voltage: 230 },
-    ...{ max_amperage: 16, last_updated },
+    id: '1',
+    standard: 'IEC_62196_T2',
+    format: 'SOCKET',
+    power_type: 'AC_3_PHASE',
+    max_voltage: 230,
+    max_amperage: 16,
+    last_updated,
   };
   const evse = { uid: `${id}-1`, status: 'PLANNED', connectors: [connector], last_updated };
   const location = {
-    ...{ country_code, party_id, id, publish: false, name: 'Check of the hub', address: 'Nowhere 1', city: 'Utrecht' },
-    ...{ country: 'NLD', coordinates, time_zone: 'Europe/Amsterdam', evses: [evse], last_updated },
+    country_code,
+    party_id,
+    id,
+    publish: false,
+    name: 'Check of the hub',
+    address: 'Nowhere 1',
+    city: 'Utrecht',
+    country: 'NLD',
+    coordinates,
+    time_zone: 'Europe/Amsterdam',
+    evses: [evse],
+    last_updated,
   };
   const path = [country_code, party_id, id];
   if (!(await send(check, 'locations', 'PUT', path, location))) return;
@@ -84,23 +99,33 @@ async function writeCdr(check: CheckRun): Promise<void> {
   const { country_code, party_id } = check.hub;
   const token = { country_code: emsp.country_code, party_id: emsp.party_id, uid: id, type: 'OTHER', contract_id: id };
   await send(check, 'cdrs', 'POST', [], {
-    ...{ country_code, party_id, id: `${id}-${start.replace(/\D/g, '')}`, start_date_time: start, end_date_time: end },
-    ...{ cdr_token: token, auth_method: 'WHITELIST', currency: 'EUR', total_cost: { excl_vat: 0 } },
+    country_code,
+    party_id,
+    id: `${id}-${start.replace(/\D/g, '')}`,
+    start_date_time: start,
+    end_date_time: end,
+    cdr_token: token,
+    auth_method: 'WHITELIST',
+    currency: 'EUR',
+    total_cost: { excl_vat: 0 },
     cdr_location: {
-      ...{
-        id,
-        address: 'Nowhere 1',
-        city: 'Utrecht',
-        country: 'NLD',
-        coordinates,
-        evse_uid: `${id}-1`,
-        evse_id: '#NA',
-      },
-      ...{ connector_id: '1', connector_standard: 'IEC_62196_T2', connector_format: 'SOCKET' },
+      id,
+      address: 'Nowhere 1',
+      city: 'Utrecht',
+      country: 'NLD',
+      coordinates,
+      evse_uid: `${id}-1`,
+      evse_id: '#NA',
+      connector_id: '1',
+      connector_standard: 'IEC_62196_T2',
+      connector_format: 'SOCKET',
       connector_power_type: 'AC_3_PHASE',
     },
     charging_periods: [{ start_date_time: start, dimensions: [{ type: 'ENERGY', volume: 0 }] }],
-    ...{ total_energy: 0, total_time: 0, remark: 'Check of the hub: nothing was charged', last_updated: end },
+    total_energy: 0,
+    total_time: 0,
+    remark: 'Check of the hub: nothing was charged',
+    last_updated: end,
   });
 }
 
@@ -108,8 +133,15 @@ async function writeToken(check: CheckRun): Promise<void> {
   if (!check.endpoint('tokens', 'RECEIVER')) return;
   const { country_code, party_id } = check.hub;
   const token = {
-    ...{ country_code, party_id, uid: id, type: 'RFID', contract_id: id, issuer: 'Check of the hub', valid: false },
-    ...{ whitelist: 'NEVER', last_updated: now(check) },
+    country_code,
+    party_id,
+    uid: id,
+    type: 'RFID',
+    contract_id: id,
+    issuer: 'Check of the hub',
+    valid: false,
+    whitelist: 'NEVER',
+    last_updated: now(check),
   };
   const path = [country_code, party_id, id];
   if (!(await send(check, 'tokens', 'PUT', path, token))) return;

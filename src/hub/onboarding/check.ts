@@ -52,8 +52,15 @@ export class Checks {
     const running = this.views(partner.id).find(({ state }) => state === 'RUNNING');
     if (running) throw new HubError('conflict', { message: `${partner.id} is being checked: ${running.id}` });
     const view: CheckView = {
-      ...{ id: ports.secrets.newId(), party: partner.id, state: 'RUNNING', write, calls: 0, steps: [], findings: [] },
-      ...{ started_at: recorder.instant(), ended_at: null },
+      id: ports.secrets.newId(),
+      party: partner.id,
+      state: 'RUNNING',
+      write,
+      calls: 0,
+      steps: [],
+      findings: [],
+      started_at: recorder.instant(),
+      ended_at: null,
     };
     this.#keep(view.id, () => view);
     this.#runs.add(this.#run(view, partner, trace));
@@ -117,7 +124,10 @@ export class Checks {
         }
         const [calls, findings] = [run.calls, run.findings.size];
         const stepNow = (state: CheckStep['state']) => ({
-          ...{ name: step.name, state, calls: run.calls - calls, findings: run.findings.size - findings },
+          name: step.name,
+          state,
+          calls: run.calls - calls,
+          findings: run.findings.size - findings,
         });
         told[index] = () => stepNow('running');
         await step.run(run);

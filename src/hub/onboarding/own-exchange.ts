@@ -45,10 +45,21 @@ export async function ownExchange(
   const found = await discover(versionsUrl, token, partner.settings.token_encoding, partner.roles);
   const url = found.endpoints.find(({ identifier }) => identifier === 'credentials')?.url ?? '';
   const outcome = await ports.client.call({
-    ...{ method: 'POST', url, endpoint: url, token, encoding: found.encoding, from: null, to: null },
-    ...{ requestId: ports.secrets.newId(), correlationId: trace.correlationId },
+    method: 'POST',
+    url,
+    endpoint: url,
+    token,
+    encoding: found.encoding,
+    from: null,
+    to: null,
+    requestId: ports.secrets.newId(),
+    correlationId: trace.correlationId,
     body: JSON.stringify(await issue()),
-    ...{ timeoutMs: answerMs, emptyOk: false, resend: false, oneObject: 'token', about },
+    timeoutMs: answerMs,
+    emptyOk: false,
+    resend: false,
+    oneObject: 'token',
+    about,
   });
   const credentials = credentialsIn(outcome, ports.reader);
   if (credentials.url === versionsUrl) return { ...found, credentials };

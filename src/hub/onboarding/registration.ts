@@ -99,7 +99,7 @@ export class Registration {
       this.#use(owner.partner, digest);
     }
     if (owner.kind === 'initial') this.#handshakes.note(owner.partner.id, 'called');
-    return { ...owner, token };
+    return { token, ...owner };
   }
 
   credentialsOf(credential: Credential): IssuedCredentials {
@@ -315,12 +315,9 @@ export class Registration {
       await recorder.inTurn(partnerStream(before.id), () =>
         this.hosts.mayMove(this.#inForce(credential, refuse), url, trace),
       );
-    const found = await ports.versions.discover({
-      ...{ url, token, correlationId, roles },
-      encoding: before.settings.token_encoding,
-      mayTurn: before.settings.token_encoding_auto === true,
-      about: { partner: before.id, module: 'versions', object: null },
-    });
+    const { token_encoding: encoding, token_encoding_auto: mayTurn = false } = before.settings;
+    const about = { partner: before.id, module: 'versions', object: null };
+    const found = await ports.versions.discover({ url, token, correlationId, roles, encoding, mayTurn, about });
     const hubToken = secrets.newToken();
     const hubTokenDigest = secrets.digest(hubToken);
     const issued = { ...exchangeData(before.id, body, found, secrets.seal(token, before.id)), hubTokenDigest };

@@ -56,12 +56,19 @@ export class HealthProbes {
       throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });
     }
     const outcome = await ports.client.call({
-      ...{ method: 'GET', url: partner.url, endpoint: partner.url, from: null, to: null, body: null },
+      method: 'GET',
+      url: partner.url,
+      endpoint: partner.url,
+      from: null,
+      to: null,
+      body: null,
       token: ports.secrets.open(partner.partnerToken, partner.id),
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),
       correlationId: ports.secrets.newId(),
-      ...{ timeoutMs: probeTimeoutMs, emptyOk: false, resend: true },
+      timeoutMs: probeTimeoutMs,
+      emptyOk: false,
+      resend: true,
       about: { partner: partner.id, module: 'versions', object: null },
     });
     this.#context.contacts.called(partner.id, outcome, { what: 'probe' });

@@ -59,7 +59,7 @@ export interface OutboundCall {
   /** Sent without User-Agent, to learn whether the partner asks for one. */
   readonly isAnonymous?: boolean;
   /** The call depends on no write, so a node that is cut off from the database may still make it. */
-  readonly unwritten?: boolean;
+  readonly unwritten?: boolean | undefined;
   /**
    * `data` of a success is one object, and this is the member by which it is known: an array with one item counts as
    * that item, an object without an envelope as `data`, and the outcome keeps the text. [D56, D72]

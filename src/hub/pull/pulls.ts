@@ -112,7 +112,13 @@ export class Pulls {
   async #run(record: PullRecord, list: ListOf, over: () => void): Promise<void> {
     const { ports } = this.#context;
     const run: Run = {
-      ...{ record, list, counts: noCounts, listed: new Set(), nameless: false, total: null, asOf: null },
+      record,
+      list,
+      counts: noCounts,
+      listed: new Set(),
+      nameless: false,
+      total: null,
+      asOf: null,
       quarantine: new Quarantine(this.#context, record, list.trace),
     };
     let end: PullEvent;
@@ -236,7 +242,10 @@ const listedName = (owner: PartyId, id: string) => `${owner}/${objectKey('tariff
 const lastKey = (party: PartyId, module: PulledModule) => ({ kind: 'pulls:last', owner: party, id: module });
 const lastPut = (party: PartyId, module: PulledModule, data: LastRun): Put => ({
   ...lastKey(party, module),
-  ...{ shelf: null, upd: '', body: null, data },
+  shelf: null,
+  upd: '',
+  body: null,
+  data,
 });
 
 export function pullRow(record: PullRecord): Put {

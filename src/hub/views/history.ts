@@ -78,14 +78,20 @@ export async function monthlyReportOf(
   }
   const names = partner.roles.flatMap(({ business_details }) => business_details?.name ?? []);
   return {
-    ...{ party: partner.id, names: [...new Set(names)], month, from: instantText(from), to: instantText(to) },
+    party: partner.id,
+    names: [...new Set(names)],
+    month,
+    from: instantText(from),
+    to: instantText(to),
     total: totalOf(points.map(([, point]) => point)),
     days: [...days].map(([day, hours]) => ({ day, ...totalOf(hours) })),
   };
 }
 
 const headOf = ({ step }: HistoryRange, { from, to }: Span) => ({
-  ...{ step, from: instantText(from), to: instantText(to) },
+  step,
+  from: instantText(from),
+  to: instantText(to),
 });
 
 function known({ directory }: Context, id: string): Partner {

@@ -116,7 +116,10 @@ export function overview(
 /** Fields of a row that change only with the partner's record. */
 function standing({ id, status, roles, settings, hostChange }: Partner) {
   return {
-    ...{ id, status, paused: settings.paused, host_change: hostChange ?? null },
+    id,
+    status,
+    paused: settings.paused,
+    host_change: hostChange ?? null,
     parties: [...new Set(roles.map(keyOf))],
     names: [...new Set(roles.flatMap(({ business_details }) => business_details?.name ?? []))],
     roles: [...new Set(roles.map(({ role }) => role))],

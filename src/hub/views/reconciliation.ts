@@ -60,7 +60,9 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
   const rules = { billedBefore: sortable(graceFrom), end, toleranceKwh: filter.toleranceKwh };
   const findings = reconciled(sessionRows, cdrs, rules, { sessions, billed });
   return {
-    ...{ from: filter.from, to, pairs: pairsOf(sessionRows, cdrsInPeriod, findings) },
+    from: filter.from,
+    to,
+    pairs: pairsOf(sessionRows, cdrsInPeriod, findings),
     findings: findings.slice(0, findingsMax).map(findingView),
     omitted: Math.max(0, findings.length - findingsMax),
   };
@@ -69,8 +71,13 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
     const { emsp, cpo, from } = filter;
     const shelves = emsp === undefined ? shelvesOf(context.directory.partners()) : [emsp];
     const query = {
-      ...{ kind: module, shelves, offset: 0, limit: pageRows, size: pageCharacters },
-      ...{ from: sortable(from), to: sortable(until) },
+      kind: module,
+      shelves,
+      offset: 0,
+      limit: pageRows,
+      size: pageCharacters,
+      from: sortable(from),
+      to: sortable(until),
     };
     const found: T[] = [];
     for (let after: Position | null = null; ; ) {
@@ -108,10 +115,16 @@ function cdrOf(row: Row): ComparedCdr {
   const { owner: cpo, viewer: emsp, id, key, facts, body } = objectFromRow(row);
   const { total_energy, credit, credit_reference_id } = fieldsOf(body);
   return {
-    ...{ cpo, emsp, id, key, at: row.upd, kwh: numberIn(total_energy) },
+    cpo,
+    emsp,
+    id,
+    key,
+    at: row.upd,
+    kwh: numberIn(total_energy),
     uid: facts.cdrToken?.uid.toLowerCase() ?? null,
     sessionId: facts.sessionId ?? null,
-    ...{ isCredit: credit === true, credits: textIn(credit_reference_id) },
+    isCredit: credit === true,
+    credits: textIn(credit_reference_id),
   };
 }
 
@@ -126,9 +139,14 @@ function findingView(finding: Finding): FindingView {
   const of = subject(finding);
   const billedSession = cdr?.sessionId ? objectName({ owner: cdr.cpo, id: cdr.sessionId }) : null;
   return {
-    ...{ kind, day: dayOf(of), cpo: of.cpo, emsp: of.emsp },
-    ...{ session: named(session) ?? billedSession, cdr: named(cdr) },
-    ...{ session_kwh: session?.kwh ?? null, cdr_kwh: cdr?.kwh ?? null },
+    kind,
+    day: dayOf(of),
+    cpo: of.cpo,
+    emsp: of.emsp,
+    session: named(session) ?? billedSession,
+    cdr: named(cdr),
+    session_kwh: session?.kwh ?? null,
+    cdr_kwh: cdr?.kwh ?? null,
   };
 }
 

@@ -73,7 +73,11 @@ async function deadLetters(
     const key = JSON.stringify([receiver, sender, module, met, reason]);
     const before = groups.get(key);
     groups.set(key, {
-      ...{ receiver, sender, module: module as ObjectModule, class: met ?? 'unknown', reason: reason ?? '' },
+      receiver,
+      sender,
+      module: module as ObjectModule,
+      class: met ?? 'unknown',
+      reason: reason ?? '',
       count: (before?.count ?? 0) + 1,
       sample: before?.sample ?? deliveryId(receiver, row),
     });

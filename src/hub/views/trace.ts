@@ -112,7 +112,12 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
   const data = event.type.startsWith('object.') ? (event.data as ObjectEventData) : null;
   const refused = event.type === 'push.refused' ? (event.data as RefusedRecord) : null;
   return {
-    ...{ seq: event.seq, at, type, about: subjectOf(event, () => []).about, party, correlation_id },
+    seq: event.seq,
+    at,
+    type,
+    about: subjectOf(event, () => []).about,
+    party,
+    correlation_id,
     module: (data ?? refused)?.module ?? null,
     object: refused ? refused.object : data && objectName(data),
     summary: summaryOf(event),

@@ -231,18 +231,21 @@ export function views(context: Context, outbound: Dispatcher): Views {
   }
 
   return {
-    ...{
-      deadGroups,
-      deliveryView,
-      shown,
-      eventShown: (event) => eventView(event, rolesOf),
-      deliveries: deliveryLists(context, outbound, deliveryView),
-      delivery,
-      commands,
-      command,
-      events: eventViews(store, rolesOf),
-    },
-    ...{ orphans, pull, pulls, quarantine, storedNotForwarded, audit },
+    deadGroups,
+    deliveryView,
+    shown,
+    eventShown: (event) => eventView(event, rolesOf),
+    deliveries: deliveryLists(context, outbound, deliveryView),
+    delivery,
+    commands,
+    command,
+    events: eventViews(store, rolesOf),
+    orphans,
+    pull,
+    pulls,
+    quarantine,
+    storedNotForwarded,
+    audit,
   };
 }
 
@@ -253,7 +256,10 @@ function count(groups: Map<string, DeadGroup>, row: DeliveryRow): void {
   const key = `${receiver} ${module} ${met}`;
   const before = groups.get(key);
   groups.set(key, {
-    ...{ receiver, module, class: met ?? 'unknown', sample: before?.sample ?? deliveryId(receiver, row) },
+    receiver,
+    module,
+    class: met ?? 'unknown',
+    sample: before?.sample ?? deliveryId(receiver, row),
     count: (before?.count ?? 0) + 1,
     ...ages([before?.oldest_at ?? since, before?.newest_at ?? since, since]),
   });

@@ -88,7 +88,7 @@ function push<T extends AnySession['body']>(
   return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
     const id = pathId(exchange.params, 'id');
     const checked = method === 'PATCH' ? checkedPatch(exchange, type) : checkedBody(exchange, type);
-    sameIds({ ...pathParty(exchange.params), id }, checked.value);
+    sameIds({ id, ...pathParty(exchange.params) }, checked.value);
     await accept(hub, exchange, { module: 'sessions', method, id, facts: factsOf(checked) }, checked);
     return done();
   };

@@ -177,7 +177,9 @@ export function watchActors(interest: Interest): Watch {
   });
 
   return {
-    ...{ ids, state, missed },
+    ids,
+    state,
+    missed,
     actor: cell,
     close() {
       isClosed = true;

@@ -117,7 +117,11 @@ export function watchBoard(): Board {
   void ask();
 
   return {
-    ...{ ids, version, totals, rates, error },
+    ids,
+    version,
+    totals,
+    rates,
+    error,
     line: (id) => lines.get(id),
     now: () => Date.now() + aheadMs,
     reload: () => void ask(),

@@ -60,7 +60,10 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
         const page = await call<Page<T>>('GET', withMore(key, { limit }), undefined, abort.signal);
         isOwn = true;
         setState(({ loaded, isGrowing }) => ({
-          ...{ key, isGrowing, error: null, isLoading: false },
+          key,
+          isGrowing,
+          error: null,
+          isLoading: false,
           loaded: hadOwn && loaded ? refreshed(loaded, page, listed.current) : ofPage(page),
         }));
       } catch (error) {
@@ -68,7 +71,10 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
         if (!(error instanceof ApiError)) throw error;
         // Items of another filter are not shown as results of this one.
         setState(({ loaded, isGrowing }) => ({
-          ...{ key, isGrowing, error, isLoading: false },
+          key,
+          isGrowing,
+          error,
+          isLoading: false,
           loaded: hadOwn ? loaded : undefined,
         }));
       }

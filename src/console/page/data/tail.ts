@@ -22,8 +22,15 @@ export interface Tail {
 
 export const keptMax = 1_000;
 export const nothing: Tail = {
-  ...{ events: [], waiting: [], isPaused: false, passedOver: 0, older: null, keptFrom: 1 },
-  ...{ isLoading: true, isSearching: false, error: null },
+  events: [],
+  waiting: [],
+  isPaused: false,
+  passedOver: 0,
+  older: null,
+  keptFrom: 1,
+  isLoading: true,
+  isSearching: false,
+  error: null,
 };
 
 export function begun(now: Tail, page: EventPage): Tail {

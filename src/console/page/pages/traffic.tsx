@@ -71,11 +71,15 @@ function Charts({ view, isPartner }: { view: HistoryView | PartnerHistory; isPar
       shown: Curve['shown'],
       value: (point: AnyPoint) => number | null,
     ) => ({
-      ...{ title, tone, shown },
+      title,
+      tone,
+      shown,
       values: points.map((point) => (point === undefined ? null : value(point))),
     });
     const counted = (title: string, tone: Curve['tone'], value: (point: AnyPoint) => number): Curve => ({
-      ...{ title, tone, shown: count },
+      title,
+      tone,
+      shown: count,
       values: points.map((point) => (point === undefined ? 0 : value(point))),
     });
     return {

@@ -5,19 +5,42 @@
 export type Tone = 'good' | 'wait' | 'bad' | 'off' | 'info';
 
 const tones: Readonly<Record<string, Tone>> = {
-  ...{ CONNECTED: 'good', REGISTERED: 'info', OFFLINE: 'bad', SUSPENDED: 'off', PLANNED: 'info' },
-  ...{ closed: 'good', open: 'bad', halfOpen: 'wait' },
-  ...{ DELIVERED: 'good', PENDING: 'wait', DEAD: 'bad' },
-  ...{ OPEN: 'bad', GRACE: 'wait', RESOLVED: 'good' },
-  ...{ RUNNING: 'wait', DONE: 'good', FAILED: 'bad', CANCELED: 'off', INTERRUPTED: 'bad' },
-  ...{ forwarding: 'wait', awaiting: 'wait', relaying: 'wait', relayed: 'good', rejected: 'bad', silent: 'bad' },
+  CONNECTED: 'good',
+  REGISTERED: 'info',
+  OFFLINE: 'bad',
+  SUSPENDED: 'off',
+  PLANNED: 'info',
+  closed: 'good',
+  open: 'bad',
+  halfOpen: 'wait',
+  DELIVERED: 'good',
+  PENDING: 'wait',
+  DEAD: 'bad',
+  OPEN: 'bad',
+  GRACE: 'wait',
+  RESOLVED: 'good',
+  RUNNING: 'wait',
+  DONE: 'good',
+  FAILED: 'bad',
+  CANCELED: 'off',
+  INTERRUPTED: 'bad',
+  forwarding: 'wait',
+  awaiting: 'wait',
+  relaying: 'wait',
+  relayed: 'good',
+  rejected: 'bad',
+  silent: 'bad',
 };
 
 /** States that are shown by another name. */
 const names: Readonly<Record<string, string>> = {
-  ...{ halfOpen: 'half-open (testing)', GRACE: 'grace period' },
-  ...{ forwarding: 'sending', awaiting: 'waiting for result', relaying: 'returning result' },
-  ...{ relayed: 'completed', silent: 'no result' },
+  halfOpen: 'half-open (testing)',
+  GRACE: 'grace period',
+  forwarding: 'sending',
+  awaiting: 'waiting for result',
+  relaying: 'returning result',
+  relayed: 'completed',
+  silent: 'no result',
 };
 
 export const shownState = (state: string): string => names[state] ?? state;

@@ -21,9 +21,19 @@ type Tone = 'good' | 'wait' | 'bad' | 'off';
 
 /** Colour of a state while it is active. */
 const tones: Readonly<Record<string, Tone>> = {
-  ...{ connected: 'good', offline: 'bad', suspended: 'off', registered: 'wait' },
-  ...{ closed: 'good', open: 'bad', halfOpen: 'wait', ready: 'wait', trying: 'wait' },
-  ...{ flowing: 'good', paused: 'off', none: 'good', backingOff: 'bad' },
+  connected: 'good',
+  offline: 'bad',
+  suspended: 'off',
+  registered: 'wait',
+  closed: 'good',
+  open: 'bad',
+  halfOpen: 'wait',
+  ready: 'wait',
+  trying: 'wait',
+  flowing: 'good',
+  paused: 'off',
+  none: 'good',
+  backingOff: 'bad',
 };
 
 export function StateChart({ title, kind, value }: ChartProps) {

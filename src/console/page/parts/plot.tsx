@@ -118,7 +118,8 @@ function optionsOf(
   const axis = { stroke, font: `11px ${fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { show: false } };
   const shown = curves[0]?.shown ?? String;
   return {
-    ...{ width: at.clientWidth, height: heightPx },
+    width: at.clientWidth,
+    height: heightPx,
     legend: { show: false },
     cursor: { y: false, drag: { setScale: false, x: false } },
     scales: { y: { range: (_chart, _min, top) => [0, max ?? Math.max(1, top * 1.1)] } },
@@ -130,7 +131,10 @@ function optionsOf(
       {},
       ...curves.map(
         ({ title }, n): uPlot.Series => ({
-          ...{ label: title, stroke: tones[n] ?? stroke, width: 1.5, spanGaps: true },
+          label: title,
+          stroke: tones[n] ?? stroke,
+          width: 1.5,
+          spanGaps: true,
           points: { show: isAlone },
         }),
       ),
