@@ -26,17 +26,23 @@ function read(pieces: readonly Buffer[]): Reading {
   return reading;
 }
 
-/** What undici makes of them; null while it waits for more. */
-async function fullyParsed(bytes: Buffer): Promise<Met | null> {
+/** An exchange that nobody sends, and what it has met so far. */
+function unsent(): { exchange: Exchange; met: () => Met | null } {
   let met: Met | null = null;
   const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: bodyMax };
   const exchange = new Exchange(sent, limits, null, (settled) => {
     met = settled;
   });
+  return { exchange, met: () => met };
+}
+
+/** What undici makes of them; null while it waits for more. */
+async function fullyParsed(bytes: Buffer): Promise<Met | null> {
+  const { exchange, met } = unsent();
   const over = handOver(sent, exchange, () => {});
   over.read(bytes);
-  for (let turn = 0; turn < 4 && met === null; turn++) await new Promise((resolve) => setImmediate(resolve));
-  const before = met;
+  for (let turn = 0; turn < 4 && met() === null; turn++) await new Promise((resolve) => setImmediate(resolve));
+  const before = met();
   over.end(new Error('the test is done'));
   await new Promise((resolve) => setImmediate(resolve));
   return before;
@@ -188,12 +194,9 @@ t.test(
       } else {
         seen.plain++;
         const { status, fields, body } = reading;
-        let own: Met | null = null;
-        const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: bodyMax };
-        new Exchange(sent, limits, null, (settled) => {
-          own = settled;
-        }).answered(status, fields, body);
-        const ownAnswer = own as Met | null;
+        const own = unsent();
+        own.exchange.answered(status, fields, body);
+        const ownAnswer = own.met();
         is(met?.kind === 'answer' && ownAnswer?.kind === 'answer' && t.same(gist(ownAnswer), gist(met)));
       }
     }

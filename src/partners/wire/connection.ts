@@ -19,8 +19,11 @@ export interface Owner {
   /** It can carry another exchange. */
   free(connection: Connection): void;
   /** It is closed; what it should have carried and has not written is carried by another. */
-  closed(connection: Connection, unwritten: readonly [Sent, Exchange] | null): void;
+  closed(connection: Connection, unwritten: Load | null): void;
 }
+
+/** What a connection carries. */
+export type Load = readonly [sent: Sent, exchange: Exchange];
 
 const connections = new WeakMap<Socket, Connection>();
 const readMax = 64 * 1024;
@@ -47,11 +50,10 @@ export class Connection {
   readonly #owner: Owner;
   readonly #keepAliveMs: number;
   #keptMs: number;
-  #exchange: Exchange | null = null;
-  #sent: Sent | null = null;
-  #isWritten = false;
+  #load: Load | null = null;
   /** Whether it has carried an exchange before the present one. */
   #isReused = false;
+  /** Reads the present answer; null until the request is written. */
   #reader: AnswerReader | null = null;
   #handedOver: HandOver | null = null;
   /** Bytes of the present answer. */
@@ -66,7 +68,7 @@ export class Connection {
     this.#keptMs = keepAliveMs;
     connections.set(socket, this);
     socket.setTimeout(keepAliveMs);
-    socket.on('timeout', () => this.#exchange === null && socket.destroy());
+    socket.on('timeout', () => this.#load === null && socket.destroy());
     socket.on('end', () => socket.destroy());
     socket.on('error', (error) => {
       this.#error = error;
@@ -82,43 +84,42 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  carry(sent: Sent, exchange: Exchange): void {
-    this.#sent = sent;
-    this.#exchange = exchange;
+  carry(load: Load): void {
+    this.#load = load;
     this.#received = 0;
-    this.#isWritten = false;
-    exchange.cutBy(() => this.destroy());
-    if (!this.#isReused) return this.#write(sent, exchange);
+    load[1].cutBy(() => this.destroy());
+    if (!this.#isReused) return this.#write(load);
     afterPoll(() => {
-      if (this.#exchange === exchange && this.isOpen) this.#write(sent, exchange);
+      if (this.#load === load && this.isOpen) this.#write(load);
     });
   }
 
-  #write(sent: Sent, exchange: Exchange): void {
-    this.#isWritten = true;
+  #write([sent, exchange]: Load): void {
     this.#reader = new AnswerReader(exchange.bodyMax);
     write(this.#socket, headOf(sent), sent.body);
   }
 
   read(bytes: Buffer): void {
-    const exchange = this.#exchange;
-    if (exchange === null || !this.#isWritten) return this.destroy();
+    const [load, reader] = [this.#load, this.#reader];
+    if (load === null || reader === null) return this.destroy();
+    const [, exchange] = load;
     this.#received += bytes.length;
     exchange.received(this.#received);
     if (exchange.isOver) return;
     if (this.#handedOver) return this.#handedOver.read(Buffer.from(bytes));
-    const reading = this.#reader?.take(bytes) ?? 'unusual';
-    if (reading === 'unusual') return this.#handOver(exchange);
-    const status = this.#reader?.status ?? null;
-    if (status !== null) exchange.headRead(status);
+    const reading = reader.take(bytes);
+    if (reading === 'unusual') return void this.#handOver(load, reader.wire);
+    if (reader.status !== null) exchange.headRead(reader.status);
     if (reading === 'too large') exchange.tooLarge();
-    else if (reading !== 'more') this.#answered(exchange, reading);
+    else if (reading !== 'more') this.#answered(load, reading);
   }
 
-  #answered(exchange: Exchange, { status, fields, body, keptMs, isLast }: PlainAnswer): void {
-    const isKept = !isLast && this.#sent?.reset !== true && this.#keeps(keptMs);
-    if (isKept) this.#release();
-    else this.#drop();
+  #answered([sent, exchange]: Load, { status, fields, body, keptMs, isLast }: PlainAnswer): void {
+    this.#load = null;
+    this.#reader = null;
+    this.#isReused = true;
+    if (!isLast && sent.reset !== true && this.#keeps(keptMs)) this.#owner.free(this);
+    else this.destroy();
     exchange.answered(status, fields, body);
   }
 
@@ -131,36 +132,21 @@ export class Connection {
     return keptMs > 0;
   }
 
-  #release(): void {
-    this.#exchange = null;
-    this.#sent = null;
-    this.#reader = null;
-    this.#isReused ||= this.#isWritten;
-    this.#owner.free(this);
-  }
-
-  #drop(): void {
-    this.#exchange = null;
-    this.destroy();
-  }
-
-  #handOver(exchange: Exchange): void {
-    const [sent, wire] = [this.#sent, this.#reader?.wire];
-    if (sent === null || wire === undefined) return this.destroy();
+  /** `wire`: what has come of the answer. */
+  #handOver([sent, exchange]: Load, wire: Buffer): HandOver {
     this.#handedOver = handOver(sent, exchange, () => this.destroy());
     this.#handedOver.read(wire);
+    return this.#handedOver;
   }
 
   #closed(): void {
-    const [sent, exchange] = [this.#sent, this.#exchange];
-    this.#exchange = null;
-    if (sent === null || exchange === null || exchange.isOver) return this.#owner.closed(this, null);
-    this.#owner.closed(this, this.#isWritten ? null : [sent, exchange]);
-    if (!this.#isWritten) return;
+    const [load, reader] = [this.#load, this.#reader];
+    this.#load = null;
+    this.#owner.closed(this, reader === null ? load : null);
+    if (load === null || reader === null || load[1].isOver) return;
     // An answer that was begun: what its end means is for the parser to say.
-    if (this.#received > 0 && !this.#handedOver) this.#handOver(exchange);
-    if (this.#handedOver) return this.#handedOver.end(this.#error);
-    exchange.failed(this.#error ?? new errors.SocketError('other side closed'), this.#isReused);
+    if (this.#received > 0) return (this.#handedOver ?? this.#handOver(load, reader.wire)).end(this.#error);
+    load[1].failed(this.#error ?? new errors.SocketError('other side closed'), this.#isReused);
   }
 }
 

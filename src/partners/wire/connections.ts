@@ -8,7 +8,7 @@
  */
 import type { Socket } from 'node:net';
 import { errors } from 'undici';
-import { Connection, isWritable, type Owner } from './connection.ts';
+import { Connection, isWritable, type Load, type Owner } from './connection.ts';
 import type { Carrier, Exchange, Sent } from './exchange.ts';
 
 /** Opens a socket whose `onread` is that of `connection.ts`. */
@@ -49,7 +49,7 @@ export class Connections implements Carrier {
       origin = new Origin(sent.origin, this.#options, this.#count, () => this.#origins.delete(sent.origin));
       this.#origins.set(sent.origin, origin);
     }
-    origin.take(sent, exchange);
+    origin.take([sent, exchange]);
   }
 
   /** Closes all; exchanges that wait or are under way fail. */
@@ -72,7 +72,7 @@ class Origin implements Owner {
   readonly #open = new Set<Connection>();
   /** Those without an exchange; the one that was used last is used next, so that the others end when they are not needed. */
   readonly #idle: Connection[] = [];
-  readonly #waiting: (readonly [Sent, Exchange])[] = [];
+  readonly #waiting: Load[] = [];
   /** Exchanges for which a connection is being opened. */
   readonly #opening = new Set<Exchange>();
   #isDestroyed = false;
@@ -90,20 +90,20 @@ class Origin implements Owner {
     return this.#open.size + this.#opening.size;
   }
 
-  take(sent: Sent, exchange: Exchange): void {
+  take(load: Load): void {
     const connection = this.#idleOne();
-    if (connection) connection.carry(sent, exchange);
-    else if (this.#size < (this.#options.perOrigin ?? Number.POSITIVE_INFINITY)) this.#openFor(sent, exchange);
-    else this.#waiting.push([sent, exchange]);
+    if (connection) connection.carry(load);
+    else if (this.#size < (this.#options.perOrigin ?? Number.POSITIVE_INFINITY)) this.#openFor(load);
+    else this.#waiting.push(load);
   }
 
   free(connection: Connection): void {
     const next = this.#next();
-    if (next) connection.carry(...next);
+    if (next) connection.carry(next);
     else this.#idle.push(connection);
   }
 
-  closed(connection: Connection, unwritten: readonly [Sent, Exchange] | null): void {
+  closed(connection: Connection, unwritten: Load | null): void {
     this.#open.delete(connection);
     this.#count.open--;
     const at = this.#idle.indexOf(connection);
@@ -128,7 +128,7 @@ class Origin implements Owner {
   }
 
   /** The first that waits and still has time. */
-  #next(): readonly [Sent, Exchange] | undefined {
+  #next(): Load | undefined {
     for (;;) {
       const next = this.#waiting.shift();
       if (next === undefined || !next[1].isOver) return next;
@@ -138,11 +138,12 @@ class Origin implements Owner {
   /** There is one connection less: the next that waits gets one of its own. */
   #carryOn(): void {
     const next = this.#next();
-    if (next) return this.take(...next);
+    if (next) return this.take(next);
     if (this.#size === 0) this.#onEmpty();
   }
 
-  #openFor(sent: Sent, exchange: Exchange): void {
+  #openFor(load: Load): void {
+    const [, exchange] = load;
     this.#opening.add(exchange);
     this.#options.connect(this.#target, (error, socket) => {
       this.#opening.delete(exchange);
@@ -155,7 +156,7 @@ class Origin implements Owner {
       this.#open.add(connection);
       this.#count.open++;
       if (exchange.isOver) this.free(connection);
-      else connection.carry(sent, exchange);
+      else connection.carry(load);
     });
   }
 }

@@ -124,12 +124,8 @@ function fieldsOf(fields: Fields | string): Fields {
 
 const encodingIn = /^content-encoding:/im;
 
-/** Value of Content-Encoding; null when absent. */
-function encodingOf(fields: Fields | string): string | null {
-  if (typeof fields === 'string' && !encodingIn.test(fields)) return null;
-  const value = fieldsOf(fields)['content-encoding'];
-  return (Array.isArray(value) ? value[0] : value) ?? null;
-}
+/** The first value of Content-Encoding; null when absent. */
+const encodingOf = (fields: Fields): string | null => [fields['content-encoding'] ?? []].flat()[0] ?? null;
 
 export class Exchange {
   readonly #sent: Sent;
@@ -189,10 +185,11 @@ export class Exchange {
   /** `fields`: read already, or a text in which each ends in CR LF. */
   answered(status: number, fields: Fields | string, body: Buffer): void {
     this.#status = status;
-    const encoding = encodingOf(fields);
+    const read = typeof fields === 'string' && !encodingIn.test(fields) ? fields : fieldsOf(fields);
+    const encoding = typeof read === 'string' ? null : encodingOf(read);
     const bytes = encoding === null ? body : decoded(body, encoding, this.#limits.answerMax);
     if (bytes === null) return this.#end(this.#tooLarge);
-    const answer = new Whole(status, fields, bytes.toString('utf8'));
+    const answer = new Whole(status, read, bytes.toString('utf8'));
     if (bytes !== body) answer.quirks.push('gzip');
     this.#end(answer);
   }
