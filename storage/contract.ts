@@ -232,12 +232,13 @@ export interface EventQuery {
   readonly kept?: true;
 }
 
-export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD';
+export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD' | 'DISCARDED';
 
 /**
  * What the store remembers of one delivery: at most one row, the one settled last. The log is the outbox: a delivery
  * without a row counts as delivered when its sequence is at or below the receiver's floor (low watermark), and as
- * pending above it. A `PENDING` row is a delivery that waits for another attempt.
+ * pending above it. A `PENDING` row is a delivery that waits for another attempt, a `DISCARDED` one a dead letter that
+ * an operator has given up.
  */
 export interface DeliveryRow {
   readonly dest: string;
@@ -257,7 +258,7 @@ export interface Floor {
 
 export interface DeliveryQuery {
   readonly dest: string;
-  /** `open` = PENDING and DEAD rows, `DELIVERED` = the remembered successes. */
+  /** `open` = PENDING, DEAD and DISCARDED rows, `DELIVERED` = the remembered successes. */
   readonly rows: 'open' | 'DELIVERED';
   /** Inclusive bounds. */
   readonly fromSeq?: Seq;

@@ -3,6 +3,7 @@
  */
 import { z } from 'zod';
 import { instant } from '../api/common.ts';
+import { outcomeClasses } from '../domain/errors.ts';
 import { moduleNames } from '../domain/modules.ts';
 
 /** A party id such as `NL-TNM`, in upper or lower case. */
@@ -43,6 +44,9 @@ export const boundsQuery = {
   from: bound.exactOptional().meta({ description: 'RFC 3339, inclusive' }),
   to: bound.exactOptional().meta({ description: 'RFC 3339, exclusive' }),
 };
+
+/** A filter by the class of an outcome. */
+export const classFilter = z.enum(outcomeClasses).exactOptional();
 
 export const moduleFilter = z.enum(moduleNames).exactOptional();
 

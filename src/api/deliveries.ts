@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import type { View } from './common.ts';
 
-export const deliveryState = z.enum(['PENDING', 'DELIVERED', 'DEAD']);
+export const deliveryState = z
+  .enum(['PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'])
+  .meta({ description: 'DISCARDED: a dead letter that an operator has given up' });
 
 /** A delivery with every attempt. */
 export const delivery = z.object({

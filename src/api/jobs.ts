@@ -1,4 +1,4 @@
-/** Answers about re-drives and resyncs. */
+/** Answers about re-drives, resyncs and discards. */
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery } from './deliveries.ts';
@@ -11,13 +11,15 @@ export const redrivePlan = z.object({
   sample: z.array(delivery),
 });
 
+export const discardPlan = redrivePlan.omit({ stale: true });
+
 export const job = z.object({
   id: z.string(),
-  kind: z.enum(['redrive', 'resync']),
+  kind: z.enum(['redrive', 'resync', 'discard']),
   /** `INTERRUPTED`: the hub restarted. Queued deliveries stay queued; a new job handles the rest. */
   state: z.enum(['RUNNING', 'DONE', 'CANCELED', 'INTERRUPTED', 'FAILED']),
   matched: z.number(),
-  queued: z.number(),
+  queued: z.number().meta({ description: 'put back into their lanes; of a discard: discarded' }),
   skipped_stale: z.number(),
   skipped_pending: z.number(),
   /** Skipped, because the receiver is suspended or never registered. */
@@ -27,5 +29,6 @@ export const job = z.object({
   error: z.string().nullable(),
 });
 
+export type DiscardPlan = View<typeof discardPlan>;
 export type RedrivePlan = View<typeof redrivePlan>;
 export type JobView = View<typeof job>;

@@ -6,12 +6,13 @@ import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
 import { complete, kinds } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
-import { moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
+import { classOption, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
 
 interface ListFlags {
   readonly state?: string;
   readonly receiver?: string;
   readonly module?: string;
+  readonly class?: string;
   readonly object?: string;
   readonly from?: string;
   readonly to?: string;
@@ -22,6 +23,7 @@ const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
   PENDING: 'yellow',
   DELIVERED: 'green',
   DEAD: 'red',
+  DISCARDED: 'dim',
 };
 const stateColour = ({ state }: DeliveryView) => stateColours[state];
 
@@ -60,9 +62,14 @@ export function command(): Command {
     listVerb<DeliveryView, ListFlags>({
       summary: 'list deliveries by when they were accepted, newest first',
       options: [
-        ['--state <state>', 'PENDING, DELIVERED or DEAD', oneOf('PENDING', 'DELIVERED', 'DEAD')],
+        [
+          '--state <state>',
+          'PENDING, DELIVERED, DEAD or DISCARDED',
+          oneOf('PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'),
+        ],
         ['--receiver <party>', 'owed to this party, for example NL-EMS'],
         moduleOption,
+        classOption,
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         ...timeOptions,
         ['--order <order>', 'which come first: oldest or newest (default: newest)', oneOf('oldest', 'newest')],
@@ -75,10 +82,11 @@ export function command(): Command {
       path: '/deliveries',
       limit: 50,
       columns,
-      filter: ({ state, receiver, module, object, from, to, order }) => ({
+      filter: ({ state, receiver, module, class: ended, object, from, to, order }) => ({
         state,
         receiver,
         module,
+        class: ended,
         object,
         from,
         to,
@@ -122,7 +130,10 @@ export function delivery(item: DeliveryView, page: Page): string[] {
     ],
     page,
   );
-  const hint = item.state === 'DEAD' ? ['', `ocpi-hub redrive ${item.id} puts it back.`] : [];
+  const hint =
+    item.state === 'DEAD'
+      ? ['', `ocpi-hub redrive ${item.id} puts it back, ocpi-hub discard ${item.id} gives it up.`]
+      : [];
   return [...about, '', ...attempts(item, page), ...hint];
 }
 
@@ -133,7 +144,7 @@ function attempts({ attempts, state }: DeliveryView, page: Page): string[] {
 
 function whatNext({ state, reason, due_at }: DeliveryView, now: number): string {
   if (state === 'DELIVERED') return '';
-  if (state === 'DEAD') return reason ?? '';
+  if (state === 'DEAD' || state === 'DISCARDED') return reason ?? '';
   if (due_at === null) return 'waits for its turn';
   return Date.parse(due_at) < now ? `due for ${span((now - Date.parse(due_at)) / 1000)}` : `again ${age(due_at, now)}`;
 }

@@ -43,7 +43,8 @@ function wordsOf({ matched }: JobView, total: number): string {
   return total > 0 ? `${matched} of ${total}` : `${matched} so far`;
 }
 
-function ended({ id, queued, skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
+function ended({ id, kind, queued, skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
+  if (kind === 'discard') return [`${queued} discarded by job ${id}`];
   const skipped = [
     ...(skipped_stale > 0
       ? [`${skipped_stale} skipped: the receiver has a newer version (--force sends it all the same)`]

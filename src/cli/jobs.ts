@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub jobs`: prints re-drives, replays and resyncs, running and ended, and cancels them.
+ * `ocpi-hub jobs`: prints re-drives, replays, resyncs and discards, running and ended, and cancels them.
  */
 import type { Command } from 'commander';
 import type { JobView } from '../api/jobs.ts';
@@ -11,14 +11,14 @@ const columns: readonly Column<JobView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'kind', of: ({ kind }) => kind },
   { title: 'state', of: ({ state }) => state, colour: ({ state }) => (state === 'DONE' ? 'green' : 'yellow') },
-  { title: 're-driven', of: ({ queued }) => queued, align: 'right' },
+  { title: 'done', of: ({ queued }) => queued, align: 'right' },
   { title: 'skipped', of: skipped, align: 'right' },
   { title: 'started', of: ({ started_at }, now) => when(started_at, now), shrinksTo: 20 },
   { title: 'ended', of: ({ ended_at }, now) => when(ended_at, now), shrinksTo: 20 },
 ];
 
 export function command(): Command {
-  return noun('jobs', 're-drives, replays and resyncs', [
+  return noun('jobs', 're-drives, replays, resyncs and discards', [
     verb<{ limit?: number }>({
       usage: 'list',
       summary: 'list jobs, newest first',
@@ -45,7 +45,7 @@ export function command(): Command {
     }),
     verb({
       usage: 'cancel <id>',
-      summary: 'end a job; what it has re-driven stays re-driven',
+      summary: 'end a job; what it has done stays done',
       examples: ['jobs cancel 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.job, given);
@@ -66,7 +66,7 @@ function job(item: JobView, page: Page): string[] {
       ['job', paint('bold', item.id)],
       ['kind', item.kind],
       ['state', item.state],
-      ['re-driven', String(item.queued)],
+      [item.kind === 'discard' ? 'discarded' : 're-driven', String(item.queued)],
       [
         'skipped',
         `${item.skipped_stale} stale, ${item.skipped_pending} on their way, ${item.skipped_unregistered} of receivers that are not registered`,

@@ -1,11 +1,11 @@
 /**
- * Puts deliveries back into their lanes by filter, for `redrive` and `replay`: a dry run counts them, the user
- * confirms, and the command watches the job.
+ * Puts deliveries back into their lanes by filter, for `redrive` and `replay`, or gives them up, for `discard`: a dry run
+ * counts them, the user confirms, and the command watches the job.
  *
- * PUT-BACK-1  Nothing is put back before its counts were printed and a person confirmed, on the terminal or by `--yes`.
+ * PUT-BACK-1  Nothing is done before its counts were printed and a person confirmed, on the terminal or by `--yes`.
  */
 import type { DeliveryView } from '../api/deliveries.ts';
-import type { JobView, RedrivePlan } from '../api/jobs.ts';
+import type { DiscardPlan, JobView, RedrivePlan } from '../api/jobs.ts';
 import { Failure } from './client.ts';
 import { watchJob } from './job.ts';
 import { type Column, type Page, table } from './table.ts';
@@ -35,37 +35,66 @@ const sampleColumns: readonly Column<DeliveryView>[] = [
 ];
 
 export async function putBack(context: Context, filter: object, flags: PutBackFlags): Promise<void> {
-  const { hub, screen } = context;
-  const { dryRun = false, rate, force = false, yes = false, routing } = flags;
+  const { rate, force = false, routing } = flags;
+  const guarded = force ? 'will be sent all the same (--force)' : 'will be skipped: the receiver has a newer version';
   const asked = {
     filter,
     force,
     ...(rate !== undefined && { rate_per_s: rate }),
     ...(routing !== undefined && { routing }),
   };
-  const plan = await hub.send<RedrivePlan>('POST', '/redrive', { ...asked, dry_run: true });
+  await plannedJob<RedrivePlan>(context, flags, asked, {
+    path: '/redrive',
+    verb: 're-drive',
+    done: 're-driven',
+    also: ({ stale }) => `, ${stale} of them stale${stale > 0 ? ` and ${guarded}` : ''}`,
+  });
+}
+
+export function giveUp(context: Context, filter: object, flags: Pick<PutBackFlags, 'dryRun' | 'yes'>): Promise<void> {
+  const act = { path: '/discard', verb: 'discard', done: 'discarded', also: () => '' } as const;
+  return plannedJob<DiscardPlan>(context, flags, { filter }, act);
+}
+
+interface Act<Plan> {
+  readonly path: '/redrive' | '/discard';
+  readonly verb: string;
+  readonly done: string;
+  /** What the first line says behind the number. */
+  also(plan: Plan): string;
+}
+
+/** [PUT-BACK-1] */
+async function plannedJob<Plan extends DiscardPlan>(
+  context: Context,
+  { dryRun = false, yes = false }: Pick<PutBackFlags, 'dryRun' | 'yes'>,
+  asked: object,
+  { path, verb, done, also }: Act<Plan>,
+): Promise<void> {
+  const { hub, screen } = context;
+  const plan = await hub.send<Plan>('POST', path, { ...asked, dry_run: true });
   if (dryRun && screen.isJson) return screen.json(plan);
-  if (!screen.isJson) screen.lines(counts(plan, force, screen.page));
+  if (!screen.isJson) screen.lines(counts(plan, also(plan), screen.page));
   if (plan.matched === 0) {
-    screen.say('Nothing was re-driven. ocpi-hub deliveries list --state DEAD shows what could be.');
+    screen.say(`Nothing was ${done}. ocpi-hub deliveries list --state DEAD shows what could be.`);
     if (screen.isJson) screen.json(plan);
     return;
   }
-  if (dryRun) return screen.say('Dry run: nothing was re-driven.');
+  if (dryRun) return screen.say(`Dry run: nothing was ${done}.`);
   if (!yes && !screen.isAnswerable) {
-    throw new Failure('nothing was re-driven: give --yes to re-drive them, or run it on a terminal to be asked', {
+    throw new Failure(`nothing was ${done}: give --yes to ${verb} them, or run it on a terminal to be asked`, {
       exitCode: 2,
     });
   }
-  if (!yes && !(await screen.ask(`Re-drive ${plan.matched}?`))) throw new Failure('nothing was re-driven');
-  await watchJob(context, await hub.send<JobView>('POST', '/redrive', { ...asked, dry_run: false }), plan.matched);
+  const question = `${verb[0]?.toUpperCase()}${verb.slice(1)} ${plan.matched}?`;
+  if (!yes && !(await screen.ask(question))) throw new Failure(`nothing was ${done}`);
+  await watchJob(context, await hub.send<JobView>('POST', path, { ...asked, dry_run: false }), plan.matched);
 }
 
-function counts({ matched, by_receiver, stale, sample }: RedrivePlan, force: boolean, page: Page): string[] {
+function counts({ matched, by_receiver, sample }: DiscardPlan, also: string, page: Page): string[] {
   const receivers = Object.entries(by_receiver).sort(([, a], [, b]) => b - a);
-  const guarded = force ? 'will be sent all the same (--force)' : 'will be skipped: the receiver has a newer version';
   return [
-    `${matched} matched, ${stale} of them stale${stale > 0 ? ` and ${guarded}` : ''}`,
+    `${matched} matched${also}`,
     ...(matched > 0 ? ['', ...table(receiverColumns, receivers, page)] : []),
     ...(sample.length > 0 ? ['', ...table(sampleColumns, sample.slice(0, sampleShown), page)] : []),
   ];

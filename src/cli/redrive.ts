@@ -6,11 +6,12 @@ import type { DeliveryView } from '../api/deliveries.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { type PutBackFlags, putBack } from './put-back.ts';
-import { count, instant, moduleOption, oneOf, verb } from './verb.ts';
+import { classOption, count, instant, moduleOption, oneOf, verb } from './verb.ts';
 
 export interface FilterFlags {
   readonly receiver?: string;
   readonly module?: string;
+  readonly class?: string;
   readonly object?: string;
   readonly from?: string;
   readonly to?: string;
@@ -25,6 +26,7 @@ interface RedriveFlags extends FilterFlags, PutBackFlags {
 export const filterOptions = [
   ['--receiver <party>', 'owed to this party, for example NL-EMS'],
   moduleOption,
+  classOption,
   ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
   ['--from <instant>', 'accepted from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago', instant],
   ['--to <instant>', 'accepted before then', instant],
@@ -44,7 +46,11 @@ export function command(): Command {
     usage: 'redrive [delivery]',
     summary: 'retry one delivery, or all that match a filter (counted first, then asked)',
     options: [
-      ['--state <state>', 'DEAD (default), DELIVERED or ANY', oneOf('DEAD', 'DELIVERED', 'ANY')],
+      [
+        '--state <state>',
+        'DEAD (default), DELIVERED, DISCARDED or ANY (dead and delivered)',
+        oneOf('DEAD', 'DELIVERED', 'DISCARDED', 'ANY'),
+      ],
       ...filterOptions,
       ...putBackOptions,
     ],
@@ -76,8 +82,8 @@ export function command(): Command {
   });
 }
 
-export function filterOf({ receiver, module, object, from, to, fromSeq, toSeq }: FilterFlags): object {
-  const all = { receiver, module, object, from, to, from_seq: fromSeq, to_seq: toSeq };
+export function filterOf({ receiver, module, class: ended, object, from, to, fromSeq, toSeq }: FilterFlags): object {
+  const all = { receiver, module, class: ended, object, from, to, from_seq: fromSeq, to_seq: toSeq };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 

@@ -85,12 +85,17 @@ function told(step: TraceStep, page: Page): string[] {
 const quirkLine = (quirk: string, parties: readonly string[], says: string) =>
   `quirk of ${parties.join(', ')}: ${quirk}${says === '' ? '' : `, ${says}`}`;
 
-const colours: Readonly<Record<DeliveryView['state'], Colour>> = { PENDING: 'yellow', DELIVERED: 'green', DEAD: 'red' };
+const colours: Readonly<Record<DeliveryView['state'], Colour>> = {
+  PENDING: 'yellow',
+  DELIVERED: 'green',
+  DEAD: 'red',
+  DISCARDED: 'dim',
+};
 
 function owed(delivery: DeliveryView, page: Page): string[] {
   const { receiver, state, id, attempts, reason, due_at } = delivery;
   const next = state === 'PENDING' && due_at !== null ? `, next attempt ${when(due_at, page.now)}` : '';
-  const why = state === 'DEAD' && reason !== null ? `, ${plain(reason)}` : '';
+  const why = (state === 'DEAD' || state === 'DISCARDED') && reason !== null ? `, ${plain(reason)}` : '';
   return [
     `→ ${receiver}  ${page.paint(colours[state], state)}${next}${why}  ${page.paint('dim', id)}`,
     ...attempts.map((attempt, index) => `    ${index + 1}. ${tried(attempt, page)}`),

@@ -3,6 +3,7 @@
  * screen. A noun groups verbs; a noun without a verb runs its first one.
  */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { outcomeClasses } from '../domain/errors.ts';
 import { moduleNames } from '../domain/modules.ts';
 import { type Connection, Failure, HubClient } from './client.ts';
 import { Screen } from './screen.ts';
@@ -106,6 +107,13 @@ export const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
 /** The filter by module of every verb that finds deliveries. */
 export const moduleOption = ['--module <module>', eitherOf.format(moduleNames)] as const;
 
+/** The filter of deliveries by how they ended, or how their last attempt did. */
+export const classOption: Option = [
+  '--class <class>',
+  `by how the last attempt ended: ${eitherOf.format(outcomeClasses)}`,
+  oneOf(...outcomeClasses),
+];
+
 /** The filters by time of every list that has them. */
 export const timeOptions: readonly Option[] = [
   ['--from <instant>', 'from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago', instant],
@@ -149,13 +157,13 @@ export function instant(text: string): string {
 }
 
 /** Parses one of the given words, in any case. */
-export const oneOf =
-  (...words: readonly string[]) =>
-  (text: string): string => {
+export function oneOf(...words: readonly string[]) {
+  return (text: string): string => {
     const word = words.find((each) => each.toLowerCase() === text.toLowerCase());
     if (word === undefined) throw new InvalidArgumentError(`expected one of ${words.join(', ')}`);
     return word;
   };
+}
 
 /** Collects an option that may be given more than once. */
 export const repeated = (text: string, before: unknown): readonly string[] => [

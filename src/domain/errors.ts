@@ -125,6 +125,8 @@ const signs: Record<OutcomeClass, CircuitSign> = {
   expired: 'neutral',
 };
 
+export const outcomeClasses = Object.keys(signs) as OutcomeClass[];
+
 export function circuitSign(outcome: Pick<Outcome, 'class'>): CircuitSign {
   return signs[outcome.class];
 }

@@ -214,7 +214,7 @@ export type HubEvent =
       };
     }
   | { type: 'delivery.dead'; data: DeliveryNamed & { class: OutcomeClass; reason: string } }
-  | { type: 'delivery.redriven'; data: DeliveryNamed & { job: string | null } }
+  | { type: 'delivery.redriven' | 'delivery.discarded'; data: DeliveryNamed & { job: string | null } }
   /** The view of the job at that time; `receiver` when the job is for one receiver, for a resync the partner. */
   | {
       type: 'job.started' | 'job.progressed' | 'job.ended';

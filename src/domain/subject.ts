@@ -198,6 +198,7 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'token.authorized': ofAuthorization,
   'delivery.dead': ofDelivery('hub'),
   'delivery.redriven': ofDelivery('operator'),
+  'delivery.discarded': ofDelivery('operator'),
   'job.started': ofJob('operator'),
   'job.progressed': ofJob('hub'),
   'job.ended': ofJob('hub'),

@@ -26,7 +26,7 @@ async function helpOf(line: string): Promise<string> {
 }
 
 t.test('the help of every command has examples', async (t) => {
-  const words = 'status parties routes events trace deliveries redrive replay jobs commands orphans'.split(' ');
+  const words = 'status parties routes events trace deliveries discard redrive replay jobs commands orphans'.split(' ');
   const examples = (line: string) => new RegExp(`Examples:\\n  \\$ ocpi-hub ${line}`);
   for (const line of [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve'])
     t.match(await helpOf(line), examples(line), line);

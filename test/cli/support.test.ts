@@ -194,6 +194,26 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   t.match(nothing.err, /^Nothing was re-driven\./);
 });
 
+t.test('dead letters are given up by filter only after a yes, or one by its id', async (t) => {
+  const at = await stage(t);
+  const dead = await deadLetters(at, ['G1', 'G2', 'G3']);
+  const dry = await at.run('discard --class not_found --dry-run');
+  t.strictSame([dry.code, dry.out.split('\n')[0]], [0, '3 matched']);
+  const unasked = await at.run('discard --class not_found');
+  t.strictSame([unasked.code, /nothing was discarded: give --yes/.test(unasked.err)], [2, true]);
+  t.equal((await at.run('deliveries list --state DISCARDED --json')).out, '{"items":[],"next_cursor":null}\n');
+  const id = String(dead[0]?.id);
+  const one = await at.run(`discard ${id} --reason trial`);
+  t.strictSame([one.code, one.out], [0, `${id} was discarded; ocpi-hub redrive ${id} sends it all the same\n`]);
+  const done = await at.run('discard --receiver NL-EMS --yes');
+  t.match(done.out, /\n2 discarded by job \S+\n$/);
+  t.match((await at.run('jobs')).out, /discard +DONE +2 +0 /);
+  t.match((await at.run('deliveries dead')).err, /There are no dead letters/);
+  t.match((await at.run('deliveries --state discarded')).out, /DISCARDED +NL-EMS +PUT sessions +NL-CPO\/G1 .*HTTP 404/);
+  t.match((await at.run('redrive --receiver NL-EMS --dry-run')).out, /^0 matched/);
+  t.equal(at.emsp.received.length, 3);
+});
+
 t.test('one delivery is put back by its id; replay puts back what had arrived', async (t) => {
   const at = await stage(t);
   const [dead] = await deadLetters(at, ['R1']);
@@ -284,6 +304,7 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     ],
     ['routes set NL-XXX NL-CPO', {}, 1, /no EMSP party NL-XXX/],
     ['redrive', {}, 2, /expected a delivery id or a filter/],
+    ['discard', {}, 2, /expected a delivery id or a filter/],
     ['replay --yes', {}, 2, /say which stretch/],
     ['parties add NL-TNM', {}, 2, /--role is missing/],
     ['deliveries list --from yesterday', {}, 2, /--from .*2h/],

@@ -37,7 +37,7 @@ browserTest('a filter stands in the address, and whoever opens the address sees 
 
   await page.getByRole('link', { name: '2 sessions to NL-EMS' }).click();
   await comes(page, 2);
-  t.match(new URL(page.url()).search, /^\?state=DEAD&receiver=NL-EMS&module=sessions$/);
+  t.match(new URL(page.url()).search, /^\?state=DEAD&receiver=NL-EMS&module=sessions&class=not_found$/);
   t.match(await rowsOf(page).first().textContent(), /DEAD.*NL-EMS.*sessions.*NL-CPO\/DEAD2.*PUT.*not_found.*Unknown/);
 
   await page.getByLabel('Object').fill('NL-CPO/DEAD1');
@@ -381,4 +381,48 @@ t.test('a refresh of a list keeps what was loaded below it, and drops what no lo
     'a whole list counts for itself',
   );
   t.equal(ids(refreshed(shallow, { items: [row(20)], next_cursor: '19' }, order)), '20-NL-EMS');
+});
+
+browserTest('a dead letter, and a group of them, are given up after a question and stay listed', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const { answers, emsp, push } = await traffic(t, hub);
+  answers.set('DEAD', unknownThere);
+  for (const id of ['DEAD1', 'DEAD2', 'DEAD3']) await push(id);
+  await quiet(hub);
+  const id = await deliveryOf(hub, 'DEAD1');
+  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: `/deliveries/${id}` });
+  await badge(viewer, 'DEAD').waitFor();
+  t.equal(await viewer.getByRole('button', { name: /Discard/ }).count(), 0);
+
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: `/deliveries/${id}` });
+  await page.getByRole('button', { name: 'Discard …' }).click();
+  const dialog = page.getByRole('dialog');
+  t.strictSame(await barriers(page), [], 'axe, the question');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await badge(page, 'DEAD').waitFor();
+  await page.getByRole('button', { name: 'Discard …' }).click();
+  await dialog.getByLabel('Reason, for the audit log').fill('a test site');
+  await dialog.getByRole('button', { name: 'Discard', exact: true }).click();
+  await badge(page, 'DISCARDED').waitFor();
+  await page.getByRole('button', { name: 'Re-drive …' }).waitFor();
+
+  await page.goto(`${hub.url}/console/deliveries?state=DISCARDED`);
+  await comes(page, 1);
+  const groups = page.getByRole('region', { name: '2 dead letters' });
+  await groups.getByRole('button', { name: 'Discard …' }).click();
+  await dialog.getByRole('heading', { name: 'Discard 2 dead letters?' }).waitFor();
+  await dialog.getByRole('button', { name: 'Discard', exact: true }).click();
+  const panel = page.getByRole('region', { name: 'Discard' });
+  await panel.getByText('Done: 2 deliveries discarded.').waitFor();
+  await hurried(page, () => comes(page, 3));
+  await groups.waitFor({ state: 'detached' });
+  t.strictSame(await barriers(page), [], 'axe, the result');
+
+  answers.clear();
+  await page.getByRole('button', { name: 'Send again what is listed …' }).click();
+  await dialog.getByText('Discarded dead letters', { exact: false }).waitFor();
+  await dialog.getByRole('button', { name: 'Re-drive 3 deliveries' }).click();
+  await page.getByText('Done: 3 deliveries re-driven.').waitFor();
+  await quiet(hub);
+  t.equal(emsp.received.length, 6);
 });

@@ -170,6 +170,7 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
     [ofDelivery, 'delivery:7-NL-EMS', ['NL-EMS', 'NL-CPO'], 'NL-CPO/S1', 'hub'],
     [{ ...ofDelivery, data: dead }, 'delivery:7-NL-EMS', ['NL-EMS'], null, 'hub'],
   ],
+  'delivery.discarded': [[ofDelivery, 'delivery:7-NL-EMS', ['NL-EMS', 'NL-CPO'], 'NL-CPO/S1', 'operator']],
   'delivery.redriven': [[ofDelivery, 'delivery:7-NL-EMS', ['NL-EMS', 'NL-CPO'], 'NL-CPO/S1', 'operator']],
   'job.started': [
     [ofJob, 'job:j', [], null, 'operator'],

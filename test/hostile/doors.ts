@@ -187,6 +187,11 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     ...{ as: 'admin', path: `${admin}/redrive` },
     body: () => ({ filter: { state: 'DEAD', receiver: 'NL-LVR', from: at }, dry_run: true, rate_per_s: 1 }),
   },
+  'POST /deliveries/{id}/discard': { as: 'admin', path: `${admin}/deliveries/1-NL-EMS/discard` },
+  'POST /discard': {
+    ...{ as: 'admin', path: `${admin}/discard` },
+    body: () => ({ filter: { receiver: 'NL-LVR', class: 'timeout', from: at }, dry_run: true }),
+  },
   'GET /redrives/{id}': { as: 'admin', path: `${admin}/redrives/1` },
   'DELETE /redrives/{id}': { as: 'admin', path: `${admin}/redrives/1` },
   'POST /parties/{id}/resync': {

@@ -282,6 +282,7 @@ export function storeSuite(t: Test, open: Opener): void {
       [
         delivery(2, 'PENDING', { due: AT }),
         delivery(4, 'DEAD', { why: 'expired' }),
+        delivery(3, 'DISCARDED', { why: 'rejected' }),
         delivery(5, 'DELIVERED', { n: 1 }),
       ],
       [{ dest: 'NL-EMS', seq: 5 }],
@@ -289,7 +290,11 @@ export function storeSuite(t: Test, open: Opener): void {
     const second = await again();
     t.strictSame(await second.floors(), [{ dest: 'NL-EMS', seq: 5 }]);
     const open = await second.deliveries({ dest: 'NL-EMS', rows: 'open', limit: 10 });
-    t.strictSame(open, [delivery(2, 'PENDING', { due: AT }), delivery(4, 'DEAD', { why: 'expired' })]);
+    t.strictSame(open, [
+      delivery(2, 'PENDING', { due: AT }),
+      delivery(3, 'DISCARDED', { why: 'rejected' }),
+      delivery(4, 'DEAD', { why: 'expired' }),
+    ]);
     const done = await second.deliveries({ dest: 'NL-EMS', rows: 'DELIVERED', limit: 10 });
     t.strictSame(done, [delivery(5, 'DELIVERED', { n: 1 })]);
   });
@@ -310,6 +315,8 @@ export function storeSuite(t: Test, open: Opener): void {
     t.strictSame(await states(), ['DELIVERED', undefined, 'DELIVERED']);
     await store.settle(fence, [delivery(3, 'DEAD')], []);
     t.strictSame(await states(), ['DEAD', 'DEAD', undefined]);
+    await store.settle(fence, [delivery(3, 'DISCARDED')], []);
+    t.strictSame(await states(), ['DISCARDED', 'DISCARDED', undefined]);
     // In one group, and within one call.
     await Promise.all([
       store.settle(fence, [delivery(3, 'DELIVERED')], []),

@@ -7,13 +7,14 @@ import { listOf } from '../../api/common.ts';
 import { deadGroup, delivery, deliveryState } from '../../api/deliveries.ts';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
 import { readId, writeHeaders } from '../../transport/headers.ts';
-import { anyId, boundsQuery, filter, moduleFilter, orderQuery, pageQuery, partyId } from '../fields.ts';
+import { anyId, boundsQuery, classFilter, filter, moduleFilter, orderQuery, pageQuery, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const query = z.strictObject({
   state: deliveryState.exactOptional(),
   receiver: partyId.exactOptional(),
   module: moduleFilter,
+  class: classFilter,
   object: filter,
   ...boundsQuery,
   order: orderQuery.default('newest'),

@@ -1,29 +1,33 @@
 /**
- * Routes of re-drive (one delivery, or all that match a filter, with a dry run) and resync (send a receiver the present
- * objects again).
+ * Routes of re-drive and discard (one delivery, or all that match a filter, with a dry run) and resync (send a receiver
+ * the present objects again).
  */
 import { z } from 'zod';
 import { delivery } from '../../api/deliveries.ts';
-import { job, redrivePlan } from '../../api/jobs.ts';
+import { discardPlan, job, redrivePlan } from '../../api/jobs.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, bound, filter, partnerId, partyId } from '../fields.ts';
+import { anyId, bound, classFilter, filter, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const sequence = z.int().min(1);
 
-const wanted = z.strictObject({
-  state: z
-    .enum(['DEAD', 'DELIVERED', 'ANY'])
-    .exactOptional()
-    .meta({ description: 'DEAD when absent; ANY = dead and delivered, a replay' }),
+const discarded = z.strictObject({
   receiver: partyId.exactOptional(),
   module: filter,
+  class: classFilter,
   object: filter,
   from: bound.exactOptional(),
   to: bound.exactOptional(),
   from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),
   to_seq: sequence.exactOptional().meta({ description: 'inclusive' }),
+});
+
+const wanted = discarded.extend({
+  state: z
+    .enum(['DEAD', 'DELIVERED', 'DISCARDED', 'ANY'])
+    .exactOptional()
+    .meta({ description: 'DEAD when absent; ANY = dead and delivered, a replay' }),
 });
 
 const request = z.strictObject({
@@ -44,6 +48,9 @@ const request = z.strictObject({
 
 const params = z.strictObject({ id: anyId });
 
+/** A dry run has a plan, anything else a job. */
+const statusOf = (answer: unknown) => ('sample' in (answer as object) ? 200 : 202);
+
 export function redrives(operations: Operations): AdminRoute[] {
   return [
     route({
@@ -63,7 +70,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       role: 'support',
       summary: 'Re-drive all deliveries that match a filter; with dry_run only count them',
       status: 202,
-      statusOf: (answer) => ('matched' in (answer as object) && 'sample' in (answer as object) ? 200 : 202),
+      statusOf,
       body: request,
       answer: z.union([redrivePlan, job]),
       run: ({ body: { filter: found, dry_run, rate_per_s: ratePerS, force, routing }, trace }) =>
@@ -72,9 +79,30 @@ export function redrives(operations: Operations): AdminRoute[] {
           : operations.redrive(found, { ratePerS, force, routing }, trace),
     }),
     route({
+      method: 'POST',
+      path: '/deliveries/{id}/discard',
+      role: 'support',
+      summary: 'Give up one dead letter; a re-drive sends it all the same',
+      params,
+      answer: delivery,
+      run: ({ params: { id }, trace }) => operations.discardOne(id, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/discard',
+      role: 'support',
+      summary: 'Give up all dead letters that match a filter; with dry_run only count them',
+      status: 202,
+      statusOf,
+      body: z.strictObject({ filter: discarded, dry_run: z.boolean().default(false) }),
+      answer: z.union([discardPlan, job]),
+      run: ({ body: { filter: found, dry_run }, trace }) =>
+        dry_run ? operations.planDiscard(found) : operations.discard(found, trace),
+    }),
+    route({
       method: 'GET',
       path: '/redrives/{id}',
-      summary: 'Show how a re-drive or resync goes',
+      summary: 'Show how a re-drive, resync or discard goes',
       params,
       answer: job,
       run: ({ params: { id } }) => operations.job(id),
@@ -83,7 +111,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       method: 'DELETE',
       path: '/redrives/{id}',
       role: 'support',
-      summary: 'Cancel a re-drive or resync; what was re-driven stays re-driven',
+      summary: 'Cancel a re-drive, resync or discard; what was done stays done',
       params,
       answer: job,
       run: ({ params: { id } }) => operations.cancelJob(id),

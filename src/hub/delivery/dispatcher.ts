@@ -144,6 +144,13 @@ export class Dispatcher {
     return receiver.again(event, party, before);
   }
 
+  /** Gives up a dead letter; survives a kill once it resolves, with its new row. `before`: its present row. */
+  async discard(before: DeliveryRow): Promise<DeliveryRow> {
+    const receiver = this.#receiverOf(before.dest);
+    if (!receiver) throw new HubError('notFound');
+    return receiver.discard(before);
+  }
+
   /** Subtracts the dead letters that a trim of the log removed. */
   forgotten(party: PartyId, dead: number): void {
     this.#receiverOf(party)?.forget(dead);

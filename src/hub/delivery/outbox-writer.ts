@@ -41,7 +41,7 @@ export async function* rowsOf(
   }
 }
 
-/** Open rows (PENDING or DEAD) of these receivers up to a sequence, grouped by receiver. */
+/** Open rows (all but DELIVERED) of these receivers up to a sequence, grouped by receiver. */
 export async function* openRows(store: Store, receivers: Iterable<PartyId>, toSeq?: Seq): AsyncIterable<DeliveryRow> {
   const query = { rows: 'open', ...(toSeq !== undefined && { toSeq }) } as const;
   const left = [...receivers];

@@ -134,6 +134,16 @@ export class Receiver implements Sender, Measured {
     return row;
   }
 
+  /** Gives up a dead letter; survives a kill once it resolves, with its new row. `before`: its present row. */
+  async discard(before: DeliveryRow): Promise<DeliveryRow> {
+    const { writer } = this.#desk;
+    const row = { ...before, state: 'DISCARDED' as const };
+    writer.remember(this.window.progressNow(before.dest), row);
+    await writer.flushed();
+    this.#dead--;
+    return row;
+  }
+
   /** Subtracts the dead letters that a trim of the log removed. */
   forget(dead: number): void {
     this.#dead -= dead;

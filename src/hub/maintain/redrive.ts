@@ -1,5 +1,5 @@
 /**
- * Re-drives deliveries: puts one delivery, or all that match a filter, back into their lanes.
+ * Re-drives deliveries: puts one delivery, or all that match a filter, back into their lanes; and discards dead letters.
  * [interface, Delivery rules 6; D53]
  *
  * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
@@ -8,21 +8,24 @@
  *     Of the changes after it at most `laterMax` are read; when they leave it open, the delivery counts as stale.
  * REDRIVE-3  A pending delivery is not re-driven.
  * REDRIVE-4  The row of a delivery is read once, in the object's turn, and decides everything about the re-drive.
+ * REDRIVE-5  Only a dead letter is discarded. It keeps its attempts and why it died, and no filter re-drives it that does
+ *     not ask for discarded ones.
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
-import type { JobView, RedrivePlan } from '../../api/jobs.ts';
+import type { DiscardPlan, JobView, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, formOf, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
 import { pairOf } from '../../domain/modules.ts';
 import { objectName, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { changesOf } from '../delivery/object-history.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import type { RedriveFilter, RedriveOptions } from '../ports/operator.ts';
+import type { DiscardFilter, RedriveFilter, RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
 interface Candidate {
@@ -33,26 +36,32 @@ interface Candidate {
 /** The state that a filter asks for. */
 type Wanted = NonNullable<RedriveFilter['state']>;
 
-interface How {
-  readonly force: boolean;
-  /** Id of the job; null for an operator's re-drive of one delivery. */
+interface Cause {
+  /** Id of the job; null for an operator's act on one delivery. */
   readonly job: string | null;
   readonly trace: Trace;
 }
 
-/** Why a delivery is not re-driven. */
-type Refusal = Extract<StepResult, 'pending' | 'unregistered' | 'stale'>;
+interface How extends Cause {
+  readonly force: boolean;
+}
+
+/** Why a delivery is not re-driven, or not discarded. */
+type Refusal = Extract<StepResult, 'pending' | 'unregistered' | 'stale'> | 'notDead';
 
 const refusals: Readonly<Record<Refusal, (delivery: string, receiver: PartyId) => string>> = {
   pending: (delivery) => `${delivery} is on its way already`,
   unregistered: (_, receiver) => `${receiver} is not registered: nothing can be sent to it`,
   stale: (_, receiver) => `${receiver} has a newer version of this object; use force to send it`,
+  notDead: (delivery) => `${delivery} is not a dead letter`,
 };
 
 const readBatch = 500;
 /** A larger number makes a re-drive of an object with many dead updates read, for each of them, more of the others. */
 const laterMax = 500;
 const sampleMax = 20;
+/** Discards a second: each is a commit and no call, so the limit spares the disk. */
+const discardsPerS = 1_000;
 
 type View = (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) => DeliveryView;
 
@@ -69,32 +78,59 @@ export class Redrive {
     this.#view = view;
   }
 
-  async one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
+  one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
+    return this.#one(id, (found, before) => this.#putBack(found, before, { force, job: null, trace }));
+  }
+
+  discardOne(id: string, trace: Trace): Promise<DeliveryView> {
+    return this.#one(id, (found, before) => this.#discard(found, before, { job: null, trace }));
+  }
+
+  async #one(
+    id: string,
+    act: (found: Candidate, before: DeliveryStanding) => Promise<DeliveryRow | Refusal>,
+  ): Promise<DeliveryView> {
     const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
     const event = seq ? await this.#context.store.event(seq) : null;
     if (!event) throw new HubError('notFound');
     const result = await this.#inTurn({ event, receiver }, async (before) => {
       if (!event.to.includes(receiver) && !before.row) throw new HubError('notFound');
-      return this.#putBack({ event, receiver }, before, { force, job: null, trace });
+      return act({ event, receiver }, before);
     });
     if (typeof result === 'string') throw new HubError('conflict', { message: refusals[result](id, receiver) });
     return this.#view(event, receiver, { row: result, state: result.state });
   }
 
   async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
+    let stale = 0;
+    const plan = await this.#count(filter, routing, async (found) => {
+      if (await this.#isStale(found)) stale++;
+    });
+    return { ...plan, stale };
+  }
+
+  planDiscard(filter: DiscardFilter): Promise<DiscardPlan> {
+    return this.#count(filter, 'then', async () => {});
+  }
+
+  async #count(
+    filter: RedriveFilter,
+    routing: RedriveOptions['routing'],
+    each: (found: Candidate) => Promise<void>,
+  ): Promise<DiscardPlan> {
     const byReceiver: Record<PartyId, number> = {};
     const sample: DeliveryView[] = [];
-    let [matched, stale] = [0, 0];
+    let matched = 0;
     for await (const candidate of this.#candidates(filter, routing)) {
       const { event, receiver } = candidate;
       const standing = await this.#dispatcher.standing(receiver, event.seq);
-      if (!fits(standing, wantedBy(filter))) continue;
+      if (!fits(standing, filter)) continue;
       matched++;
       byReceiver[receiver] = (byReceiver[receiver] ?? 0) + 1;
-      if (await this.#isStale(candidate)) stale++;
+      await each(candidate);
       if (sample.length < sampleMax) sample.push(this.#view(event, receiver, standing));
     }
-    return { matched, by_receiver: byReceiver, stale, sample };
+    return { matched, by_receiver: byReceiver, sample };
   }
 
   start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
@@ -103,17 +139,23 @@ export class Redrive {
       this.#inTurn(candidate, async (before): Promise<StepResult> => {
         // Another re-drive may have put a dead letter back since it was found.
         if (wanted === 'DEAD' && before.state === 'PENDING') return 'pending';
-        if (!fits(before, wanted)) return 'unmatched';
+        if (!fits(before, filter)) return 'unmatched';
         if (this.#dispatcher.isFull(candidate.receiver, (candidate.event.data as ObjectEventData).module))
           return 'full';
-        const result = await this.#putBack(candidate, before, { force, job, trace });
-        return typeof result === 'string' ? result : 'queued';
+        return resultOf(await this.#putBack(candidate, before, { force, job, trace }));
       });
-    const candidates = this.#candidates(filter, routing);
-    async function* steps() {
-      for await (const candidate of candidates) yield (job: string) => again(candidate, job);
-    }
-    return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps: steps() }, trace);
+    const steps = each(this.#candidates(filter, routing), again);
+    return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps }, trace);
+  }
+
+  discard(filter: DiscardFilter, trace: Trace): Promise<JobView> {
+    const give = (candidate: Candidate, job: string) =>
+      this.#inTurn(candidate, async (before) =>
+        fits(before, filter) ? resultOf(await this.#discard(candidate, before, { job, trace })) : 'unmatched',
+      );
+    const steps = each(this.#candidates(filter, 'then'), give);
+    const { receiver = null } = filter;
+    return this.#jobs.start({ kind: 'discard', receiver, ratePerS: discardsPerS, steps }, trace);
   }
 
   /**
@@ -132,20 +174,42 @@ export class Redrive {
     { row, state }: DeliveryStanding,
     { force, job, trace }: How,
   ): Promise<DeliveryRow | Refusal> {
-    const { recorder, store } = this.#context;
     // A job may have waited while the log was trimmed.
-    if (event.seq <= store.horizon()) return 'stale';
+    if (event.seq <= this.#context.store.horizon()) return 'stale';
     if (state === 'PENDING') return 'pending';
     if (!this.#context.directory.isOwed(receiver)) return 'unregistered';
     if (!force && (await this.#isStale({ event, receiver }))) return 'stale';
-    const delivery = deliveryId(receiver, event);
-    const { correlationId } = event.correlationId === null ? trace : { correlationId: event.correlationId };
-    const change = event.data as ObjectEventData;
-    const of = { delivery, receiver, sender: change.owner, module: change.module, object: objectName(change) };
-    const fact = { type: 'delivery.redriven' as const, data: { ...of, job } };
-    const facts = [{ stream: `delivery:${delivery}`, event: fact, party: null }];
-    await recorder.record({ facts, trace: { correlationId }, at: recorder.instant() });
+    await this.#record('delivery.redriven', { event, receiver }, { job, trace });
     return this.#dispatcher.again(event, receiver, row);
+  }
+
+  /** The dead letter's new row, or why it is not discarded. [REDRIVE-5] */
+  async #discard(
+    found: Candidate,
+    { row, state }: DeliveryStanding,
+    { job, trace }: Cause,
+  ): Promise<DeliveryRow | Refusal> {
+    if (row === null || state !== 'DEAD' || found.event.seq <= this.#context.store.horizon()) return 'notDead';
+    await this.#record('delivery.discarded', found, { job, trace });
+    return this.#dispatcher.discard(row);
+  }
+
+  async #record(
+    type: 'delivery.redriven' | 'delivery.discarded',
+    { event, receiver }: Candidate,
+    { job, trace }: Cause,
+  ): Promise<void> {
+    const { recorder } = this.#context;
+    const delivery = deliveryId(receiver, event);
+    const { owner: sender, module, id } = event.data as ObjectEventData;
+    const data = { delivery, receiver, sender, module, object: objectName({ owner: sender, id }), job };
+    const facts = [{ stream: `delivery:${delivery}`, event: { type, data }, party: null }];
+    const { correlationId, ...who } = trace;
+    await recorder.record({
+      facts,
+      trace: { ...who, correlationId: event.correlationId ?? correlationId },
+      at: recorder.instant(),
+    });
   }
 
   /**
@@ -159,7 +223,8 @@ export class Redrive {
       const data = later.data as ObjectEventData;
       if (!later.to.includes(receiver) || !isNewer(data.lastUpdated, own.lastUpdated)) continue;
       if (!touches(reach(data, receiver), reach(own, receiver))) continue;
-      if ((await this.#dispatcher.standing(receiver, later.seq)).state !== 'DEAD') return true;
+      const { state } = await this.#dispatcher.standing(receiver, later.seq);
+      if (state === 'DELIVERED' || state === 'PENDING') return true;
     }
     return false;
   }
@@ -167,19 +232,20 @@ export class Redrive {
   #candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
     const { from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
     const range = { after: first - 1, upTo };
-    const found = wantedBy(filter) === 'DEAD' ? this.#dead(filter, range) : this.#logged(filter, range, routing);
-    return matching(found, filter);
+    const wanted = wantedBy(filter);
+    const hasRows = wanted === 'DEAD' || wanted === 'DISCARDED';
+    return matching(hasRows ? this.#given(wanted, filter, range) : this.#logged(filter, range, routing), filter);
   }
 
-  /** Finds dead letters by the index of open rows, without a scan of the log. */
-  async *#dead(filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
+  /** Finds dead or discarded letters by the index of open rows, without a scan of the log. */
+  async *#given(wanted: DeliveryRow['state'], filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
     const { store, directory } = this.#context;
     await this.#dispatcher.flushed();
     const receivers = filter.receiver
       ? [filter.receiver]
       : [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
     for await (const row of openRows(store, new Set(receivers))) {
-      if (row.state !== 'DEAD' || row.seq <= after || row.seq > upTo) continue;
+      if (row.state !== wanted || row.seq <= after || row.seq > upTo) continue;
       const event = await store.event(row.seq);
       if (event) yield { event, receiver: row.dest };
     }
@@ -219,9 +285,21 @@ export class Redrive {
 
 const wantedBy = ({ state = 'DEAD' }: RedriveFilter): Wanted => state;
 
-/** Whether a delivery has the state that a filter asks for; `ANY` asks for those that have ended. */
-const fits = ({ state }: DeliveryStanding, wanted: Wanted): boolean =>
-  wanted === 'ANY' ? state !== 'PENDING' : state === wanted;
+/** Whether a delivery has the state and the class that a filter asks for; `ANY` asks for dead and delivered ones. */
+function fits({ state, row }: DeliveryStanding, filter: RedriveFilter): boolean {
+  const wanted = wantedBy(filter);
+  const isWanted = wanted === 'ANY' ? state === 'DEAD' || state === 'DELIVERED' : state === wanted;
+  return isWanted && (filter.class === undefined || (row?.data as DeliveryMemory | undefined)?.class === filter.class);
+}
+
+const resultOf = (result: DeliveryRow | Refusal): StepResult => {
+  if (typeof result !== 'string') return 'queued';
+  return result === 'notDead' ? 'unmatched' : result;
+};
+
+async function* each(found: AsyncIterable<Candidate>, act: (one: Candidate, job: string) => Promise<StepResult>) {
+  for await (const candidate of found) yield (job: string) => act(candidate, job);
+}
 
 /** Path of the part of a location that a change sends to a receiver; empty for the whole object. */
 const reach = (data: ObjectEventData, receiver: PartyId): readonly string[] =>

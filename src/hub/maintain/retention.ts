@@ -188,7 +188,7 @@ export class Retention {
     }
     const upTo = Math.min(wanted, ...brought.values());
     const dead: Dead = {};
-    for (const { dest, seq } of open) if (seq <= upTo) dead[dest] = (dead[dest] ?? 0) + 1;
+    for (const { state: is, dest, seq } of open) if (is === 'DEAD' && seq <= upTo) dead[dest] = (dead[dest] ?? 0) + 1;
     const holders = receivers.filter((receiver) => upTo < wanted && brought.get(receiver) === upTo);
     return {
       upTo,

@@ -11,7 +11,7 @@ import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.
 import type { EventPage } from '../../api/events.ts';
 import type { HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
-import type { JobView, RedrivePlan } from '../../api/jobs.ts';
+import type { DiscardPlan, JobView, RedrivePlan } from '../../api/jobs.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
@@ -64,9 +64,11 @@ export interface DeliveryChange {
 }
 
 export interface DeliveryFilter {
-  readonly state?: 'PENDING' | 'DELIVERED' | 'DEAD';
+  readonly state?: DeliveryView['state'];
   readonly receiver?: PartyId;
   readonly module?: string;
+  /** Outcome class of the end, or of the last attempt. */
+  readonly class?: string;
   readonly object?: string;
   /** RFC 3339 bounds on `accepted_at`, inclusive and exclusive. */
   readonly from?: string;
@@ -77,11 +79,13 @@ export type Order = 'oldest' | 'newest';
 
 export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
   /** State of the deliveries to send again; `DEAD` when absent. `ANY` = dead and delivered, which is a replay. [D53] */
-  readonly state?: 'DEAD' | 'DELIVERED' | 'ANY';
+  readonly state?: 'DEAD' | 'DELIVERED' | 'DISCARDED' | 'ANY';
   /** Inclusive bounds on the sequence. */
   readonly from_seq?: number;
   readonly to_seq?: number;
 }
+
+export type DiscardFilter = Omit<RedriveFilter, 'state'>;
 
 export interface RedriveOptions {
   /** Throttle of the re-drive, deliveries per second. */
@@ -338,6 +342,11 @@ export interface Operations
   redriveOne(id: string, force: boolean, trace: Trace): Promise<DeliveryView>;
   planRedrive(filter: RedriveFilter, options: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan>;
   redrive(filter: RedriveFilter, options: RedriveOptions, trace: Trace): Promise<JobView>;
+  /** Gives up a dead letter; throws `conflict` when the delivery is not one. */
+  discardOne(id: string, trace: Trace): Promise<DeliveryView>;
+  planDiscard(filter: DiscardFilter): Promise<DiscardPlan>;
+  /** Gives up the dead letters that match, as a job. */
+  discard(filter: DiscardFilter, trace: Trace): Promise<JobView>;
   /** Sends a receiver the current objects of a module that it is entitled to. */
   resync(id: string, module: ObjectModule, trace: Trace): Promise<JobView>;
   job(id: string): Promise<JobView>;

@@ -33,8 +33,9 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
     // A page starts at an event, of which some deliveries may have been listed.
     const [start, shown = 0] = readCursor(page.cursor);
     const range = rest(await logSpan(store, filter), start, isNewestFirst);
-    const places = filter.state === 'DEAD' || filter.state === 'PENDING' ? await rowsIn(range, filter) : null;
-    const looked = places && filter.state === 'DEAD' ? at(places, isNewestFirst) : [range];
+    const places = filter.state !== undefined && filter.state !== 'DELIVERED' ? await rowsIn(range, filter) : null;
+    // A delivery without a row may be pending.
+    const looked = places && filter.state !== 'PENDING' ? at(places, isNewestFirst) : [range];
     const walk = new LogWalk(store, looked, page.order, (event) => fits(event, filter));
     const items: DeliveryView[] = [];
     while (items.length < page.limit) {
@@ -78,7 +79,8 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
       // A delivery without a row may wait for its first attempt.
       if (places && !open?.has(receiver) && !outbound.isPending(receiver, event.seq)) continue;
       const shown = await view(event, receiver);
-      if (!filter.state || shown.state === filter.state) found.push(shown);
+      if ((filter.state ?? shown.state) === shown.state && (filter.class ?? shown.class) === shown.class)
+        found.push(shown);
     }
     return found;
   }

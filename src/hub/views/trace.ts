@@ -176,6 +176,8 @@ function summaryOf(stored: StoredEvent): string {
       return `the delivery ${event.data.delivery} is dead: ${event.data.class}, ${event.data.reason}`;
     case 'delivery.redriven':
       return `the delivery ${event.data.delivery} was put back into its lane`;
+    case 'delivery.discarded':
+      return `the dead letter ${event.data.delivery} was discarded`;
     case 'orphan.armed':
       return `the hub awaits ${awaited[event.data.kind]} of session ${event.data.session} until ${event.data.graceEndsAt}`;
     case 'orphan.disarmed':

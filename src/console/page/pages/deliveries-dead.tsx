@@ -9,14 +9,22 @@ import { Badge } from '../parts/badge.tsx';
 import { Since } from '../parts/time.tsx';
 import type { DeliveryFilterValues } from './deliveries-filter.tsx';
 import { meaningOf } from './deliveries-words.ts';
+import { DiscardGroup } from './delivery-discard.tsx';
 
 const shownMax = 12;
 
-export function DeadGroups({ groups, chosen }: { groups: readonly DeadGroup[]; chosen: DeliveryFilterValues }) {
+interface DeadGroupsProps {
+  readonly groups: readonly DeadGroup[];
+  readonly chosen: DeliveryFilterValues;
+  readonly onStarted: (started: { job: string; of: string }) => void;
+}
+
+export function DeadGroups({ groups, chosen, onStarted }: DeadGroupsProps) {
   if (groups.length === 0) return null;
   const total = groups.reduce((sum, group) => sum + group.count, 0);
-  const isChosen = ({ receiver, module }: DeadGroup) =>
-    chosen.state === 'DEAD' && chosen.receiver === receiver && chosen.module === module;
+  const listOf = ({ receiver, module, class: ended }: DeadGroup) => ({ state: 'DEAD', receiver, module, class: ended });
+  const isChosen = (group: DeadGroup) =>
+    Object.entries(listOf(group)).every(([name, value]) => chosen[name as keyof DeliveryFilterValues] === value);
   return (
     <section class="card dead-groups" aria-labelledby="dead-letters">
       <header>
@@ -28,10 +36,7 @@ export function DeadGroups({ groups, chosen }: { groups: readonly DeadGroup[]; c
       <ul>
         {groups.slice(0, shownMax).map((group) => (
           <li key={`${group.receiver} ${group.module} ${group.class}`}>
-            <Link
-              href={pathWith('/deliveries', { state: 'DEAD', receiver: group.receiver, module: group.module })}
-              aria-current={isChosen(group) ? 'true' : undefined}
-            >
+            <Link href={pathWith('/deliveries', listOf(group))} aria-current={isChosen(group) ? 'true' : undefined}>
               <b>{count(group.count)}</b> {group.module} to {group.receiver}
             </Link>
             <Badge state={group.class} tone="bad" />
@@ -39,6 +44,7 @@ export function DeadGroups({ groups, chosen }: { groups: readonly DeadGroup[]; c
               {meaningOf(group.class)}; oldest <Since instant={group.oldest_at} />,{' '}
               <Link href={`/deliveries/${encodeURIComponent(group.sample)}`}>one of them</Link>
             </span>
+            <DiscardGroup group={group} onStarted={onStarted} />
           </li>
         ))}
       </ul>

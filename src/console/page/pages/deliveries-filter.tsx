@@ -4,10 +4,11 @@
 import { moduleNames } from '../../../domain/modules.ts';
 import { Choice } from '../parts/fields.tsx';
 import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
+import { failures } from './deliveries-words.ts';
 
 /** Filters of deliveries, and their order, as in the address; '' for none. */
 export type DeliveryFilterValues = Readonly<
-  Record<'state' | 'receiver' | 'module' | 'object' | 'from' | 'to' | 'order', string>
+  Record<'state' | 'receiver' | 'module' | 'class' | 'object' | 'from' | 'to' | 'order', string>
 >;
 
 export const isFilteredBy = ({ order: _order, ...filters }: DeliveryFilterValues): boolean =>
@@ -18,6 +19,7 @@ const states = [
   ['PENDING', 'pending'],
   ['DELIVERED', 'delivered'],
   ['DEAD', 'dead'],
+  ['DISCARDED', 'discarded'],
 ] as const;
 const orders = [
   ['', 'newest first'],
@@ -48,6 +50,12 @@ export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersPr
         value={values.module}
         options={[['', 'all modules'], ...moduleNames.map((module) => [module, module] as const)]}
         onChange={(module) => change({ module })}
+      />
+      <Choice
+        label="Ended with"
+        value={values.class}
+        options={[['', 'any class'], ...failures.map((each) => [each, each] as const)]}
+        onChange={(ended) => change({ class: ended })}
       />
       <SettledField
         label="Object"
@@ -81,4 +89,4 @@ const hourMs = 3_600_000;
 /** Truncated to the second, so that the address stays short. */
 const hoursAgo = (hours: number) => new Date(Date.now() - hours * hourMs).toISOString().replace(/\.\d+/, '');
 
-const nothing = { state: '', receiver: '', module: '', object: '', from: '', to: '' };
+const nothing = { state: '', receiver: '', module: '', class: '', object: '', from: '', to: '' };

@@ -15,4 +15,7 @@ const meanings: Readonly<Record<string, string>> = {
   expired: 'expired before delivery',
 };
 
+/** Classes with which a delivery ends that did not arrive. */
+export const failures: readonly string[] = Object.keys(meanings).filter((each) => each !== 'delivered');
+
 export const meaningOf = (outcome: string): string => meanings[outcome] ?? 'see the attempts';

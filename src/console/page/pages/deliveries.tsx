@@ -20,7 +20,7 @@ import { RedriveDialog } from './redrive.tsx';
 import { RedriveProgress } from './redrive-progress.tsx';
 import '../style/deliveries.css';
 
-const names = ['state', 'receiver', 'module', 'object', 'from', 'to', 'order', 'job', 'of'] as const;
+const names = ['state', 'receiver', 'module', 'class', 'object', 'from', 'to', 'order', 'job', 'of'] as const;
 
 const placed = {
   idOf: ({ id }: DeliveryView) => id,
@@ -39,7 +39,7 @@ export function Deliveries() {
   );
   const dead = useQuery<{ items: readonly DeadGroup[] }>('/dead-letters', 10_000);
   const [isRedriving, setRedriving] = useState(false);
-  const isReplay = filters.state === 'DELIVERED';
+  const isListed = filters.state === 'DELIVERED' || filters.state === 'DISCARDED';
   const hasDead = dead.data !== undefined && dead.data.items.length > 0;
   const reload = () => {
     list.reload();
@@ -49,9 +49,9 @@ export function Deliveries() {
     <div class="stack deliveries">
       <div class="page-head">
         <h1>Deliveries</h1>
-        {mayAct.value && (isReplay || (hasDead && filters.state !== 'PENDING')) && (
+        {mayAct.value && (isListed || (hasDead && filters.state !== 'PENDING')) && (
           <button type="button" onClick={() => setRedriving(true)}>
-            {isReplay ? 'Send again what is listed …' : 'Re-drive dead letters …'}
+            {isListed ? 'Send again what is listed …' : 'Re-drive dead letters …'}
           </button>
         )}
       </div>
@@ -59,7 +59,7 @@ export function Deliveries() {
         <RedriveProgress id={job} of={Number(of) || null} onEnd={reload} onClose={() => change({ job: '', of: '' })} />
       )}
       <Asked query={dead} what="the dead letters">
-        {({ items }) => <DeadGroups groups={items} chosen={filters} />}
+        {({ items }) => <DeadGroups groups={items} chosen={filters} onStarted={change} />}
       </Asked>
       <DeliveryFilters values={filters} change={change} receivers={receiversOf(list, dead.data?.items)} />
       <Asked query={list} what="the deliveries">

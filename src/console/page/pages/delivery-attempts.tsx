@@ -40,6 +40,7 @@ const untried: Readonly<Record<DeliveryView['state'], string>> = {
   PENDING: 'It has not been sent yet.',
   DELIVERED: 'It arrived. Of deliveries that arrived long ago the attempts are not kept.',
   DEAD: 'It expired before it was sent.',
+  DISCARDED: 'It was never sent.',
 };
 
 function AttemptShown({ attempt }: { attempt: Attempt }) {

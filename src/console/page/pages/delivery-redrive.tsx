@@ -1,17 +1,20 @@
 /**
- * Re-drives one delivery. A dead letter goes at once; a delivered one needs a confirmation, and so does one of which
- * the receiver has a newer version.
+ * Re-drives one delivery. A dead letter goes at once; a delivered or discarded one needs a confirmation, and so does one
+ * of which the receiver has a newer version.
  */
 import { useState } from 'preact/hooks';
 import type { DeliveryView } from '../../../api/deliveries.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';
+import { Answers } from '../parts/answers.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
 
 /** Which confirmation is open; null for none. */
 type Question = 'again' | 'stale' | null;
+
+const labels = { DEAD: 'Re-drive', DISCARDED: 'Re-drive …', DELIVERED: 'Send again …' } as const;
 
 export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDone: () => void }) {
   const { id, state, receiver } = delivery;
@@ -38,14 +41,19 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
         disabled={isRunning}
         onClick={() => (state === 'DEAD' ? run(false) : setQuestion('again'))}
       >
-        {state === 'DEAD' ? 'Re-drive' : 'Send again …'}
+        {labels[state]}
       </button>
       {question === 'again' && (
-        <Dialog title="Send it again?" onClose={() => setQuestion(null)}>
+        <Dialog
+          title={state === 'DISCARDED' ? 'Re-drive it after all?' : 'Send it again?'}
+          onClose={() => setQuestion(null)}
+        >
           <div class="stack">
             <p>
-              {receiver} has taken this delivery already. It is put into its lane once more and sent as it was then,
-              with the same correlation id.
+              {state === 'DISCARDED'
+                ? `An operator gave this delivery up. ${receiver} never got it.`
+                : `${receiver} has taken this delivery already.`}{' '}
+              It is put into its lane once more and sent as it was then, with the same correlation id.
             </p>
             <Answers
               label="Send it again"
@@ -81,24 +89,3 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
 /** The hub's refusal of a stale delivery names `force` as the way out. */
 const isStale = (error: unknown) =>
   error instanceof ApiError && error.status === 409 && /\buse force\b/.test(error.message);
-
-interface AnswersProps {
-  readonly label: string;
-  readonly isRunning: boolean;
-  readonly isDangerous?: boolean;
-  readonly onYes: () => void;
-  readonly onNo: () => void;
-}
-
-function Answers({ label, isRunning, isDangerous = false, onYes, onNo }: AnswersProps) {
-  return (
-    <p class="row">
-      <button type="button" class={isDangerous ? 'danger' : 'main'} disabled={isRunning} onClick={onYes}>
-        {label}
-      </button>
-      <button type="button" onClick={onNo}>
-        Leave it
-      </button>
-    </p>
-  );
-}

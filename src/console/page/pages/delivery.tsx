@@ -11,6 +11,7 @@ import { Asked, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 import { Attempts } from './delivery-attempts.tsx';
 import { ChangeShown } from './delivery-change.tsx';
+import { DiscardOne } from './delivery-discard.tsx';
 import { RedriveOne } from './delivery-redrive.tsx';
 import { RequestShown } from './delivery-request.tsx';
 import { WhyItWaits } from './delivery-wait.tsx';
@@ -54,7 +55,10 @@ function Shown({ delivery, reload }: { delivery: DeliveryShown; reload: () => vo
           </h1>
           <Badge state={state} />
         </div>
-        <RedriveOne delivery={delivery} onDone={reload} />
+        <div class="row">
+          <RedriveOne delivery={delivery} onDone={reload} />
+          <DiscardOne delivery={delivery} onDone={reload} />
+        </div>
       </div>
       {delivery.reason !== null && (
         <p class="finding bad">

@@ -17,7 +17,7 @@ type Values = Readonly<Record<(typeof names)[number], string>>;
 
 const types = [
   ...['object', 'object.put', 'object.patched', 'object.deleted', 'object.resent', 'object.missed'],
-  ...['delivery', 'delivery.dead', 'delivery.redriven', 'token.authorized'],
+  ...['delivery', 'delivery.dead', 'delivery.redriven', 'delivery.discarded', 'token.authorized'],
   ...[
     'command',
     'command.requested',

@@ -1,5 +1,5 @@
 /**
- * Progress and result of a re-drive. Its id is part of the address, so that a reload does not lose it.
+ * Progress and result of a re-drive or discard. Its id is part of the address, so that a reload does not lose it.
  */
 import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../../api/jobs.ts';
@@ -20,6 +20,7 @@ interface RedriveProgressProps {
 }
 
 const refreshMs = 500;
+const titles: Readonly<Record<JobView['kind'], string>> = { redrive: 'Re-drive', resync: 'Resync', discard: 'Discard' };
 
 export function RedriveProgress({ id, of, onEnd, onClose }: RedriveProgressProps) {
   const path = `/redrives/${encodeURIComponent(id)}`;
@@ -39,7 +40,7 @@ export function RedriveProgress({ id, of, onEnd, onClose }: RedriveProgressProps
     <section class="card redrive" aria-labelledby="redrive">
       <header>
         <div class="row">
-          <h2 id="redrive">{job?.kind === 'resync' ? 'Resync' : 'Re-drive'}</h2>
+          <h2 id="redrive">{titles[job?.kind ?? 'redrive']}</h2>
           {job && <Badge state={job.state} />}
           {job && <Since instant={job.started_at} />}
         </div>
@@ -67,7 +68,7 @@ function Bar({ done, of }: { done: number; of: number | null }) {
 }
 
 const notFound = (status: number, message: string) =>
-  status === 404 ? 'The hub knows no such re-drive.' : `Could not ask how it goes: ${message}`;
+  status === 404 ? 'The hub knows no such job.' : `Could not ask how it goes: ${message}`;
 
 function resultOf(job: JobView, of: number | null): string {
   return [beginnings[job.state](job, of), ...skipped(job)].join(' ');
@@ -77,15 +78,15 @@ const deliveries = (many: number) => `${count(many)} ${many === 1 ? 'delivery' :
 const outOf = ({ matched }: JobView, of: number | null) =>
   of === null ? deliveries(matched) : `${count(matched)} of ${deliveries(of)}`;
 
+const verbOf = ({ kind }: JobView) => (kind === 'discard' ? 'discarded' : 're-driven');
+const done = (job: JobView) => `${count(job.queued)} ${verbOf(job)}`;
+
 const beginnings: Readonly<Record<JobView['state'], (job: JobView, of: number | null) => string>> = {
-  RUNNING: (job, of) => `${outOf(job, of)} examined, ${count(job.queued)} re-driven.`,
-  DONE: ({ matched, queued }) =>
-    matched === 0 ? 'Done: there was nothing to re-drive.' : `Done: ${deliveries(queued)} re-driven.`,
-  CANCELED: (job, of) => `Cancelled after ${outOf(job, of)}: ${count(job.queued)} re-driven; the others are unchanged.`,
-  INTERRUPTED: (job, of) =>
-    `The hub was restarted after ${outOf(job, of)}: ${count(job.queued)} re-driven. Start again for the rest.`,
-  FAILED: (job, of) =>
-    `It failed after ${outOf(job, of)}, ${count(job.queued)} re-driven: ${job.error ?? 'no reason given'}.`,
+  RUNNING: (job, of) => `${outOf(job, of)} examined, ${done(job)}.`,
+  DONE: (job) => (job.matched === 0 ? 'Done: nothing was found.' : `Done: ${deliveries(job.queued)} ${verbOf(job)}.`),
+  CANCELED: (job, of) => `Cancelled after ${outOf(job, of)}: ${done(job)}; the others are unchanged.`,
+  INTERRUPTED: (job, of) => `The hub was restarted after ${outOf(job, of)}: ${done(job)}. Start again for the rest.`,
+  FAILED: (job, of) => `It failed after ${outOf(job, of)}, ${done(job)}: ${job.error ?? 'no reason given'}.`,
 };
 
 function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {

@@ -21,10 +21,17 @@ interface RedriveDialogProps {
 const rateDefault = 50;
 const sampleShown = 5;
 
+/** States of deliveries that can be sent again, each with what they are called; a filter of another state finds dead letters. */
+const kinds: Readonly<Record<string, string>> = {
+  DEAD: 'Dead letters',
+  DELIVERED: 'Deliveries that arrived',
+  DISCARDED: 'Discarded dead letters',
+};
+
 /** The page's filter, restricted to ended deliveries. */
 function wantedBy({ state, order: _order, ...rest }: DeliveryFilterValues): Record<string, string> {
   const given = Object.entries(rest).filter(([, value]) => value !== '');
-  return { ...Object.fromEntries(given), state: state === 'DELIVERED' ? 'DELIVERED' : 'DEAD' };
+  return { ...Object.fromEntries(given), state: state in kinds ? state : 'DEAD' };
 }
 
 export function RedriveDialog({ filters, onClose, onStarted }: RedriveDialogProps) {
@@ -35,7 +42,7 @@ export function RedriveDialog({ filters, onClose, onStarted }: RedriveDialogProp
     <Dialog title={isReplay ? 'Send again what had arrived' : 'Re-drive dead letters'} onClose={onClose}>
       <div class="stack">
         <p>
-          {isReplay ? 'Deliveries that arrived' : 'Dead letters'}
+          {kinds[filter.state ?? '']}
           {told(filter)}. Nothing has been sent yet.
         </p>
         {error !== null && (
@@ -75,10 +82,11 @@ function usePlan(filter: Readonly<Record<string, string>>) {
   return { ...found, planAgain };
 }
 
-function told({ receiver, module, object, from, to }: Readonly<Record<string, string>>): string {
+function told({ receiver, module, class: ended, object, from, to }: Readonly<Record<string, string>>): string {
   const parts = [
     module && ` of ${module}`,
     receiver && ` to ${receiver}`,
+    ended && ` that ended with ${ended}`,
     object && ` about ${object}`,
     from && ` accepted from ${from} on`,
     to && ` accepted before ${to}`,

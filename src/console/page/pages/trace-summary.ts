@@ -46,11 +46,13 @@ function forwarded(steps: readonly TraceStep[]): Summary {
   }
   const inState = (state: string) => deliveries.filter((delivery) => delivery.state === state).length;
   const [dead, pending, delivered] = [inState('DEAD'), inState('PENDING'), inState('DELIVERED')];
+  const discarded = inState('DISCARDED');
   const receivers = [...new Set(deliveries.map(({ receiver }) => receiver))];
   const parts = [
     delivered > 0 && `${count(delivered)} delivered`,
     pending > 0 && `${count(pending)} on the way`,
     dead > 0 && `${count(dead)} dead`,
+    discarded > 0 && `${count(discarded)} discarded`,
   ].filter(Boolean);
   const late = last?.not_forwarded ? ` The last change went nowhere: ${last.not_forwarded}.` : '';
   return {

@@ -16,6 +16,7 @@ const tones: Readonly<Record<string, Tone>> = {
   DELIVERED: 'good',
   PENDING: 'wait',
   DEAD: 'bad',
+  DISCARDED: 'off',
   OPEN: 'bad',
   GRACE: 'wait',
   RESOLVED: 'good',
