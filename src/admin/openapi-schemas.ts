@@ -18,6 +18,7 @@ import { problemDetails } from '../api/problem.ts';
 import { pull, refusedObject } from '../api/pulls.ts';
 import { explanation, routingRule } from '../api/routes.ts';
 import { story } from '../api/trace.ts';
+import { triage } from '../api/triage.ts';
 
 export interface JsonSchema {
   readonly [key: string]: unknown;
@@ -43,6 +44,7 @@ const named = {
   Pull: pull,
   RefusedObject: refusedObject,
   Orphan: orphan,
+  Triage: triage,
   StoredNotForwarded: unforwarded,
   Status: hubStatus,
   Overview: overviewOfAll,

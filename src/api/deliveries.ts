@@ -1,6 +1,7 @@
 /** Answers about deliveries and dead letters. */
 import { z } from 'zod';
 import type { View } from './common.ts';
+import { triage } from './triage.ts';
 
 export const deliveryState = z
   .enum(['PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'])
@@ -47,6 +48,7 @@ export const deadGroup = z.object({
   oldest_at: z.string(),
   newest_at: z.string(),
   sample: z.string().meta({ description: 'id of one of them' }),
+  triage: triage.nullable().meta({ description: 'null until an operator takes care of the group' }),
 });
 
 /** A stored session or CDR that no receiver is owed. */

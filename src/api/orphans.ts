@@ -1,6 +1,7 @@
 /** Answers about orphan cases: stopped sessions without COMPLETED, and completed sessions without their CDR. */
 import { z } from 'zod';
 import type { View } from './common.ts';
+import { triage } from './triage.ts';
 
 export const orphanState = z.enum(['GRACE', 'OPEN', 'RESOLVED']);
 
@@ -15,6 +16,7 @@ export const orphan = z.object({
   pulled_at: z.string().nullable().meta({ description: 'when the CPO was last queried' }),
   resolved_at: z.string().nullable(),
   note: z.string().nullable(),
+  triage: triage.nullable().meta({ description: 'null until an operator takes care of the case' }),
 });
 
 export type OrphanView = View<typeof orphan>;

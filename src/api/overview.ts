@@ -19,6 +19,7 @@ const row = z.object({
   behind: z.boolean().meta({ description: 'more wait in the log' }),
   oldest_at: z.string().nullable().meta({ description: 'since when the oldest of them is owed or was re-driven' }),
   dead: z.number(),
+  dead_snoozed: z.number().meta({ description: 'of these, in groups that an operator has snoozed' }),
   overdue: z
     .number()
     .meta({ description: 'what should have gone out a minute ago or more, though nothing holds it back' }),
@@ -33,6 +34,7 @@ const totals = z.object({
   commands: z.record(z.string(), z.number()).meta({ description: 'under way, by state' }),
   watches: z.number().meta({ description: 'sessions that are watched for their end or their CDR' }),
   open_cases: z.number(),
+  snoozed_cases: z.number().meta({ description: 'of these, snoozed by an operator' }),
   quarantined: z.array(z.object({ actor: z.string(), error: z.string().nullable() })),
   store: z.object({ state: z.string(), reason: z.string().nullable() }),
   log_held: z

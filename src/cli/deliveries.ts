@@ -3,9 +3,11 @@
  */
 import type { Command } from 'commander';
 import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
+import type { TriageView } from '../api/triage.ts';
 import { complete, kinds } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
+import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
 import { classOption, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
 
 interface ListFlags {
@@ -46,6 +48,7 @@ const deadColumns: readonly Column<DeadGroup>[] = [
   { title: 'oldest', of: ({ oldest_at }, now) => when(oldest_at, now) },
   { title: 'newest', of: ({ newest_at }, now) => when(newest_at, now) },
   { title: 'one of them', of: ({ sample }) => sample },
+  assignedColumn,
 ];
 
 const attemptColumns: readonly Column<Attempt>[] = [
@@ -94,13 +97,27 @@ export function command(): Command {
       }),
       whenEmpty: ({ state }) => noneOf(state),
     }),
-    verb({
+    verb<{ assignee?: string }>({
       usage: 'dead',
       summary: 'count dead letters by receiver, module and class',
-      examples: ['deliveries dead', 'deliveries dead --json'],
-      run: async ({ hub, screen }) => {
-        const { items } = await hub.get<{ items: DeadGroup[] }>('/dead-letters');
+      options: [assigneeOption],
+      examples: ['deliveries dead', 'deliveries dead --assignee ann', 'deliveries dead --json'],
+      run: async ({ hub, screen }, _args, { assignee }) => {
+        const { items } = await hub.get<{ items: DeadGroup[] }>('/dead-letters', { assignee });
         screen.list({ items, next_cursor: null }, deadColumns, 'There are no dead letters.');
+      },
+    }),
+    verb<TriageFlags>({
+      usage: 'triage <receiver> <module> <class>',
+      summary: 'assign or snooze a group of dead letters, or remark on it',
+      options: triageOptions,
+      examples: ['deliveries triage NL-EMS cdrs timeout --assign ann --snooze 2d'],
+      run: async ({ hub, screen }, group, flags) => {
+        const path = group.map(encodeURIComponent).join('/');
+        const body = triageOf(flags);
+        screen.answer(await hub.send<TriageView>('POST', `/dead-letters/${path}/triage`, body), (item, { now }) => [
+          `${group.join(' ')}: ${triageLine(item, now) || 'nobody'}`,
+        ]);
       },
     }),
     verb({

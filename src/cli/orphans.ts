@@ -7,6 +7,7 @@ import type { OrphanView } from '../api/orphans.ts';
 import { complete, kinds } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { type Colour, type Column, fields, type Page, when } from './table.ts';
+import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
 import { noun, oneOf, verb } from './verb.ts';
 
 const colours: Readonly<Record<OrphanView['state'], Colour>> = { GRACE: 'yellow', OPEN: 'red', RESOLVED: 'green' };
@@ -19,11 +20,12 @@ const columns: readonly Column<OrphanView>[] = [
   { title: 'eMSP', of: ({ emsp }) => emsp },
   { title: 'opened', of: ({ opened_at }, now) => when(opened_at, now), shrinksTo: 20 },
   { title: 'note', of: ({ note }) => note, shrinksTo: 12 },
+  assignedColumn,
 ];
 
 export function command(): Command {
   return noun('orphans', 'sessions that did not end as they should', [
-    listVerb<OrphanView, { state?: string }>({
+    listVerb<OrphanView, { state?: string; assignee?: string }>({
       summary: 'list orphan cases, oldest first',
       options: [
         [
@@ -31,12 +33,13 @@ export function command(): Command {
           'OPEN or RESOLVED (default: both), or GRACE: stopped sessions that are no cases yet',
           oneOf('GRACE', 'OPEN', 'RESOLVED'),
         ],
+        assigneeOption,
       ],
       examples: ['orphans', 'orphans list --state OPEN', 'orphans list --state GRACE'],
       path: '/orphans',
       limit: 100,
       columns,
-      filter: ({ state }) => ({ state }),
+      filter: ({ state, assignee }) => ({ state, assignee }),
       whenEmpty: () => 'No orphan case: every session that was stopped has ended, so far.',
     }),
     verb({
@@ -49,6 +52,17 @@ export function command(): Command {
         screen.answer(found, ({ cpo, session }) => [
           `${cpo} is being asked about ${session}: ocpi-hub orphans list shows what came of it`,
         ]);
+      },
+    }),
+    verb<TriageFlags>({
+      usage: 'triage <id>',
+      summary: 'assign or snooze an open case, or remark on it',
+      options: triageOptions,
+      examples: ['orphans triage 7f3a --assign ann --snooze 4h --remark "the CPO looks into it"'],
+      run: async ({ hub, screen }, [given = ''], flags) => {
+        const body = triageOf(flags);
+        const id = await complete(hub, kinds.orphan, given);
+        screen.answer(await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/triage`, body), orphan);
       },
     }),
     verb<{ note?: string }>({
@@ -78,6 +92,7 @@ function orphan(item: OrphanView, page: Page): string[] {
       ['last queried', when(item.pulled_at, now)],
       ['resolved', when(item.resolved_at, now)],
       ['note', item.note],
+      ['taken care of by', triageLine(item.triage, now)],
     ],
     page,
   );

@@ -156,6 +156,12 @@ export function instant(text: string): string {
   return new Date(at).toISOString();
 }
 
+/** Parses an instant to come: RFC 3339, or a span from now such as `4h`. */
+export function ahead(text: string): string {
+  const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  return amount ? new Date(Date.now() + Number(amount) * (unitMs[unit] ?? 0)).toISOString() : instant(text);
+}
+
 /** Parses one of the given words, in any case. */
 export function oneOf(...words: readonly string[]) {
   return (text: string): string => {

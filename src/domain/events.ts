@@ -12,6 +12,7 @@ import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Quirk, QuirksMet } from './quirks.ts';
 import type { RefusedRecord, Tallies } from './report.ts';
 import type { Route } from './routing.ts';
+import type { Triage, TriageEvent } from './triage.ts';
 
 /** The request that is owed to each receiver: method, path below the receiver's module URL, and body. */
 export interface Owed {
@@ -176,6 +177,7 @@ export type OrphanEvent =
   | { type: 'orphan.opened'; data: OrphanNamed }
   /** The hub queried the CPO; `note` says with what result. */
   | { type: 'orphan.pulled'; data: OrphanNamed & { note: string } }
+  | { type: 'orphan.triaged'; data: OrphanNamed & { triage: Triage } }
   | { type: 'orphan.resolved'; data: OrphanNamed & { note: string } };
 
 /** `audit.noted` has the entry as the admin API shows it. */
@@ -235,6 +237,7 @@ export type HubEvent =
   | AuditEvent
   | HistoryEvent
   | WebhookEvent
+  | TriageEvent
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 

@@ -3,6 +3,7 @@
  */
 import type { OrphanEvent, OrphanKind } from './events.ts';
 import type { PartyId } from './party.ts';
+import type { Triage } from './triage.ts';
 
 export interface OrphanRecord {
   readonly id: string;
@@ -18,6 +19,8 @@ export interface OrphanRecord {
   readonly pulledAt: string | null;
   readonly resolvedAt: string | null;
   readonly note: string | null;
+  /** Absent until an operator takes care of the case. */
+  readonly triage?: Triage;
 }
 
 export function applyToOrphan(record: OrphanRecord | null, event: OrphanEvent, at: string): OrphanRecord | null {
@@ -32,6 +35,8 @@ export function applyToOrphan(record: OrphanRecord | null, event: OrphanEvent, a
       return { ...record, state: 'OPEN', openedAt: at };
     case 'orphan.pulled':
       return { ...record, pulledAt: at, note: event.data.note };
+    case 'orphan.triaged':
+      return { ...record, triage: event.data.triage };
     case 'orphan.resolved':
       return { ...record, state: 'RESOLVED', resolvedAt: at, note: event.data.note };
   }

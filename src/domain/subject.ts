@@ -11,6 +11,7 @@ import { isModule, modules } from './modules.ts';
 import { objectName } from './object.ts';
 import type { PartyId } from './party.ts';
 import type { Route } from './routing.ts';
+import type { DeadGroupName } from './triage.ts';
 
 /** The fields of a stored event that its subject depends on. */
 export interface Recorded {
@@ -144,6 +145,10 @@ const ofNotice: Teller<DataOf<'notification.raised'>> = ({ data: { kind, subject
   by: 'hub',
 });
 
+const ofTriage =
+  (by: Actor): Teller<DeadGroupName> =>
+  ({ stream, data: { receiver } }) => ({ about: stream, parties: [receiver], by });
+
 /** [SUBJECT-2] */
 export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type>> } = {
   'object.put': ofObject(),
@@ -180,6 +185,7 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'orphan.disarmed': ofOrphan,
   'orphan.opened': ofOrphan,
   'orphan.pulled': ofOrphan,
+  'orphan.triaged': ofOrphan,
   'orphan.resolved': ofOrphan,
   'pull.started': ofPull('operator'),
   'pull.progressed': ofPull('hub'),
@@ -209,6 +215,8 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'quota.warned': ({ stream, data: { party } }) => ({ about: stream, parties: [party], by: 'hub' }),
   'webhook.set': ofStream('operator'),
   'webhook.removed': ofStream('operator'),
+  'triage.changed': ofTriage('operator'),
+  'triage.ended': ofTriage('hub'),
   'notification.raised': ofNotice,
   'notification.ended': ofNotice,
   'history.recorded': ofStream('hub'),

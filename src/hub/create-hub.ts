@@ -31,6 +31,7 @@ import { Traffic } from './kernel/traffic.ts';
 import { WriteCoalescer } from './kernel/write-coalescer.ts';
 import { Audit } from './maintain/audit.ts';
 import { Backups } from './maintain/backups.ts';
+import { DeadGroups } from './maintain/dead-groups.ts';
 import { Expiry } from './maintain/expiry.ts';
 import { History } from './maintain/history.ts';
 import { Jobs } from './maintain/jobs.ts';
@@ -59,7 +60,7 @@ import { overview } from './views/overview.ts';
 import { reconciliationOf } from './views/reconciliation.ts';
 import { reportOf } from './views/report.ts';
 import { explain, traceOf } from './views/trace.ts';
-import { views } from './views/views.ts';
+import { triageView, views } from './views/views.ts';
 
 export interface CreatedHub {
   readonly hub: Hub;
@@ -125,7 +126,8 @@ export function createHub(
   const expiry = new Expiry(context, dispatcher);
   const audit = new Audit(context);
   const backups = new Backups(context);
-  const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher);
+  const groups = new DeadGroups(context, dispatcher);
+  const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher, groups);
   const persons = new Persons(context, dispatcher, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const checks = new Checks(context, reports, (id) => reportOf(context, dispatcher, reports, id));
@@ -143,6 +145,7 @@ export function createHub(
     probes,
     retention,
     expiry,
+    groups,
     audit,
     notifier,
     history,
@@ -175,7 +178,7 @@ export function createHub(
     operations: {
       ...operations({ context, ...running, quota: daily, objects: stored, inFlight, version, ready: () => ready }),
       ...reading,
-      ...overview(context, dispatcher, retention),
+      ...overview(context, dispatcher, retention, { groups, orphans }),
       ...actorFeed(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
@@ -193,6 +196,7 @@ export function createHub(
       redriveOne: (id, force, trace) => redrive.one(id, force, trace),
       planRedrive: (filter, options) => redrive.plan(filter, options),
       redrive: (filter, options, trace) => redrive.start(filter, options, trace),
+      triageDeadGroup: async (group, change, trace) => triageView(await groups.change(group, change, trace)),
       discardOne: (id, trace) => redrive.discardOne(id, trace),
       planDiscard: (filter) => redrive.planDiscard(filter),
       discard: (filter, trace) => redrive.discard(filter, trace),

@@ -49,6 +49,7 @@ type RepairVerb =
   | 'redriveOne'
   | 'planRedrive'
   | 'redrive'
+  | 'triageDeadGroup'
   | 'discardOne'
   | 'planDiscard'
   | 'discard'
@@ -324,6 +325,7 @@ export function operations(parts: OperationsParts): Verbs {
     startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
+    triageOrphan: async (id, change, trace) => orphanView(await orphans.triage(id, change, trace)),
     changeParty,
     issueInitialToken,
     confirmHost,

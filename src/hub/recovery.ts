@@ -16,6 +16,7 @@ import { partnerOf, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
 import type { Audit } from './maintain/audit.ts';
+import type { DeadGroups } from './maintain/dead-groups.ts';
 import type { Expiry } from './maintain/expiry.ts';
 import type { History } from './maintain/history.ts';
 import { type Resends, releaseDue } from './maintain/resends.ts';
@@ -43,6 +44,7 @@ export interface Recovered {
   readonly probes: HealthProbes;
   readonly retention: Retention;
   readonly expiry: Expiry;
+  readonly groups: Pick<DeadGroups, 'recover'>;
   readonly audit: Pick<Audit, 'schedule'>;
   readonly notifier: Notifier;
   readonly history: History;
@@ -123,6 +125,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   await commands.recover(open, isWhole);
   if (isWhole) await pulls.recover();
   await orphans.recover(isWhole);
+  if (isWhole) await parts.groups.recover();
   const follow = (event: StoredEvent) => {
     const caller = event.party === null ? undefined : directory.partnerOf(event.party);
     if (caller) directory.touched(caller.id, ports.clock.steady(Date.parse(event.at)));

@@ -194,6 +194,26 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   t.match(nothing.err, /^Nothing was re-driven\./);
 });
 
+t.test('a group of dead letters gets somebody who takes care of it', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['W1', 'W2']);
+  const group = 'deliveries triage NL-EMS sessions not_found';
+  const nothing = await at.run(group);
+  t.strictSame([nothing.code, /expected --assign, --snooze, --no-snooze or --remark/.test(nothing.err)], [2, true]);
+  const set = await at.run(`${group} --assign ann --snooze 4h --remark called`);
+  t.match(set.out, /^NL-EMS sessions not_found: ann, snoozed until \S+ \(in [^)]+\), “called”\n$/);
+  t.match(
+    (await at.run('deliveries dead --assignee ann')).out,
+    /NL-EMS +sessions +not_found +2 .* ann, snoozed until /,
+  );
+  t.match((await at.run('deliveries dead --assignee bob')).err, /There are no dead letters/);
+  const free = await at.run(`${group} --assign= --no-snooze`);
+  t.equal(free.out, 'NL-EMS sessions not_found: “called”\n');
+  const unknown = await at.run('deliveries triage NL-EMS sessions timeout --assign ann');
+  t.equal(unknown.code, 1);
+  t.match(unknown.err, /no such thing under this id/);
+});
+
 t.test('dead letters are given up by filter only after a yes, or one by its id', async (t) => {
   const at = await stage(t);
   const dead = await deadLetters(at, ['G1', 'G2', 'G3']);

@@ -81,6 +81,15 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   await eventually('the CPO is asked for its sessions', () =>
     cpo.received.slice(asked).some(({ path }) => path.includes('/sessions')),
   );
+  await row.getByRole('button', { name: 'Triage …' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Assigned to').fill('ann');
+  await dialog.getByLabel('Remark').fill('waits for the CPO');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await row.getByText('ann “waits for the CPO”').waitFor();
+  await page.getByLabel('Assigned to').fill('bob');
+  await page.getByText('No case').waitFor();
+  await page.getByLabel('Assigned to').fill('ann');
   await row.getByRole('button', { name: 'Resolve' }).click();
   await page.getByLabel('Note').fill('the driver called: all is well');
   await page.getByRole('button', { name: 'Resolve the case' }).click();

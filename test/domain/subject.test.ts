@@ -45,6 +45,10 @@ const ofNotice = {
   stream: 'notifications',
   data: { kind: 'partner.offline', subject: 'NL-CPO', parties: ['NL-CPO'] },
 };
+const ofTriage = {
+  stream: 'triage:NL-EMS/cdrs/timeout',
+  data: { receiver: 'NL-EMS', module: 'cdrs', class: 'timeout' },
+};
 const ofBackup = { stream: 'backup:b', data: { id: 'b', directory: '/b', state: 'DONE' } };
 
 const hosts = { from: 'old.example', to: 'new.example' };
@@ -128,6 +132,7 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
     [{ ...ofWatch, data: {} }, 'orphan:o', [], null, 'hub'],
   ],
   'orphan.pulled': [[{ ...ofWatch, data: { ...watch, by: 'operator' } }, 'orphan:o', pair, 'NL-CPO/S1', 'operator']],
+  'orphan.triaged': [[{ ...ofWatch, data: { ...watch, by: 'operator' } }, 'orphan:o', pair, 'NL-CPO/S1', 'operator']],
   'orphan.resolved': [[{ ...ofWatch, data: { ...watch, by: 'operator' } }, 'orphan:o', pair, 'NL-CPO/S1', 'operator']],
   'push.refused': [
     [
@@ -189,6 +194,8 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
     [{ stream: 'webhook:on-call', data: { id: 'on-call' } }, 'webhook:on-call', [], null, 'operator'],
   ],
   'history.recorded': [[{ stream: 'history:traffic' }, 'history:traffic', [], null, 'hub']],
+  'triage.changed': [[ofTriage, 'triage:NL-EMS/cdrs/timeout', ['NL-EMS'], null, 'operator']],
+  'triage.ended': [[ofTriage, 'triage:NL-EMS/cdrs/timeout', ['NL-EMS'], null, 'hub']],
   'notification.raised': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'notification.ended': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'person.erased': [
@@ -231,7 +238,7 @@ const recorded = (type: string, event: Partial<Recorded>): Recorded => {
 };
 
 t.test('every type that the hub can record has its line in the table, and no other has [D80]', async (t) => {
-  const sources = ['events', 'history', 'notification', 'party', 'pull'].map((name) =>
+  const sources = ['events', 'history', 'notification', 'party', 'pull', 'triage'].map((name) =>
     readFileSync(`src/domain/${name}.ts`, 'utf8'),
   );
   const declared = sources.flatMap((text) =>

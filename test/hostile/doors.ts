@@ -178,6 +178,10 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   'DELETE /routes/{emsp}/{cpo}': { as: 'admin', path: `${admin}/routes/NL-EMS/NL-LVR` },
   'GET /deliveries': { as: 'admin', path: `${admin}/deliveries?state=DEAD&from=${at}&receiver=NL-LVR&limit=5` },
   'GET /dead-letters': { as: 'admin', path: `${admin}/dead-letters` },
+  'POST /dead-letters/{receiver}/{module}/{class}/triage': {
+    ...{ as: 'admin', path: `${admin}/dead-letters/NL-EMS/sessions/timeout/triage` },
+    body: () => ({ assignee: 'ann', snooze_until: at, remark: 'seen' }),
+  },
   'GET /deliveries/{id}': { as: 'admin', path: `${admin}/deliveries/1-NL-EMS` },
   'POST /deliveries/{id}/redrive': {
     ...{ as: 'admin', path: `${admin}/deliveries/1-NL-EMS/redrive` },
@@ -217,6 +221,10 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   'GET /quarantine': { as: 'admin', path: `${admin}/quarantine?limit=2` },
   'GET /orphans': { as: 'admin', path: `${admin}/orphans?limit=2` },
   'POST /orphans/{id}/pull': { as: 'admin', path: `${admin}/orphans/none/pull` },
+  'POST /orphans/{id}/triage': {
+    ...{ as: 'admin', path: `${admin}/orphans/none/triage` },
+    body: () => ({ assignee: null, remark: 'seen' }),
+  },
   'POST /orphans/{id}/resolve': {
     ...{ as: 'admin', path: `${admin}/orphans/none/resolve` },
     body: () => ({ note: 'closed by hand' }),

@@ -118,6 +118,41 @@ t.test('a COMPLETED that is pulled is stored, forwarded byte for byte, and resol
   t.same(await itemsOf(hub, '/stored-not-forwarded'), []);
 });
 
+t.test('an open case is assigned, snoozed and remarked on; that stays with it, also when it is resolved', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, served, dataDir } = scenery;
+  await stopped(scenery);
+  const [watch] = await cases(hub);
+  const path = `/orphans/${watch?.id}`;
+  await t.rejects(admin(hub, 'POST', `${path}/triage`, { assignee: 'ann' }), /409/, 'a watch is no case');
+  served.texts.sessions = [session('S1', 'ACTIVE')];
+  t.match(await opened(scenery), { state: 'OPEN', triage: null });
+  const totals = async (of: Scene['hub']) => (await admin(of, 'GET', '/overview')).totals;
+  t.match(await totals(hub), { open_cases: 1, snoozed_cases: 0 });
+  const change = { assignee: 'ann', snooze_until: '2026-05-01T11:00:00Z', remark: 'the site is offline' };
+  const triage = {
+    assignee: 'ann',
+    snoozed_until: '2026-05-01T11:00:00.000Z',
+    remarks: [{ by: 'admin', text: 'the site is offline', at: '2026-05-01T10:06:00.000Z' }],
+  };
+  t.match(await admin(hub, 'POST', `${path}/triage`, change), { state: 'OPEN', triage });
+  t.match(await itemsOf(hub, '/orphans?assignee=ann'), [{ id: watch?.id, triage }]);
+  t.strictSame(await itemsOf(hub, '/orphans?assignee=bob'), []);
+  t.match(await itemsOf(hub, '/events?type=orphan.triaged'), [
+    { by: 'operator', who: 'admin', object: 'NL-CPO/S1', parties: ['NL-CPO', 'NL-EMS'] },
+  ]);
+
+  await closed(hub, clock);
+  const again = await hubFor(t, {}, { clock }, dataDir);
+  t.match(await totals(again), { open_cases: 1, snoozed_cases: 1 });
+  t.match(await cases(again), [{ state: 'OPEN', triage }], 'after a restart');
+  clock.advance(54 * minute);
+  await again.settled();
+  t.match(await totals(again), { open_cases: 1, snoozed_cases: 0 }, 'it wakes by itself');
+  t.match(await admin(again, 'POST', `${path}/resolve`, { note: 'settled' }), { state: 'RESOLVED', triage });
+  await t.rejects(admin(again, 'POST', `${path}/triage`, { remark: 'late' }), /409/);
+});
+
 t.test('what the CPO still says unchanged is neither stored nor forwarded again', async (t) => {
   const scenery = await scene(t);
   const { hub, served, emsp } = scenery;

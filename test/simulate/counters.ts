@@ -91,6 +91,8 @@ export const sometimesNames = [
   'an orphan case was resolved by the CPO',
   'an orphan case was resolved by an operator',
   'a dead letter was re-driven',
+  'a dead letter was discarded',
+  'a group of dead letters had somebody who takes care of it',
   'a delivery was put back behind others',
   'a re-drive was refused as stale',
   'a re-drive by filter ran',

@@ -21,6 +21,7 @@ import {
   type Flight,
   final,
   isFinal,
+  isGivenUp,
   isOpen,
   type Lane,
   moduleOf,
@@ -55,6 +56,7 @@ export class DeliveryRules {
   committed(fact: Fact): void {
     for (const receiver of fact.to) this.#owe(fact, receiver);
     if (fact.type === 'delivery.redriven') this.#redriven(fact);
+    if (fact.type === 'delivery.discarded') this.#discarded(fact);
     this.#timing.committed(fact);
     if (fact.type === 'partner.suspended') {
       const company = this.#facts.around.cast.companies.find(({ id }) => fact.stream === `partner:${id}`);
@@ -74,7 +76,7 @@ export class DeliveryRules {
     const where = () => `${owed.fact.seq}-${receiver} ${stream}`;
     demand(lane.inFlight === 0, 'one in flight per receiver and object', where);
     demand(!owed.isDelivered, 'what is known to be delivered is not sent again', where);
-    demand(owed.row !== 'DEAD', 'a dead letter is not sent by itself', where);
+    demand(!isGivenUp(owed), 'a dead letter is not sent by itself', where);
     demand(state.circuit !== 'open', 'no attempt while the circuit is open', where);
     demand(!state.paused, 'no attempt while paused', where);
     demand(!this.#facts.endpoints.isLacking(receiver, moduleOf(owed)), 'nothing is sent to no endpoint', where);
@@ -146,7 +148,7 @@ export class DeliveryRules {
   /** The first of an object is a whole, but after one that is dead, of which the next life of the hub may know nothing. [TEST-DELIVERY-RULES-8] */
   #judgeFirst({ lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
     const hasMissed = lane.owed.some(
-      (owed) => owed.row === 'DEAD' || owed.redriven > 0 || owed.isGone || isFinal(owed.last),
+      (owed) => isGivenUp(owed) || owed.redriven > 0 || owed.isGone || isFinal(owed.last),
     );
     demand(isHeld || redriven > 0 || hasMissed, 'the first that a receiver gets of an object is a whole', where);
   }
@@ -197,7 +199,7 @@ export class DeliveryRules {
       if (fact.seq > upTo || owed.isGone) continue;
       owed.isGone = true;
       if (row === 'DEAD') around.hit('a dead letter ended with its event');
-      demand(row === 'DEAD' || isDelivered, 'nothing that is owed goes from the log', () => `${fact.seq}-${receiver}`);
+      demand(isGivenUp(owed) || isDelivered, 'nothing that is owed goes from the log', () => `${fact.seq}-${receiver}`);
     }
   }
 
@@ -221,7 +223,7 @@ export class DeliveryRules {
       if (isRemembered) owed.isDelivered = true;
       else if (owed.isDelivered) {
         owed.isDelivered = false;
-        if (row !== 'DEAD') this.#facts.around.hit('a delivery was repeated after a crash');
+        if (!isGivenUp(owed)) this.#facts.around.hit('a delivery was repeated after a crash');
       }
       this.#forget(owed);
     }
@@ -230,7 +232,7 @@ export class DeliveryRules {
   /** Whatever the crash took the memory of comes again, in the order of the log, also what its receiver had refused. [TEST-DELIVERY-RULES-1, TEST-DELIVERY-RULES-2] */
   #forget(owed: Owed): void {
     const { lane, redriven, fact } = owed;
-    owed.isSeen = owed.isTaken && (owed.isDelivered || owed.row === 'DEAD');
+    owed.isSeen = owed.isTaken && (owed.isDelivered || isGivenUp(owed));
     if (owed.isSeen && redriven === 0) lane.seenTo = Math.max(lane.seenTo, fact.seq);
   }
 
@@ -238,9 +240,9 @@ export class DeliveryRules {
   final(): void {
     for (const owed of this.owed.values()) {
       const name = () => `${owed.fact.seq}-${owed.receiver} ${owed.fact.stream}: ${owed.row ?? 'no row'}`;
-      const isEnded = owed.row === 'DEAD' || owed.isDelivered;
+      const isEnded = isGivenUp(owed) || owed.isDelivered;
       demand(isEnded, 'everything that is owed ends', name);
-      if (owed.row !== 'DEAD') demand(owed.isTaken, 'what counts as delivered was taken', name);
+      if (!isGivenUp(owed)) demand(owed.isTaken, 'what counts as delivered was taken', name);
     }
   }
 
@@ -250,7 +252,7 @@ export class DeliveryRules {
       const [receiver = '', stream = ''] = key.split(' ');
       const last = lane.owed.at(-1)?.fact;
       const ofStream = this.#facts.log.filter((fact) => fact.stream === stream && fact.type.startsWith('object.'));
-      const isWhole = lane.owed.every(({ row, redriven, isAbsent }) => row !== 'DEAD' && redriven === 0 && !isAbsent);
+      const isWhole = lane.owed.every((owed) => !isGivenUp(owed) && owed.redriven === 0 && !owed.isAbsent);
       if (last && isWhole && ofStream.every(({ to }) => to.includes(receiver))) yield { receiver, stream, last };
     }
   }
@@ -269,6 +271,7 @@ export class DeliveryRules {
         isTaken: false,
         isSeen: false,
         isAbsent: false,
+        isDiscarded: false,
         row: null,
       },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
@@ -288,17 +291,26 @@ export class DeliveryRules {
     demand(owed !== undefined, 'only what was owed is put back', () => String(data.delivery));
     if (!owed) return;
     demand(!owed.isGone, 'what is gone from the log is not put back', () => String(data.delivery));
-    const isEnded = owed.isDelivered || owed.row === 'DEAD' || owed.last !== null || this.#mayHaveEndedUnsent(owed);
+    const isEnded = owed.isDelivered || isGivenUp(owed) || owed.last !== null || this.#mayHaveEndedUnsent(owed);
     demand(isEnded, 'what is on its way is not put back', () => String(data.delivery));
     owed.redriven++;
     owed.isForced = this.forced.has(String(data.delivery)) || this.forced.has(String(data.job));
-    owed.isDelivered = false;
+    owed.isDelivered = owed.isDiscarded = false;
     owed.row = 'PENDING';
     owed.last = null;
     [owed.due, owed.notBefore] = [null, 0];
     const isWhole = this.#timing.isWholeInMemory(owed);
     owed.behind = isWhole ? owed.lane.owed.filter((one) => one !== owed && !this.#mayHaveEnded(one)) : [];
     owed.since = at;
+  }
+
+  #discarded({ data }: Fact): void {
+    const owed = this.owed.get(String(data.delivery));
+    const name = () => String(data.delivery);
+    demand(owed !== undefined && !owed.isGone, 'only what is in the log is discarded', name);
+    if (!owed) return;
+    demand(!owed.isDelivered, 'what was delivered is not discarded', name);
+    owed.isDiscarded = true;
   }
 
   #find(correlationId: string, receiver: string, stream: string): Owed {
@@ -376,8 +388,8 @@ export class DeliveryRules {
 
   /** Whether a delivery holds nothing back any more, as far as is seen from outside: its row is written later. */
   #mayHaveEnded(owed: Owed): boolean {
-    const { isDelivered, row, redriven, last } = owed;
-    return isDelivered || row === 'DEAD' || redriven > 0 || isFinal(last) || this.#mayHaveEndedUnsent(owed);
+    const { isDelivered, redriven, last } = owed;
+    return isDelivered || isGivenUp(owed) || redriven > 0 || isFinal(last) || this.#mayHaveEndedUnsent(owed);
   }
 
   #mayHaveEndedUnsent(owed: Owed): boolean {
@@ -390,6 +402,7 @@ export class DeliveryRules {
     const name = () => `${owed.fact.seq}-${owed.receiver}: ${state} ${ended} ${reason}, last met ${owed.last?.class}`;
     // What was put back a moment ago may still be remembered as it was.
     if (state === 'DELIVERED') demand(owed.wasDelivered, 'only what was delivered counts as delivered', name);
+    if (state === 'DISCARDED') demand(owed.isDiscarded, 'only what an operator discarded is discarded', name);
     if (state !== 'DEAD' || owed.row === 'DEAD') return;
     const { hit, now } = this.#facts.around;
     if (reason !== null && unsent.has(reason)) {

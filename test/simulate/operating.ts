@@ -164,6 +164,35 @@ export function redriveOne(world: World, random: Random): void {
   });
 }
 
+export function discardOne(world: World, random: Random): void {
+  const dead = [...world.judge.deliveries.owed.values()].filter(({ row }) => row === 'DEAD');
+  if (dead.length === 0) return;
+  const { fact, receiver } = random.pick(dead);
+  const verb = (hub: Hub, trace: Trace) => hub.operations.discardOne(`${fact.seq}-${receiver}`, trace);
+  world.ask('discard', verb, { ok: () => world.hit('a dead letter was discarded') });
+}
+
+export function discardMany(world: World, random: Random): void {
+  const filter = { receiver: random.pick(world.cast.emsps).party };
+  world.ask('discard many', (hub, trace) => hub.operations.discard(filter, trace), {
+    ok: ({ id }) => void world.jobs.add(id),
+  });
+}
+
+/** Operators take care of a case or of a group of dead letters. */
+export function triage(world: World, random: Random): void {
+  const until = new Date(world.agenda.now + random.between(1, 7_200_000)).toISOString();
+  const change = { assignee: 'ann', ...(random.chance(0.5) ? { snoozedUntil: until } : { remark: 'seen' }) };
+  world.ask('triage', async ({ operations }, trace) => {
+    const [group] = await operations.deadGroups(null);
+    const [open] = await operations.orphans('OPEN', null);
+    if (group) await operations.triageDeadGroup(group, change, trace);
+    if (open) await operations.triageOrphan(open.id, change, trace);
+    const groups = await operations.deadGroups('ann');
+    if (groups.length > 0) world.hit('a group of dead letters had somebody who takes care of it');
+  });
+}
+
 export function redriveMany(world: World, random: Random): void {
   const force = random.chance(0.15);
   const options = { ratePerS: 50, force, routing: random.pick(['then', 'now'] as const) };
@@ -197,7 +226,7 @@ export function pull(world: World, random: Random): void {
 
 export function handleOrphans(world: World, random: Random): void {
   const orphans = async (hub: Hub, trace: Trace) => {
-    const [open] = await hub.operations.orphans('OPEN');
+    const [open] = await hub.operations.orphans('OPEN', null);
     if (!open) return;
     if (random.chance(0.5)) await hub.operations.resolveOrphan(open.id, 'by hand', trace);
     else await hub.operations.pullOrphan(open.id, trace);
@@ -225,7 +254,7 @@ export function look(world: World, random: Random): void {
     operations.vitals();
     await operations.deliveries({}, { ...page, order: random.pick(['oldest', 'newest']) });
     await operations.commands({}, page);
-    await operations.deadGroups();
+    await operations.deadGroups(null);
     await operations.planRedrive({}, { routing: random.pick(['then', 'now']) });
     return hub.clientInfo({ offset: 0, limit: 100 });
   });

@@ -17,6 +17,8 @@ export interface Owed {
   isSeen: boolean;
   /** Its receiver said of what was to be deleted that it is not there, which need not be true. */
   isAbsent: boolean;
+  /** An operator gave it up, and nobody has put it back since. */
+  isDiscarded: boolean;
   row: DeliveryRow['state'] | null;
   redriven: number;
   isForced: boolean;
@@ -76,7 +78,10 @@ export const unsent: ReadonlySet<string> = new Set(['suspended', 'no receiver en
 
 export const isFinal = (outcome: Outcome | null): boolean => final.has(outcome?.class ?? '');
 
-export const isOpen = ({ isDelivered, row }: Owed): boolean => !isDelivered && row !== 'DEAD';
+/** It ended without success, and only an operator sends it again. */
+export const isGivenUp = ({ row }: Owed): boolean => row === 'DEAD' || row === 'DISCARDED';
+
+export const isOpen = (owed: Owed): boolean => !owed.isDelivered && !isGivenUp(owed);
 
 export const moduleOf = ({ fact }: Owed): string => String(fact.data.module);
 

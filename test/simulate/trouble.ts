@@ -96,6 +96,7 @@ const followed = [
   'object.patched',
   'object.deleted',
   'delivery.redriven',
+  'delivery.discarded',
 ];
 const alsoFollowed = [
   'command.requested',

@@ -4,6 +4,8 @@ import {
   changeMode,
   changeRoute,
   compatibility,
+  discardMany,
+  discardOne,
   giveEndpoint,
   handleOrphans,
   look,
@@ -18,6 +20,7 @@ import {
   rotate,
   setCircuit,
   suspend,
+  triage,
   unregister,
 } from './operating.ts';
 import { pushCdr, pushLocation, pushOften, pushSession, pushTariff, pushToken } from './pushing.ts';
@@ -45,6 +48,9 @@ const steps: Readonly<Record<string, readonly [weight: number, run: (world: Worl
   changeRoute: [2, changeRoute],
   redriveOne: [4, redriveOne],
   redriveMany: [1.5, redriveMany],
+  discardOne: [1.5, discardOne],
+  discardMany: [0.3, discardMany],
+  triage: [1, triage],
   resync: [1.5, resync],
   pull: [2, pull],
   handleOrphans: [2, handleOrphans],

@@ -5,10 +5,24 @@
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { deadGroup, delivery, deliveryState } from '../../api/deliveries.ts';
+import { triage } from '../../api/triage.ts';
+import { outcomeClasses } from '../../domain/errors.ts';
+import { moduleNames } from '../../domain/modules.ts';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
 import { readId, writeHeaders } from '../../transport/headers.ts';
-import { anyId, boundsQuery, classFilter, filter, moduleFilter, orderQuery, pageQuery, partyId } from '../fields.ts';
+import {
+  anyId,
+  boundsQuery,
+  classFilter,
+  filter,
+  moduleFilter,
+  orderQuery,
+  orNull,
+  pageQuery,
+  partyId,
+} from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
+import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
 const query = z.strictObject({
   state: deliveryState.exactOptional(),
@@ -67,8 +81,19 @@ export function deliveries(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/dead-letters',
       summary: 'Count dead letters by receiver, module and class, most first',
+      query: z.strictObject({ assignee: orNull(assignee) }),
       answer: z.object({ items: z.array(deadGroup) }),
-      run: async () => ({ items: await operations.deadGroups() }),
+      run: async ({ query }) => ({ items: await operations.deadGroups(query.assignee) }),
+    }),
+    route({
+      method: 'POST',
+      path: '/dead-letters/{receiver}/{module}/{class}/triage',
+      role: 'support',
+      summary: 'Assign or snooze a group of dead letters, or remark on it; what is absent stays',
+      params: z.strictObject({ receiver: partyId, module: z.enum(moduleNames), class: z.enum(outcomeClasses) }),
+      body: triageBody,
+      answer: triage,
+      run: ({ params, body, trace }) => operations.triageDeadGroup(params, triageChange(body), trace),
     }),
     route({
       method: 'GET',

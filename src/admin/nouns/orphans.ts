@@ -9,6 +9,7 @@ import { orphan, orphanState } from '../../api/orphans.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { anyId, orNull, pageQuery } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
+import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
 const params = z.strictObject({ id: anyId });
 const note = z.string().trim().min(1).max(500).nullable().default(null);
@@ -25,10 +26,12 @@ export function orphans(operations: Operations): AdminRoute[] {
         'List orphan cases, oldest first; sessions still in their grace are no cases and are listed with state=GRACE',
       query: z.strictObject({
         state: orNull(orphanState).meta({ description: 'OPEN and RESOLVED when absent' }),
+        assignee: orNull(assignee),
         ...pageQuery,
       }),
       answer: listOf(orphan),
-      run: async ({ query: { state, ...page } }) => pageOf(await operations.orphans(state), keyOf, page),
+      run: async ({ query: { state, assignee, ...page } }) =>
+        pageOf(await operations.orphans(state, assignee), keyOf, page),
     }),
     route({
       method: 'POST',
@@ -39,6 +42,16 @@ export function orphans(operations: Operations): AdminRoute[] {
       params,
       answer: orphan,
       run: ({ params: { id }, trace }) => operations.pullOrphan(id, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/orphans/{id}/triage',
+      role: 'support',
+      summary: 'Assign or snooze an open case, or remark on it; what is absent stays',
+      params,
+      body: triageBody,
+      answer: orphan,
+      run: ({ params: { id }, body, trace }) => operations.triageOrphan(id, triageChange(body), trace),
     }),
     route({
       method: 'POST',

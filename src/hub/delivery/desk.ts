@@ -1,6 +1,7 @@
 /**
  * What the receivers of a dispatcher share, and what they report to it.
  */
+import type { DeadGroupName } from '../../domain/triage.ts';
 import type { Context } from '../kernel/context.ts';
 import type { FairScheduler, Sender } from './fair-scheduler.ts';
 import type { OutboxWriter } from './outbox-writer.ts';
@@ -12,6 +13,8 @@ export interface Desk<Receiver extends Sender> {
   readonly scheduler: FairScheduler<Receiver>;
   /** Sends what the receiver's courier and the global limit allow now. */
   readonly pump: (receiver: Receiver) => void;
+  /** The last dead letter of a group is none any more. */
+  readonly cleared: (group: DeadGroupName) => void;
 }
 
 export interface Backlog {

@@ -11,6 +11,7 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import type { DeadGroupName } from '../../domain/triage.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
@@ -42,6 +43,7 @@ export class Dispatcher {
   readonly #receivers = new Map<PartyId, Receiver>();
   /** By each party of the partner. */
   readonly #byParty = new Map<PartyId, Receiver>();
+  #cleared: (group: DeadGroupName) => void = () => {};
   /** Starts no further attempt. */
   #calm = false;
 
@@ -56,7 +58,8 @@ export class Dispatcher {
       this.#scheduler.giveTurn(receiver);
       this.#dispatch();
     };
-    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, pump };
+    const cleared = (group: DeadGroupName) => this.#cleared(group);
+    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, pump, cleared };
   }
 
   /** Rebuilds the lanes from floors, rows and log. Must end before the first delivery is sent. */
@@ -151,9 +154,19 @@ export class Dispatcher {
     return receiver.discard(before);
   }
 
-  /** Subtracts the dead letters that a trim of the log removed. */
-  forgotten(party: PartyId, dead: number): void {
-    this.#receiverOf(party)?.forget(dead);
+  /** Stops counting a dead letter that a trim of the log removed. */
+  forgotten(row: DeliveryRow): void {
+    this.#receiverOf(row.dest)?.forget(row);
+  }
+
+  /** Dead letters of a group. */
+  deadIn(group: DeadGroupName): number {
+    return this.#byParty.get(group.receiver)?.deadIn(group) ?? 0;
+  }
+
+  /** Has a function called when the last dead letter of a group is none any more. */
+  onCleared(cleared: (group: DeadGroupName) => void): void {
+    this.#cleared = cleared;
   }
 
   unwritten(): readonly DeliveryRow[] {

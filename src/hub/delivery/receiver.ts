@@ -13,10 +13,12 @@ import { charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain
 import { instantText } from '../../domain/instant.ts';
 import { isModule, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
+import type { DeadGroupName } from '../../domain/triage.ts';
 import { withTimeout } from '../../kit/clock.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
 import type { Measured } from './backpressure.ts';
+import { DeadCounts, groupOf } from './dead-counts.ts';
 import { type DeliveryMemory, type Ending, memoryOf, pastOf, redrivenRow } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
@@ -36,7 +38,7 @@ export class Receiver implements Sender, Measured {
   readonly #lanes = new Lanes();
   readonly lanes: LaneCounts = this.#lanes;
   readonly window: DeliveryWindow;
-  #dead = 0;
+  readonly #dead = new DeadCounts();
   #delivered = 0;
   #attemptMs = 0;
   /** One per module: calls of a module that hangs must not use up what the others may have in flight. */
@@ -78,7 +80,7 @@ export class Receiver implements Sender, Measured {
 
   get backlog(): Backlog {
     const { size: depth, oldestAt } = this.#lanes;
-    return { depth, oldestAt, dead: this.#dead, delivered: this.#delivered, behind: this.window.isBehind };
+    return { depth, oldestAt, dead: this.#dead.size, delivered: this.#delivered, behind: this.window.isBehind };
   }
 
   get attemptMs(): number {
@@ -129,7 +131,7 @@ export class Receiver implements Sender, Measured {
     const row = redrivenRow(event, party, before, context);
     writer.remember(this.window.progressNow(party), row);
     await writer.flushed();
-    if (before?.state === 'DEAD') this.#dead--;
+    if (before?.state === 'DEAD') this.forget(before);
     this.#take(party, event, row.data as DeliveryMemory);
     return row;
   }
@@ -140,13 +142,18 @@ export class Receiver implements Sender, Measured {
     const row = { ...before, state: 'DISCARDED' as const };
     writer.remember(this.window.progressNow(before.dest), row);
     await writer.flushed();
-    this.#dead--;
+    this.forget(before);
     return row;
   }
 
-  /** Subtracts the dead letters that a trim of the log removed. */
-  forget(dead: number): void {
-    this.#dead -= dead;
+  /** Dead letters of a group. */
+  deadIn(group: DeadGroupName): number {
+    return this.#dead.of(group);
+  }
+
+  /** Stops counting a dead letter that is none any more: re-driven, discarded, or trimmed with the log. */
+  forget(row: DeliveryRow): void {
+    if (this.#dead.remove(row)) this.#desk.cleared(groupOf(row));
   }
 
   releaseAll(): void {
@@ -213,8 +220,7 @@ export class Receiver implements Sender, Measured {
   }
 
   died(lane: Lane, head: Item, why: Pick<Ending, 'class' | 'reason'>): void {
-    this.#dead++;
-    this.#end(lane, head, 'DEAD', { due: null, ...why });
+    this.#dead.add(this.#end(lane, head, 'DEAD', { due: null, ...why }));
   }
 
   /** Holds a lane whose head stays as it is until an instant (epoch ms). */
@@ -286,19 +292,20 @@ export class Receiver implements Sender, Measured {
     const { receiver: dest, offered: floor } = progress;
     for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0 })) {
       progress.know(row.seq);
-      if (row.state === 'DEAD') this.#dead++;
+      if (row.state === 'DEAD') this.#dead.add(row);
       const event = row.state === 'PENDING' ? await store.event(row.seq) : null;
       if (event) this.#take(dest, event, row.data as DeliveryMemory);
     }
     for await (const row of rowsOf(store, { dest, rows: 'DELIVERED', fromSeq: floor + 1 })) progress.know(row.seq);
   }
 
-  #end(lane: Lane, head: Item, state: 'DELIVERED' | 'DEAD', end: Ending): void {
-    this.#remember(head, state, end);
+  #end(lane: Lane, head: Item, state: 'DELIVERED' | 'DEAD', end: Ending): DeliveryRow {
+    const row = this.#remember(head, state, end);
     this.#dropBody(head);
     this.#lanes.done(lane, this.#desk.context.ports.clock.now());
     this.#holdTried(lane);
     this.window.shortened(lane, head.receiver, head.stream);
+    return row;
   }
 
   /** Holds a lane until its head is due. The deliveries of a suspended partner end at once. [RECEIVER-2] */
@@ -310,11 +317,12 @@ export class Receiver implements Sender, Measured {
   }
 
   /** [RECEIVER-1] */
-  #remember(item: Item, state: DeliveryRow['state'], end: Ending): void {
+  #remember(item: Item, state: DeliveryRow['state'], end: Ending): DeliveryRow {
     const { context, writer } = this.#desk;
     const { receiver: dest, seq } = item;
-    const progress = this.window.progressNow(dest);
-    writer.remember(progress, { dest, seq, state, data: memoryOf(item, end, context.ports.clock) });
+    const row = { dest, seq, state, data: memoryOf(item, end, context.ports.clock) };
+    writer.remember(this.window.progressNow(dest), row);
+    return row;
   }
 
   /** Stops counting the body of a fresh event, which memory no longer keeps. */

@@ -16,9 +16,10 @@ import type { HubObject } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { type TriageChange, triaged } from '../../domain/triage.ts';
 import { Running } from '../../kit/concurrency.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
-import { billedKey, heard, readObject } from '../kernel/row-codecs.ts';
+import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
 import { ended, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
@@ -115,6 +116,19 @@ export class OrphanCases {
     return this.#context.recorder.inTurn(actor, async () => {
       if (this.#records.get(actor)?.id !== id) throw notOpen();
       return (await this.#record(actor, { type: 'orphan.resolved', data: { note, by: 'operator' } }, trace)) ?? record;
+    });
+  }
+
+  /** Throws `notFound`, or `conflict` when the case is not open. */
+  async triage(id: string, change: TriageChange, trace: Trace): Promise<OrphanRecord> {
+    const { actor, record } = await this.#openCase(id);
+    return this.#context.recorder.inTurn(actor, async () => {
+      if (this.#records.get(actor)?.id !== id) throw notOpen();
+      const at = this.#context.recorder.instant();
+      const before = (await rowData<OrphanRecord>(this.#context.store, orphanRow(record)))?.triage;
+      const triage = triaged(before, change, { at, by: trace.operator ?? 'operator' });
+      const event: OrphanEvent = { type: 'orphan.triaged', data: { triage, by: 'operator' } };
+      return (await this.#record(actor, event, trace, at)) ?? record;
     });
   }
 

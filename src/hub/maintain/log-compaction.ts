@@ -90,6 +90,13 @@ const webhook: Keeper = async (past) => {
   return { keeps: [asIs(last, [{ kind: 'webhooks', owner: '', id: idIn(last) }])], rows: [] };
 };
 
+/** [DEAD-GROUPS-1] */
+const triage: Keeper = async (past) => {
+  const last = lastOf(past);
+  if (last.type !== 'triage.changed') return nothing;
+  return { keeps: [asIs(last, [{ kind: 'triage', owner: '', id: idIn(last) }])], rows: [] };
+};
+
 /** Whether the row's subject has not ended, or has events above the new horizon: then its whole stream is kept. */
 async function goesOn<T>(
   store: Context['store'],
@@ -192,6 +199,7 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['circuit.', partner],
   ['route.', route],
   ['webhook.', webhook],
+  ['triage.', triage],
   ['command.', command],
   ['orphan.', orphan],
   ['pull.objectRefused', refusal('quarantine', (data) => (data as QuarantineRecord).party)],

@@ -52,7 +52,7 @@ export class Retention {
   readonly #lag: RetentionLag;
   #held: LogHeld | null = null;
   /** Dead letters of the last trim that was started, until its result is known. */
-  #going: { readonly upTo: Seq; readonly dead: Dead } | null = null;
+  #going: { readonly upTo: Seq; readonly dead: readonly DeliveryRow[] } | null = null;
   #sweeping: Promise<void> = Promise.resolve();
   readonly #ending = new AbortController();
 
@@ -145,8 +145,8 @@ export class Retention {
     await this.#undisturbed(events, async () => {
       const { keeps, drops, rows } = await this.#kept(horizon, events);
       const sum = { upTo, events: trimmed.events + events.length, kept: trimmed.kept + keeps.length - drops.length };
-      const done = { ...sum, dead };
-      const isTold = Object.keys(dead).length > 0;
+      const done = { ...sum, dead: byReceiver(dead) };
+      const isTold = dead.length > 0;
       if (isTold) {
         ports.log.warn(done, 'dead letters are trimmed with their expired events');
         await this.#record(done);
@@ -168,11 +168,11 @@ export class Retention {
     const going = this.#going;
     this.#going = null;
     if (!going || horizon < going.upTo) return;
-    for (const [receiver, count] of Object.entries(going.dead)) this.#dispatcher.forgotten(receiver, count);
+    for (const row of going.dead) this.#dispatcher.forgotten(row);
   }
 
   /** The highest sequence to trim, the dead letters up to it, and the partners that block the rest. [RETENTION-1] */
-  async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: Dead; holders: readonly PartyId[] }> {
+  async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: readonly DeliveryRow[]; holders: readonly PartyId[] }> {
     const { store, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
     const receivers = [...new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
@@ -187,8 +187,7 @@ export class Retention {
       if (is === 'PENDING') brought.set(dest, Math.min(brought.get(dest) ?? 0, seq - 1));
     }
     const upTo = Math.min(wanted, ...brought.values());
-    const dead: Dead = {};
-    for (const { state: is, dest, seq } of open) if (is === 'DEAD' && seq <= upTo) dead[dest] = (dead[dest] ?? 0) + 1;
+    const dead = open.filter(({ state: is, seq }) => is === 'DEAD' && seq <= upTo);
     const holders = receivers.filter((receiver) => upTo < wanted && brought.get(receiver) === upTo);
     return {
       upTo,
@@ -230,6 +229,12 @@ export class Retention {
     const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
     await recorder.record({ facts, trace: null, at: recorder.instant() });
   }
+}
+
+function byReceiver(dead: readonly DeliveryRow[]): Dead {
+  const counts: Dead = {};
+  for (const { dest } of dead) counts[dest] = (counts[dest] ?? 0) + 1;
+  return counts;
 }
 
 /** The leading events that are older than `before` (hub time), at most one piece. */

@@ -29,6 +29,7 @@ import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
 import { auditRow } from './audit.ts';
 import { backupRow } from './backups.ts';
+import { type TriagedGroup, triagePut, triageStream } from './dead-groups.ts';
 import { historyKinds } from './history.ts';
 import { jobRow } from './jobs.ts';
 
@@ -150,6 +151,11 @@ const rebuilds: Record<string, Rebuild> = {
     const last = (await history(`webhook:${id}`)).at(-1);
     if (last?.type === 'webhook.removed') return { kind, owner, id, gone: true };
     return last ? webhookPut(last.data as Webhook) : null;
+  },
+  triage: async ({ kind, owner, id }, history) => {
+    const last = (await history(triageStream(id))).at(-1);
+    if (last?.type === 'triage.ended') return { kind, owner, id, gone: true };
+    return last ? triagePut(last.data as TriagedGroup) : null;
   },
   // Once its event has left the log, a condition that still holds is told again.
   conditions: async ({ kind, owner, id }, history) => {

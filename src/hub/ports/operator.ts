@@ -7,12 +7,11 @@ import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
 import type { CheckView } from '../../api/checks.ts';
 import type { CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
+import type { DeliveryView, Unforwarded } from '../../api/deliveries.ts';
 import type { EventPage } from '../../api/events.ts';
 import type { HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
 import type { DiscardPlan, JobView, RedrivePlan } from '../../api/jobs.ts';
-import type { OrphanView } from '../../api/orphans.ts';
 import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
@@ -31,6 +30,7 @@ import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { WatchedActor, Watcher } from './actor-view.ts';
+import type { MatterVerbs } from './matters.ts';
 import type { PortalVerbs } from './portal.ts';
 import type { HeaderParty } from './ports.ts';
 
@@ -299,7 +299,8 @@ export interface Operations
     PersonVerbs,
     AuditVerbs,
     PortalVerbs,
-    WebhookVerbs {
+    WebhookVerbs,
+    MatterVerbs {
   addParty(roles: readonly PartyRole[], settings: Partial<PartnerChoices>, trace: Trace): Promise<AddedParty>;
   parties(): PartyView[];
   /** Throws `notFound`. */
@@ -333,8 +334,6 @@ export interface Operations
 
   deliveries(filter: DeliveryFilter, page: PageRequest & { readonly order: Order }): Promise<Page<DeliveryView>>;
   delivery(id: string): Promise<DeliveryDetail>;
-  /** Dead letters by receiver, module and class, most first. */
-  deadGroups(): Promise<DeadGroup[]>;
   /**
    * Re-drives one delivery, dead or delivered; throws `conflict` when it is pending, or when it is stale and not
    * forced.
@@ -362,15 +361,6 @@ export interface Operations
   /** Newest first. A filtered page may have fewer items than its limit, and a next one all the same. */
   commands(filter: CommandFilter, page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;
-  /** Open and resolved cases. A watch in its grace is not a case yet; `state` GRACE lists those. [D77] */
-  orphans(state: string | null): Promise<OrphanView[]>;
-  /**
-   * Queries the CPO of an open case again; the note of the case gets the result. Throws `conflict` when the case is not
-   * open.
-   */
-  pullOrphan(id: string, trace: Trace): Promise<OrphanView>;
-  /** Closes an open case by hand. */
-  resolveOrphan(id: string, note: string | null, trace: Trace): Promise<OrphanView>;
   /**
    * Starts a pull and resolves with its id; throws `conflict` when one runs already or the partner has no such list.
    */

@@ -9,8 +9,11 @@ import type { OverviewRow, OverviewTotals } from '../../api/overview.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { keyOf } from '../../domain/party.ts';
+import { isSnoozed } from '../../domain/triage.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
+import type { OrphanCases } from '../exchange/orphan-cases.ts';
 import type { Context } from '../kernel/context.ts';
+import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { Retention } from '../maintain/retention.ts';
 import type { Operations } from '../ports/operator.ts';
 import { actorCounts } from './actor-counts.ts';
@@ -22,7 +25,7 @@ export const overdueAfterMs = 60_000;
 /** Fields of a row that change without the partner's record; `oldestAt` and `silentSince` are hub time. */
 type Moving = Pick<
   OverviewRow,
-  'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'overdue' | 'delivered' | 'received' | 'last_error'
+  'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'dead_snoozed' | 'overdue' | 'delivered' | 'received' | 'last_error'
 > & {
   readonly oldestAt: number | null;
   readonly silentSince: number | null;
@@ -40,6 +43,7 @@ export function overview(
   context: Context,
   dispatcher: Dispatcher,
   retention: Pick<Retention, 'held'>,
+  matters: { readonly groups: Pick<DeadGroups, 'snoozed'>; readonly orphans: Pick<OrphanCases, 'openCases'> },
 ): Pick<Operations, 'overview'> {
   const { directory, supervisor, circuits, contacts, ports, store } = context;
   /** Prefix of revisions: those of another start of the process are not comparable, and get all rows. */
@@ -51,14 +55,15 @@ export function overview(
   function refreshed(now: number): OverviewTotals {
     if (made && Math.abs(now - made.at) < freshMs) return made.totals;
     revision++;
-    for (const partner of directory.partners()) refresh(partner, now);
+    const snoozed = matters.groups.snoozed();
+    for (const partner of directory.partners()) refresh(partner, now, snoozed.get(partner.id) ?? 0);
     made = { at: now, totals: totalsOf() };
     return made.totals;
   }
 
-  function refresh(partner: Partner, now: number): void {
+  function refresh(partner: Partner, now: number, snoozed: number): void {
     const before = entries.get(partner.id);
-    const moving = movingOf(partner, now);
+    const moving = movingOf(partner, now, snoozed);
     if (before?.partner === partner && isSame(before.moving, moving)) return;
     const { oldestAt, silentSince, ...others } = moving;
     const shown = (at: number | null) => (at === null ? null : instantText(ports.clock.stamp(at)));
@@ -67,7 +72,7 @@ export function overview(
   }
 
   /** Plain literals without spread, for speed: it runs once a second for every partner. */
-  function movingOf(partner: Partner, now: number): Moving {
+  function movingOf(partner: Partner, now: number, dead_snoozed: number): Moving {
     const { id } = partner;
     const { depth, oldestAt, dead, delivered, behind } = dispatcher.backlog(id);
     const sync = circuits.state(id, 'sync');
@@ -76,7 +81,27 @@ export function overview(
     const received = contacts.received(id);
     const silentSince = contacts.silentSince(partner, now);
     const last_error = contacts.lastError(id);
-    return { sync, async, depth, oldestAt, dead, delivered, behind, overdue, received, silentSince, last_error };
+    return {
+      sync,
+      async,
+      depth,
+      oldestAt,
+      dead,
+      dead_snoozed,
+      delivered,
+      behind,
+      overdue,
+      received,
+      silentSince,
+      last_error,
+    };
+  }
+
+  function snoozedCases(): number {
+    const now = context.recorder.instant();
+    let found = 0;
+    for (const { triage } of matters.orphans.openCases()) if (isSnoozed(triage, now)) found++;
+    return found;
   }
 
   function totalsOf(): OverviewTotals {
@@ -88,6 +113,7 @@ export function overview(
       commands: counts.command ?? {},
       watches: watches.reduce((sum, { grace = 0, due = 0 }) => sum + grace + due, 0),
       open_cases: watches.reduce((sum, { open = 0 }) => sum + open, 0),
+      snoozed_cases: snoozedCases(),
       quarantined,
       store: { state: storeState, reason },
       log_held: retention.held(),
@@ -132,6 +158,7 @@ function isSame(a: Moving, b: Moving): boolean {
     a.depth === b.depth &&
     a.oldestAt === b.oldestAt &&
     a.dead === b.dead &&
+    a.dead_snoozed === b.dead_snoozed &&
     a.overdue === b.overdue &&
     a.behind === b.behind &&
     a.received === b.received &&

@@ -9,6 +9,7 @@ import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.
 import type { EventView } from '../../api/events.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { PullView, QuarantineView } from '../../api/pulls.ts';
+import type { TriageView } from '../../api/triage.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../domain/events.ts';
@@ -17,12 +18,15 @@ import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import { isOfPair, keyOf, namesEither, type PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
+import { nameOfGroup, type Triage } from '../../domain/triage.ts';
 import { presentRequest } from '../delivery/attempts.ts';
+import { groupOf } from '../delivery/dead-counts.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
+import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type {
   AuditFilter,
   CommandFilter,
@@ -65,7 +69,7 @@ type Views = Pick<Operations, ViewVerb> & {
 const examinedMax = 5_000;
 const examinedStep = 500;
 
-export function views(context: Context, outbound: Dispatcher): Views {
+export function views(context: Context, outbound: Dispatcher, triaged: Pick<DeadGroups, 'triages'>): Views {
   const { store } = context;
   const rolesOf = (partner: PartyId) => context.directory.partner(partner)?.roles.map(keyOf) ?? [];
 
@@ -112,9 +116,19 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return { ...shown(event, receiver, standing), request, change };
   }
 
-  async function deadGroups(): Promise<DeadGroup[]> {
+  async function deadGroups(assignee: string | null): Promise<DeadGroup[]> {
     const groups = new Map<string, DeadGroup>();
-    for await (const row of deadRows(context, outbound.unwritten())) count(groups, row);
+    const triages = await triaged.triages();
+    for await (const row of deadRows(context, outbound.unwritten())) {
+      const group = groupOf(row);
+      const name = nameOfGroup(group);
+      const triage = triages.get(name);
+      if (assignee !== null && triage?.assignee !== assignee) continue;
+      groups.set(
+        name,
+        counted(groups.get(name) ?? { ...group, ...none, triage: triage ? triageView(triage) : null }, row),
+      );
+    }
     return [...groups.values()].sort((a, b) => b.count - a.count);
   }
 
@@ -131,11 +145,12 @@ export function views(context: Context, outbound: Dispatcher): Views {
     return commandView(record);
   }
 
-  async function orphans(state: string | null): Promise<OrphanView[]> {
+  async function orphans(state: string | null, assignee: string | null): Promise<OrphanView[]> {
     const found: OrphanView[] = [];
     for await (const row of store.scan('orphans')) {
       const view = orphanView(row.data as OrphanRecord);
-      if (state === null ? view.state !== 'GRACE' : view.state === state) found.push(view);
+      const isOf = assignee === null || view.triage?.assignee === assignee;
+      if (isOf && (state === null ? view.state !== 'GRACE' : view.state === state)) found.push(view);
     }
     return found;
   }
@@ -249,25 +264,14 @@ export function views(context: Context, outbound: Dispatcher): Views {
   };
 }
 
-/** Adds a dead letter to the group of its receiver, module and outcome class. */
-function count(groups: Map<string, DeadGroup>, row: DeliveryRow): void {
-  const { dest: receiver, data } = row;
-  const { module, since, class: met } = data as DeliveryMemory;
-  const key = `${receiver} ${module} ${met}`;
-  const before = groups.get(key);
-  groups.set(key, {
-    receiver,
-    module,
-    class: met ?? 'unknown',
-    sample: before?.sample ?? deliveryId(receiver, row),
-    count: (before?.count ?? 0) + 1,
-    ...ages([before?.oldest_at ?? since, before?.newest_at ?? since, since]),
-  });
-}
+/** A group before its first dead letter. */
+const none = { count: 0, oldest_at: '', newest_at: '', sample: '' };
 
-function ages(instants: readonly string[]): Pick<DeadGroup, 'oldest_at' | 'newest_at'> {
-  const sorted = [...instants].sort();
-  return { oldest_at: sorted[0] ?? '', newest_at: sorted.at(-1) ?? '' };
+function counted(group: DeadGroup, row: DeliveryRow): DeadGroup {
+  const { since } = row.data as DeliveryMemory;
+  const instants = [group.oldest_at, since, group.newest_at].filter(Boolean).sort();
+  const [oldest_at = since, newest_at = since] = [instants[0], instants.at(-1)];
+  return { ...group, sample: group.sample || deliveryId(row.dest, row), count: group.count + 1, oldest_at, newest_at };
 }
 
 function commandView({ id, command, emsp, cpo, state, result, reason, sessionId, at }: CommandRecord): CommandView {
@@ -292,6 +296,10 @@ function pullView(record: PullRecord): PullView {
   return { ...rest, date_from, started_at, ended_at, ...(error !== null && { error }) };
 }
 
+export function triageView({ assignee, snoozedUntil: snoozed_until, remarks }: Triage): TriageView {
+  return { assignee, snoozed_until, remarks };
+}
+
 export function orphanView(record: OrphanRecord): OrphanView {
   const {
     id,
@@ -305,5 +313,6 @@ export function orphanView(record: OrphanRecord): OrphanView {
     note,
   } = record;
   const session = objectName({ owner: cpo, id: record.session });
-  return { id, kind, state, session, cpo, emsp, opened_at, pulled_at, resolved_at, note };
+  const triage = record.triage ? triageView(record.triage) : null;
+  return { id, kind, state, session, cpo, emsp, opened_at, pulled_at, resolved_at, note, triage };
 }

@@ -7,6 +7,7 @@ import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Since } from '../parts/time.tsx';
+import { TriageButton, TriageLine } from '../parts/triage.tsx';
 import type { DeliveryFilterValues } from './deliveries-filter.tsx';
 import { meaningOf } from './deliveries-words.ts';
 import { DiscardGroup } from './delivery-discard.tsx';
@@ -17,9 +18,10 @@ interface DeadGroupsProps {
   readonly groups: readonly DeadGroup[];
   readonly chosen: DeliveryFilterValues;
   readonly onStarted: (started: { job: string; of: string }) => void;
+  readonly onTriaged: () => void;
 }
 
-export function DeadGroups({ groups, chosen, onStarted }: DeadGroupsProps) {
+export function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsProps) {
   if (groups.length === 0) return null;
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   const listOf = ({ receiver, module, class: ended }: DeadGroup) => ({ state: 'DEAD', receiver, module, class: ended });
@@ -44,6 +46,13 @@ export function DeadGroups({ groups, chosen, onStarted }: DeadGroupsProps) {
               {meaningOf(group.class)}; oldest <Since instant={group.oldest_at} />,{' '}
               <Link href={`/deliveries/${encodeURIComponent(group.sample)}`}>one of them</Link>
             </span>
+            {group.triage && <TriageLine triage={group.triage} />}
+            <TriageButton
+              name={`${group.module} to ${group.receiver}`}
+              triage={group.triage}
+              path={`/dead-letters/${group.receiver}/${group.module}/${group.class}/triage`}
+              onDone={onTriaged}
+            />
             <DiscardGroup group={group} onStarted={onStarted} />
           </li>
         ))}

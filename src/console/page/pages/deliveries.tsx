@@ -59,7 +59,7 @@ export function Deliveries() {
         <RedriveProgress id={job} of={Number(of) || null} onEnd={reload} onClose={() => change({ job: '', of: '' })} />
       )}
       <Asked query={dead} what="the dead letters">
-        {({ items }) => <DeadGroups groups={items} chosen={filters} onStarted={change} />}
+        {({ items }) => <DeadGroups groups={items} chosen={filters} onStarted={change} onTriaged={dead.reload} />}
       </Asked>
       <DeliveryFilters values={filters} change={change} receivers={receiversOf(list, dead.data?.items)} />
       <Asked query={list} what="the deliveries">

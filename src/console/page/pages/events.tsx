@@ -26,7 +26,18 @@ const types = [
     'command.relayed',
     'command.silent',
   ],
-  ...['partner', 'circuit', 'circuit.opened', 'circuit.closed', 'route', 'orphan', 'pull', 'job', 'actor.quarantined'],
+  ...[
+    'partner',
+    'circuit',
+    'circuit.opened',
+    'circuit.closed',
+    'route',
+    'orphan',
+    'triage',
+    'pull',
+    'job',
+    'actor.quarantined',
+  ],
 ];
 const orders = [
   ['', 'newest first'],

@@ -16,8 +16,10 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
+import { SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Instant, Since, Until } from '../parts/time.tsx';
+import { TriageButton, TriageLine } from '../parts/triage.tsx';
 
 /** Sessions in their grace period that are shown after all cases. */
 const graceMax = 1000;
@@ -40,8 +42,8 @@ const hints: Readonly<Record<string, string>> = {
 
 export function Orphans() {
   const watch = useWatch({ kinds: ['orphan-stop', 'orphan-cdr'] });
-  const [{ state }, change] = useFilters(['state']);
-  const query = useCases(state);
+  const [{ state, assignee }, change] = useFilters(['state', 'assignee']);
+  const query = useCases(state, assignee);
   useReload(watch, query.reload);
 
   return (
@@ -63,6 +65,7 @@ export function Orphans() {
             ]}
             onChange={(chosen) => change({ state: chosen })}
           />
+          <SettledField label="Assigned to" value={assignee} onSettled={(name) => change({ assignee: name })} />
         </div>
       </div>
       <Asked query={query} what="the cases">
@@ -77,10 +80,10 @@ export function Orphans() {
   );
 }
 
-/** Without a state filter, all cases, and after them the watches in grace, which are no cases yet. */
-function useCases(state: string): PagedList<OrphanView> {
-  const cases = usePagedList<OrphanView>(pathWith('/orphans', { state }), order);
-  const path = state === '' ? pathWith('/orphans', { state: 'GRACE', limit: graceMax }) : null;
+/** Without a filter, all cases, and after them the watches in grace, which are no cases yet. */
+function useCases(state: string, assignee: string): PagedList<OrphanView> {
+  const cases = usePagedList<OrphanView>(pathWith('/orphans', { state, assignee }), order);
+  const path = state === '' && assignee === '' ? pathWith('/orphans', { state: 'GRACE', limit: graceMax }) : null;
   const watches = useQuery<Page<OrphanView>>(path, everyMs);
   const [reloadCases, reloadWatches] = [cases.reload, watches.reload];
   const reload = useCallback(() => {
@@ -101,7 +104,7 @@ interface CaseListProps {
 
 function CaseList({ items, watch, state, onDone }: CaseListProps) {
   if (items.length === 0) return <Empty title="No case" hint={hints[state] ?? ''} />;
-  const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'Last queried', 'Note', ''];
+  const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'Last queried', 'Note', 'Assigned to', ''];
   return (
     <div class="card">
       <Table caption="Orphan cases" columns={mayAct.value ? columns : columns.slice(0, -1)}>
@@ -114,7 +117,7 @@ function CaseList({ items, watch, state, onDone }: CaseListProps) {
 }
 
 function CaseRow({ one, watch, onDone }: { one: OrphanView; watch: Watch | null; onDone: () => void }) {
-  const { kind, state, session, cpo, emsp, opened_at, pulled_at, note } = one;
+  const { kind, state, session, cpo, emsp, opened_at, pulled_at, note, triage } = one;
   const due = state === 'GRACE' ? watch?.actor(actorOf(one)).value?.snapshot.context.due : null;
   return (
     <tr data-row>
@@ -134,6 +137,9 @@ function CaseRow({ one, watch, onDone }: { one: OrphanView; watch: Watch | null;
         <Instant value={pulled_at} />
       </td>
       <td>{note ?? <span class="quiet">–</span>}</td>
+      <td>
+        <TriageLine triage={triage} />
+      </td>
       {mayAct.value && <td>{state === 'OPEN' && <CaseActions one={one} onDone={onDone} />}</td>}
     </tr>
   );
@@ -145,7 +151,7 @@ function actorOf({ kind, session, cpo }: OrphanView): string {
   return `${actorKind}:${cpo}/${session.slice(cpo.length + 1).toLowerCase()}`;
 }
 
-function CaseActions({ one: { id, session, cpo }, onDone }: { one: OrphanView; onDone: () => void }) {
+function CaseActions({ one: { id, session, cpo, triage }, onDone }: { one: OrphanView; onDone: () => void }) {
   const [isResolving, setResolving] = useState(false);
   const path = `/orphans/${encodeURIComponent(id)}`;
   const pull = useAction(async () => {
@@ -165,6 +171,7 @@ function CaseActions({ one: { id, session, cpo }, onDone }: { one: OrphanView; o
       <button type="button" disabled={pull.isRunning} onClick={() => pull.run()}>
         Query CPO
       </button>
+      <TriageButton name={`the case of ${session}`} triage={triage} path={`${path}/triage`} onDone={onDone} />
       <button type="button" onClick={() => setResolving(true)}>
         Resolve …
       </button>

@@ -94,18 +94,20 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
     ...(totals.store.state === 'open' ? [] : [storeMatter(totals.store)]),
     ...(totals.quarantined.length === 0 ? [] : [actorMatter(totals)]),
     ...partners(
-      (found) =>
-        many(
-          sum(found, ({ dead }) => dead),
-          'dead letter',
-        ),
+      (found) => many(sum(found, awake), 'dead letter'),
       '/deliveries?state=DEAD',
-      ({ dead }) => dead > 0,
-      ({ id, dead }) => ({ href: `/deliveries?state=DEAD&receiver=${id}`, note: count(dead) }),
+      (row) => awake(row) > 0,
+      (row) => ({ href: `/deliveries?state=DEAD&receiver=${row.id}`, note: count(awake(row)) }),
     ),
-    ...(totals.open_cases === 0
+    ...(totals.open_cases === totals.snoozed_cases
       ? []
-      : [{ title: many(totals.open_cases, 'open case'), href: '/orphans?state=OPEN', items: [] }]),
+      : [
+          {
+            title: many(totals.open_cases - totals.snoozed_cases, 'open case'),
+            href: '/orphans?state=OPEN',
+            items: [],
+          },
+        ]),
     ...partners(
       (found) =>
         many(
@@ -157,6 +159,9 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
     ...(totals.log_held === null ? [] : [heldMatter(totals.log_held)]),
   ];
 }
+
+/** Dead letters that no operator has snoozed. */
+const awake = ({ dead, dead_snoozed }: OverviewRow): number => dead - dead_snoozed;
 
 function many(number: number, what: string, plural = 's', singular = ''): string {
   return `${count(number)} ${what}${number === 1 ? singular : plural}`;

@@ -18,7 +18,7 @@ export const lastRate = ({ rates }: Line) => rates.at(-1) ?? 0;
 
 /** Rules of urgency, most urgent first; a row that matches none needs no attention. */
 const urgencies: readonly ((row: OverviewRow) => boolean)[] = [
-  ({ dead }) => dead > 0,
+  ({ dead, dead_snoozed }) => dead > dead_snoozed,
   ({ overdue }) => overdue > 0,
   ({ status }) => status === 'OFFLINE',
   ({ sync, async }) => isOpen(sync) || isOpen(async),

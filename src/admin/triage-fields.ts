@@ -1,0 +1,27 @@
+/**
+ * Schemas of the requests by which an operator assigns, snoozes or remarks on a case or a group of dead letters.
+ */
+import { z } from 'zod';
+import type { TriageChange } from '../domain/triage.ts';
+import { bound } from './fields.ts';
+
+export const assignee = z.string().trim().min(1).max(100).meta({ description: 'name of an operator' });
+
+export const triageBody = z
+  .strictObject({
+    assignee: assignee.nullable().exactOptional().meta({ description: 'null: nobody' }),
+    snooze_until: bound
+      .nullable()
+      .exactOptional()
+      .meta({ description: 'until then it needs no attention; null: it does at once' }),
+    remark: z.string().trim().min(1).max(500).exactOptional(),
+  })
+  .refine((body) => Object.keys(body).length > 0, 'expected assignee, snooze_until or remark');
+
+export function triageChange({ assignee, snooze_until, remark }: z.output<typeof triageBody>): TriageChange {
+  return {
+    ...(assignee !== undefined && { assignee }),
+    ...(snooze_until !== undefined && { snoozedUntil: snooze_until }),
+    ...(remark !== undefined && { remark }),
+  };
+}

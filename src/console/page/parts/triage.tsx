@@ -1,0 +1,157 @@
+/**
+ * Who takes care of a case or a group of dead letters, and the dialog that changes it.
+ */
+import { useState } from 'preact/hooks';
+import type { TriageView } from '../../../api/triage.ts';
+import { useAction } from '../data/action.ts';
+import { call, pathWith } from '../data/api.ts';
+import { caller, mayAct } from '../data/session.ts';
+import { Dialog } from './dialog.tsx';
+import { Instant, Until, useNow } from './time.tsx';
+
+const hourMs = 3_600_000;
+/** Value and label of each snooze; '' leaves it as it is. */
+const snoozes: readonly (readonly [hours: string, label: string])[] = [
+  ['', 'as it is'],
+  ['0', 'not snoozed'],
+  ['1', 'for 1 hour'],
+  ['4', 'for 4 hours'],
+  ['24', 'for a day'],
+  ['168', 'for a week'],
+];
+
+/** One line; nothing for what nobody has touched. */
+export function TriageLine({ triage }: { triage: TriageView | null }) {
+  const now = useNow();
+  if (triage === null) return <span class="quiet">–</span>;
+  const { assignee, snoozed_until, remarks } = triage;
+  const snoozedMs = snoozed_until === null ? 0 : Date.parse(snoozed_until);
+  const last = remarks.at(-1);
+  return (
+    <span class="triage">
+      {assignee ?? <span class="quiet">nobody</span>}{' '}
+      {snoozedMs > now && (
+        <span class="chip">
+          snoozed, wakes <Until instantMs={snoozedMs} />
+        </span>
+      )}{' '}
+      {last && (
+        <span class="quiet" title={`${last.by}, ${last.at}`}>
+          “{last.text}”
+        </span>
+      )}
+    </span>
+  );
+}
+
+interface TriageButtonProps {
+  readonly name: string;
+  readonly triage: TriageView | null;
+  /** Path of the triage below the admin API. */
+  readonly path: string;
+  readonly onDone: () => void;
+}
+
+export function TriageButton({ name, triage, path, onDone }: TriageButtonProps) {
+  const [isOpen, setOpen] = useState(false);
+  if (!mayAct.value) return null;
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>
+        Triage …
+      </button>
+      {isOpen && (
+        <Dialog title={`Triage ${name}`} onClose={() => setOpen(false)}>
+          <TriageForm
+            triage={triage}
+            path={path}
+            onDone={() => {
+              setOpen(false);
+              onDone();
+            }}
+          />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+/** The changes of a filled form; what it leaves as it was is absent. */
+function changesIn(form: FormData, before: TriageView | null): Record<string, string | null> {
+  const text = (name: string) => String(form.get(name) ?? '').trim();
+  const [assignee, hours, remark] = [text('assignee'), text('snooze'), text('remark')];
+  const changes: Record<string, string | null> = {};
+  if (assignee !== (before?.assignee ?? '')) changes.assignee = assignee || null;
+  if (hours !== '')
+    changes.snooze_until = hours === '0' ? null : new Date(Date.now() + Number(hours) * hourMs).toISOString();
+  if (remark !== '') changes.remark = remark;
+  return changes;
+}
+
+function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
+  const [assignee, setAssignee] = useState(triage?.assignee ?? '');
+  const { isRunning, run } = useAction(async (changes: Record<string, string | null>) => {
+    // The remark is the reason of the act, too.
+    const reason = changes.remark ?? '';
+    if (Object.keys(changes).length > 0) await call('POST', pathWith(path, { reason }), changes);
+    onDone();
+    return null;
+  });
+  const me = caller.value?.name ?? '';
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        run(changesIn(new FormData(event.currentTarget), triage));
+      }}
+    >
+      {triage !== null && triage.remarks.length > 0 && (
+        <ul class="remarks" aria-label="Remarks">
+          {triage.remarks.map(({ at, by, text }) => (
+            <li key={`${at} ${by}`}>
+              <b>{by}</b> <Instant value={at} />
+              <p>{text}</p>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div class="filters">
+        <label>
+          Assigned to
+          <input
+            name="assignee"
+            value={assignee}
+            maxLength={100}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={({ currentTarget }) => setAssignee(currentTarget.value)}
+          />
+        </label>
+        <button type="button" disabled={assignee === me} onClick={() => setAssignee(me)}>
+          Assign to me
+        </button>
+        <label>
+          Snooze
+          <select name="snooze">
+            {snoozes.map(([hours, label]) => (
+              <option key={hours} value={hours}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      <p class="quiet">What is snoozed is not listed under “Needs attention” until it wakes.</p>
+      <label>
+        Remark
+        <textarea name="remark" rows={3} maxLength={500} />
+      </label>
+      <p class="row">
+        <button type="submit" class="main" disabled={isRunning}>
+          Save
+        </button>
+      </p>
+    </form>
+  );
+}

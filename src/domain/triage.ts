@@ -1,0 +1,62 @@
+/**
+ * Triage: who takes care of an orphan case or of a group of dead letters, until when it may wait, and what operators
+ * remarked.
+ *
+ * TRIAGE-1  A snooze ends by itself, and a remark is never changed: both stay in the log with who made them.
+ */
+import type { PartyId } from './party.ts';
+
+export interface Remark {
+  /** RFC 3339. */
+  readonly at: string;
+  /** Name of an operator. */
+  readonly by: string;
+  readonly text: string;
+}
+
+export interface Triage {
+  readonly assignee: string | null;
+  /** RFC 3339; null when it is not snoozed. */
+  readonly snoozedUntil: string | null;
+  /** Oldest first, the last `remarksMax`. */
+  readonly remarks: readonly Remark[];
+}
+
+/** What an operator changes; what is absent stays. */
+export interface TriageChange {
+  readonly assignee?: string | null;
+  readonly snoozedUntil?: string | null;
+  readonly remark?: string;
+}
+
+/** Dead letters with the same receiver, module and outcome class. */
+export interface DeadGroupName {
+  readonly receiver: PartyId;
+  readonly module: string;
+  readonly class: string;
+}
+
+/** `cleared`: the group has no dead letter any more. */
+export type TriageEvent =
+  | { type: 'triage.changed'; data: DeadGroupName & { readonly triage: Triage } }
+  | { type: 'triage.ended'; data: DeadGroupName };
+
+/** Older remarks are in the log alone. */
+const remarksMax = 20;
+
+export const nameOfGroup = ({ receiver, module, class: ended }: DeadGroupName): string =>
+  `${receiver}/${module}/${ended}`;
+
+export function triaged(
+  before: Triage | null | undefined,
+  { assignee = before?.assignee ?? null, snoozedUntil = before?.snoozedUntil ?? null, remark }: TriageChange,
+  { at, by }: Pick<Remark, 'at' | 'by'>,
+): Triage {
+  const known = before?.remarks ?? [];
+  const remarks = remark === undefined ? known : [...known, { at, by, text: remark }].slice(-remarksMax);
+  return { assignee, snoozedUntil, remarks };
+}
+
+/** `now`: RFC 3339 in UTC. */
+export const isSnoozed = (triage: Pick<Triage, 'snoozedUntil'> | null | undefined, now: string): boolean =>
+  triage != null && triage.snoozedUntil !== null && triage.snoozedUntil > now;

@@ -1,0 +1,120 @@
+/**
+ * Triage of groups of dead letters: who takes care of one, until when it may wait, and what was remarked.
+ *
+ * DEAD-GROUPS-1  A triage ends with its group: when its last dead letter is re-driven, discarded or trimmed. Later dead
+ *     letters of the same kind are another matter.
+ */
+import type { Put } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
+import {
+  type DeadGroupName,
+  isSnoozed,
+  nameOfGroup,
+  type Triage,
+  type TriageChange,
+  type TriageEvent,
+  triaged,
+} from '../../domain/triage.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
+import type { Context } from '../kernel/context.ts';
+import { rowData } from '../kernel/row-codecs.ts';
+
+const kind = 'triage';
+
+/** Data of a row. */
+export type TriagedGroup = DeadGroupName & { readonly triage: Triage };
+
+export const triageStream = (name: string): string => `triage:${name}`;
+
+export function triagePut(held: TriagedGroup): Put {
+  return { kind, owner: '', id: nameOfGroup(held), shelf: null, upd: '', data: held, body: null };
+}
+
+export class DeadGroups {
+  readonly #context: Context;
+  readonly #dispatcher: Dispatcher;
+  /** The triaged groups by name, and until when each is snoozed; remarks are in the rows alone, where an erasure finds them. */
+  readonly #held = new Map<string, DeadGroupName & Pick<Triage, 'snoozedUntil'>>();
+
+  constructor(context: Context, dispatcher: Dispatcher) {
+    this.#context = context;
+    this.#dispatcher = dispatcher;
+    dispatcher.onCleared((group) => this.#cleared(group));
+  }
+
+  /** Loads what is stored; the dispatcher has recovered. */
+  async recover(): Promise<void> {
+    for await (const { data } of this.#context.store.scan(kind)) {
+      const group = data as TriagedGroup;
+      this.#hold(group);
+      if (this.#dispatcher.deadIn(group) === 0) this.#cleared(group);
+    }
+  }
+
+  /** By name of the group. */
+  async triages(): Promise<ReadonlyMap<string, Triage>> {
+    const found = new Map<string, Triage>();
+    for await (const { id, data } of this.#context.store.scan(kind)) found.set(id, (data as TriagedGroup).triage);
+    return found;
+  }
+
+  /** Dead letters of snoozed groups, by partner. */
+  snoozed(): ReadonlyMap<PartyId, number> {
+    const { directory, recorder } = this.#context;
+    const found = new Map<PartyId, number>();
+    const now = recorder.instant();
+    for (const held of this.#held.values()) {
+      const partner = isSnoozed(held, now) ? directory.partnerOf(held.receiver) : undefined;
+      if (partner) found.set(partner.id, (found.get(partner.id) ?? 0) + this.#dispatcher.deadIn(held));
+    }
+    return found;
+  }
+
+  /** Throws `notFound` when the group has no dead letter. */
+  change(group: DeadGroupName, change: TriageChange, trace: Trace): Promise<Triage> {
+    const { recorder, store } = this.#context;
+    const { receiver, module, class: ended } = group;
+    const id = nameOfGroup(group);
+    return recorder.inTurn(triageStream(id), async () => {
+      if (this.#dispatcher.deadIn(group) === 0) throw new HubError('notFound');
+      const before = await rowData<TriagedGroup>(store, { kind, owner: '', id });
+      const by = trace.operator ?? 'operator';
+      const triage = triaged(before?.triage, change, { at: recorder.instant(), by });
+      const held = { receiver, module, class: ended, triage };
+      await this.#record({ type: 'triage.changed', data: held }, triagePut(held), trace);
+      this.#hold(held);
+      return triage;
+    });
+  }
+
+  #hold({ receiver, module, class: ended, triage: { snoozedUntil } }: TriagedGroup): void {
+    const group = { receiver, module, class: ended };
+    this.#held.set(nameOfGroup(group), { receiver, module, class: ended, snoozedUntil });
+  }
+
+  /** [DEAD-GROUPS-1] A start makes up for what fails here. */
+  #cleared({ receiver, module, class: ended }: DeadGroupName): void {
+    const { recorder, ports } = this.#context;
+    const group = { receiver, module, class: ended };
+    const name = nameOfGroup(group);
+    if (!this.#held.has(name)) return;
+    recorder
+      .inTurn(triageStream(name), async () => {
+        if (!this.#held.has(name) || this.#dispatcher.deadIn(group) > 0) return;
+        const put = { kind, owner: '', id: name, gone: true } as const;
+        await this.#record({ type: 'triage.ended', data: group }, put, null);
+        this.#held.delete(name);
+      })
+      .catch((error: unknown) =>
+        ports.log.error({ err: error, group: name }, 'could not end the triage of dead letters that are gone'),
+      );
+  }
+
+  async #record(event: TriageEvent, put: Put, trace: Trace | null): Promise<void> {
+    const { recorder } = this.#context;
+    const facts = [{ stream: triageStream(nameOfGroup(event.data)), event, party: null }];
+    await recorder.record({ facts, puts: [put], trace, at: recorder.instant() });
+  }
+}

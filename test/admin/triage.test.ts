@@ -1,0 +1,167 @@
+/**
+ * Triage of orphan cases and of groups of dead letters: assign, snooze and remark; what it does to lists and to the overview; when it
+ * ends; and that it lasts.
+ */
+
+import { deliveriesOf, putSession } from '../delivery/watched.ts';
+import { callOnce } from '../support/caller.ts';
+import { directoryFor } from '../support/directory.ts';
+import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf, quiet } from '../support/observed.ts';
+import { admin } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { t } from '../support/tap.ts';
+
+const minuteMs = 60_000;
+const group = '/dead-letters/NL-EMS/sessions/not_found/triage';
+
+const statusOf = async (hub: TestHub, path: string, body: object) =>
+  (await callOnce('POST', `${hub.url}/admin/v1${path}`, body, { Authorization: `Bearer ${hub.adminToken}` })).status;
+
+const rowOf = async (hub: TestHub, id: string) =>
+  ((await admin(hub, 'GET', '/overview')).rows as Record<string, unknown>[]).find((row) => row.id === id);
+
+t.test('a group of dead letters is assigned, snoozed and remarked on, and wakes by itself', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:00:00.000Z');
+  const dataDir = directoryFor(t);
+  const hub = await hubFor(t, {}, { clock }, dataDir);
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  for (const id of ['S1', 'S2', 'S3']) {
+    await putSession(cpo, id);
+    await quiet(hub);
+    clock.advance(minuteMs / 3);
+  }
+  t.match(await itemsOf(hub, '/dead-letters'), [
+    { count: 3, oldest_at: '2026-01-02T03:00:00.000Z', newest_at: '2026-01-02T03:00:40.000Z', triage: null },
+  ]);
+  t.strictSame(await admin(hub, 'POST', group, { assignee: 'ann', remark: 'the eMSP looks into it' }), {
+    assignee: 'ann',
+    snoozed_until: null,
+    remarks: [{ at: '2026-01-02T03:01:00.000Z', by: 'admin', text: 'the eMSP looks into it' }],
+  });
+  clock.advance(minuteMs);
+  const wakes = '2026-01-02T03:31:00.000Z';
+  t.match(await admin(hub, 'POST', group, { snooze_until: '2026-01-02T04:31:00+01:00', remark: 'they called' }), {
+    assignee: 'ann',
+    snoozed_until: wakes,
+    remarks: [{ text: 'the eMSP looks into it' }, { text: 'they called', at: '2026-01-02T03:02:00.000Z' }],
+  });
+  t.match(await itemsOf(hub, '/dead-letters?assignee=ann'), [{ count: 3, triage: { snoozed_until: wakes } }]);
+  t.strictSame(await itemsOf(hub, '/dead-letters?assignee=bob'), []);
+  clock.advance(1_000);
+  t.match(await rowOf(hub, 'NL-EMS'), { dead: 3, dead_snoozed: 3 });
+
+  await closed(hub, clock);
+  const again = await hubFor(t, {}, { clock }, dataDir);
+  t.match(await itemsOf(again, '/dead-letters'), [{ count: 3, triage: { assignee: 'ann', remarks: { length: 2 } } }]);
+  t.match(await rowOf(again, 'NL-EMS'), { dead: 3, dead_snoozed: 3 });
+  clock.advance(30 * minuteMs);
+  t.match(await rowOf(again, 'NL-EMS'), { dead: 3, dead_snoozed: 0 }, 'it wakes when its time is over');
+  t.match(await admin(again, 'POST', group, { assignee: null, snooze_until: null }), {
+    ...{ assignee: null, snoozed_until: null, remarks: { length: 2 } },
+  });
+  const about = 'triage:NL-EMS/sessions/not_found';
+  t.match(await itemsOf(again, '/events?type=triage.changed&party=NL-EMS'), [
+    ...[1, 2, 3].map(() => ({ about, by: 'operator', who: 'admin' })),
+  ]);
+});
+
+t.test('a triage ends with the last dead letter of its group; later ones are another matter', async (t) => {
+  const dataDir = directoryFor(t);
+  const hub = await hubFor(t, {}, {}, dataDir);
+  let status = 404;
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status }) });
+  const far = { snooze_until: '2999-01-01T00:00:00Z', assignee: 'ann' };
+  const cleared = async (times: number) => t.equal((await itemsOf(hub, '/events?type=triage.ended')).length, times);
+
+  for (const id of ['S1', 'S2']) await putSession(cpo, id);
+  await quiet(hub);
+  await admin(hub, 'POST', group, far);
+  const [one, other] = await deliveriesOf(hub);
+  await admin(hub, 'POST', `/deliveries/${one?.id}/discard`);
+  await quiet(hub);
+  t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: { assignee: 'ann' } }], 'one is left');
+  status = 200;
+  await admin(hub, 'POST', `/deliveries/${other?.id}/redrive`);
+  await quiet(hub);
+  await cleared(1);
+  t.equal(await statusOf(hub, group, far), 404, 'there is nothing to take care of');
+
+  status = 404;
+  await putSession(cpo, 'S3');
+  await quiet(hub);
+  t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
+  t.match(await rowOf(hub, 'NL-EMS'), { dead: 1, dead_snoozed: 0 });
+  await admin(hub, 'POST', group, far);
+  const [later] = await deliveriesOf(hub, '?state=DEAD');
+  await admin(hub, 'POST', `/deliveries/${later?.id}/discard`);
+  await quiet(hub);
+  await cleared(2);
+  await hub.close();
+  const again = await hubFor(t, {}, {}, dataDir);
+  t.strictSame(await itemsOf(again, '/dead-letters'), []);
+});
+
+t.test('a snoozed group hides no other one of the same partner', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => ({ status: path.includes('S1') ? 404 : 400 }) });
+  for (const id of ['S1', 'S2', 'S3']) await putSession(cpo, id);
+  await quiet(hub);
+  await admin(hub, 'POST', group, { snooze_until: '2999-01-01T00:00:00Z' });
+  const { rows } = await admin(hub, 'GET', '/overview?after=0');
+  t.match(
+    (rows as { id: string }[]).find(({ id }) => id === 'NL-EMS'),
+    { dead: 3, dead_snoozed: 1 },
+  );
+});
+
+t.test('a triage is trimmed with its dead letters, and stays with them until then', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:30:00Z');
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '2' }, { clock });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  const hours = async (many: number) => {
+    for (let hour = 0; hour < many; hour++) {
+      clock.advance(60 * minuteMs);
+      await hub.settled();
+    }
+  };
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  await admin(hub, 'POST', group, { assignee: 'ann' });
+  await hours(30);
+  await putSession(cpo, 'S2');
+  await quiet(hub);
+  await hours(20);
+  t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: { assignee: 'ann' } }], 'its event was trimmed');
+  const { store } = hub.created.context;
+  const [kept, ...more] = await store.kept(['triage:NL-EMS/sessions/not_found']);
+  t.match(kept, { type: 'triage.changed' }, 'and is kept, so that the row can be rebuilt');
+  t.ok(kept && kept.seq <= store.horizon());
+  t.strictSame(more, []);
+  await hours(36);
+  t.strictSame(await itemsOf(hub, '/dead-letters'), []);
+  t.match(await itemsOf(hub, '/events?type=triage.ended'), [{ by: 'hub' }]);
+});
+
+t.test('what makes no sense is refused with the field that is wrong', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  for (const body of [
+    {},
+    { assignee: '' },
+    { assignee: 'a'.repeat(101) },
+    { remark: ' ' },
+    { remark: 'a'.repeat(501) },
+    { snooze_until: 'tomorrow' },
+    { note: 'unknown field' },
+  ])
+    t.equal(await statusOf(hub, group, body), 422, JSON.stringify(body).slice(0, 60));
+  t.equal(await statusOf(hub, '/dead-letters/NL-EMS/sessions/nonsense/triage', { assignee: 'ann' }), 422);
+  t.equal(await statusOf(hub, '/dead-letters/NL-EMS/cdrs/not_found/triage', { assignee: 'ann' }), 404);
+  t.equal(await statusOf(hub, '/orphans/unknown/triage', { assignee: 'ann' }), 404);
+  for (let n = 1; n <= 25; n++) await admin(hub, 'POST', group, { remark: `number ${n}` });
+  const [{ triage } = {}] = (await itemsOf(hub, '/dead-letters')) as { triage?: { remarks: { text: string }[] } }[];
+  t.strictSame([triage?.remarks.length, triage?.remarks[0]?.text], [20, 'number 6'], 'the last 20 are kept');
+});
