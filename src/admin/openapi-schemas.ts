@@ -17,6 +17,7 @@ import { erasure, subject } from '../api/persons.ts';
 import { problemDetails } from '../api/problem.ts';
 import { pull, refusedObject } from '../api/pulls.ts';
 import { explanation, routingRule } from '../api/routes.ts';
+import { savedView } from '../api/saved-views.ts';
 import { story } from '../api/trace.ts';
 import { triage } from '../api/triage.ts';
 
@@ -45,6 +46,7 @@ const named = {
   RefusedObject: refusedObject,
   Orphan: orphan,
   Triage: triage,
+  SavedView: savedView,
   StoredNotForwarded: unforwarded,
   Status: hubStatus,
   Overview: overviewOfAll,

@@ -37,6 +37,7 @@ const nouns: Readonly<Record<string, string>> = {
   subject: 'Exporting the data of a person',
   audit: 'Who acted on the hub',
   webhooks: 'Telling operators what needs them, by webhook and by mail',
+  views: 'Addresses of the console that operators keep under a name',
   cluster: 'The nodes that share a store',
 };
 

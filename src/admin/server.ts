@@ -24,6 +24,7 @@ import { pulls } from './nouns/pulls.ts';
 import { reconciliation } from './nouns/reconciliation.ts';
 import { redrives } from './nouns/redrives.ts';
 import { routes } from './nouns/routes.ts';
+import { savedViews } from './nouns/saved-views.ts';
 import { status } from './nouns/status.ts';
 import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
@@ -37,6 +38,7 @@ import { type AdminTokens, admitted, gate } from './tokens.ts';
 const nouns = [
   ...[parties, portalLinks, checks, routes, deliveries, redrives, trace, events, commands],
   ...[pulls, orphans, storedNotForwarded, reconciliation, history, status, overview, backups, persons, audit, webhooks],
+  savedViews,
 ];
 
 const recoveringRetryS = 1;

@@ -26,6 +26,7 @@ const verbs: Readonly<Record<string, readonly [summary: string, load: () => Prom
   orphans: ['sessions that did not end as they should', () => import('./orphans.ts')],
   reconcile: ['compare sessions with the CDRs that bill them', () => import('./reconcile.ts')],
   webhooks: ['who is told what needs operators, by webhook and by mail', () => import('./webhooks.ts')],
+  views: ['addresses of the console that operators keep under a name', () => import('./views.ts')],
   subject: ['everything that is stored of a person', () => import('./subject.ts')],
   erase: ['replace what names a person with digests', () => import('./erase.ts')],
   audit: ['who acted on the hub, why, and from where', () => import('./audit.ts')],

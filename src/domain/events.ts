@@ -12,6 +12,7 @@ import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Quirk, QuirksMet } from './quirks.ts';
 import type { RefusedRecord, Tallies } from './report.ts';
 import type { Route } from './routing.ts';
+import type { SavedViewEvent } from './saved-view.ts';
 import type { Triage, TriageEvent } from './triage.ts';
 
 /** The request that is owed to each receiver: method, path below the receiver's module URL, and body. */
@@ -238,6 +239,7 @@ export type HubEvent =
   | HistoryEvent
   | WebhookEvent
   | TriageEvent
+  | SavedViewEvent
   | { type: 'row.rebuilt'; data: { kind: string; owner: string; id: string } }
   | { type: 'actor.quarantined'; data: { actor: string; error: string; parties?: readonly PartyId[] } };
 

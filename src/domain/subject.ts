@@ -217,6 +217,8 @@ export const subjects: { readonly [Type in HubEvent['type']]: Teller<DataOf<Type
   'webhook.removed': ofStream('operator'),
   'triage.changed': ofTriage('operator'),
   'triage.ended': ofTriage('hub'),
+  'view.saved': ofStream('operator'),
+  'view.removed': ofStream('operator'),
   'notification.raised': ofNotice,
   'notification.ended': ofNotice,
   'history.recorded': ofStream('hub'),

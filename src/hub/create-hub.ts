@@ -39,6 +39,7 @@ import { Persons } from './maintain/persons.ts';
 import { Redrive } from './maintain/redrive.ts';
 import { Resends } from './maintain/resends.ts';
 import { Retention } from './maintain/retention.ts';
+import { savedViews } from './maintain/saved-views.ts';
 import { Notifier } from './notify/notifier.ts';
 import { Checks } from './onboarding/check.ts';
 import { portalAccess } from './onboarding/portal-access.ts';
@@ -180,6 +181,7 @@ export function createHub(
       ...reading,
       ...overview(context, dispatcher, retention, { groups, orphans }),
       ...actorFeed(context),
+      ...savedViews(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
       lastBackup: () => backups.lastBackup(),

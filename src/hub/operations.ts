@@ -28,6 +28,7 @@ import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
 import type { Registration } from './onboarding/registration.ts';
 import type { HealthProbes } from './partners/health-probes.ts';
+import type { SavedViewVerbs } from './ports/matters.ts';
 import type {
   AuditVerbs,
   BackupVerbs,
@@ -76,6 +77,7 @@ type Verbs = Omit<
   | keyof AuditVerbs
   | keyof PortalVerbs
   | keyof WebhookVerbs
+  | keyof SavedViewVerbs
 >;
 
 /** Note of a case that an operator closed without a note. */

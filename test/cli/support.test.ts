@@ -194,6 +194,20 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   t.match(nothing.err, /^Nothing was re-driven\./);
 });
 
+t.test('views are saved, listed and removed', async (t) => {
+  const at = await stage(t);
+  t.match((await at.run('views')).err, /^No view is saved\./);
+  const saved = await at.run('views save "dead CDRs" /deliveries?state=DEAD&module=cdrs');
+  t.strictSame([saved.code, saved.out], [0, 'dead CDRs is saved: /deliveries?state=DEAD&module=cdrs\n']);
+  t.match(
+    (await at.run('views')).out,
+    /^NAME +PATH +BY +SAVED\ndead CDRs +\/deliveries\?state=DEAD&module=cdrs +admin +/,
+  );
+  t.equal((await at.run('views save elsewhere https://example.com')).code, 2);
+  t.equal((await at.run('views remove "dead CDRs"')).out, 'dead CDRs is removed\n');
+  t.match((await at.run('views')).err, /^No view is saved\./);
+});
+
 t.test('a group of dead letters gets somebody who takes care of it', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['W1', 'W2']);

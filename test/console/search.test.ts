@@ -1,6 +1,6 @@
-/** Ctrl-K: one field that leads to a partner, a delivery, a page, or the trace of whatever else is typed. */
+/** Ctrl-K: one field that leads to a partner, a delivery, a saved view, a page, or the trace of whatever else is typed; and the views themselves. */
 import { hubFor } from '../support/hub-in-process.ts';
-import { browserTest, consoleFor } from './browser.ts';
+import { barriers, browserTest, consoleFor } from './browser.ts';
 import { traffic } from './traffic.ts';
 
 browserTest('Ctrl-K leads to a partner, a page, and what has an id', async (t, browser) => {
@@ -38,4 +38,38 @@ browserTest('Ctrl-K leads to a partner, a page, and what has an id', async (t, b
   t.equal(await field.inputValue(), '', 'it begins anew');
   await page.keyboard.press('Escape');
   await field.waitFor({ state: 'detached' });
+});
+
+browserTest('a view is saved under a name, and leads back, also by Ctrl-K; a viewer finds it', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });
+  const path = '/deliveries?state=DEAD&module=cdrs';
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+  const dialog = page.getByRole('dialog', { name: 'Views' });
+  await page.getByRole('button', { name: 'Views' }).click();
+  await dialog.getByText('No view is saved yet.').waitFor();
+  await dialog.getByLabel(`Save ${path} as`).fill('dead CDRs');
+  await dialog.getByRole('button', { name: 'Save this view' }).click();
+  const link = dialog.getByRole('link', { name: 'dead CDRs' });
+  await link.waitFor();
+  t.strictSame(await barriers(page), [], 'axe');
+  await page.keyboard.press('Escape');
+  await page.getByRole('link', { name: 'Routing' }).click();
+  await page.waitForURL('**/console/routing');
+  await page.getByRole('button', { name: 'Views' }).click();
+  await link.click();
+  await page.waitForURL(`**/console${path}`);
+  await dialog.waitFor({ state: 'detached' });
+
+  const viewer = await consoleFor(t, browser, hub, { token: 'viewer-token-of-the-test' });
+  await viewer.keyboard.press('Control+k');
+  await viewer.getByLabel(/^Partner, object/).fill('dead');
+  await viewer.getByRole('button', { name: 'dead CDRs view' }).click();
+  await viewer.waitForURL(`**/console${path}`);
+  await viewer.getByRole('button', { name: 'Views' }).click();
+  await viewer.getByRole('link', { name: 'dead CDRs' }).waitFor();
+  t.equal(await viewer.getByRole('button', { name: /^(Remove|Save this)/ }).count(), 0);
+
+  await page.getByRole('button', { name: 'Views' }).click();
+  await dialog.getByRole('button', { name: 'Remove dead CDRs' }).click();
+  await link.waitFor({ state: 'detached' });
 });

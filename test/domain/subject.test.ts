@@ -196,6 +196,8 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
   'history.recorded': [[{ stream: 'history:traffic' }, 'history:traffic', [], null, 'hub']],
   'triage.changed': [[ofTriage, 'triage:NL-EMS/cdrs/timeout', ['NL-EMS'], null, 'operator']],
   'triage.ended': [[ofTriage, 'triage:NL-EMS/cdrs/timeout', ['NL-EMS'], null, 'hub']],
+  'view.saved': [[{ stream: 'view:dead' }, 'view:dead', [], null, 'operator']],
+  'view.removed': [[{ stream: 'view:dead' }, 'view:dead', [], null, 'operator']],
   'notification.raised': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'notification.ended': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],
   'person.erased': [
@@ -238,7 +240,7 @@ const recorded = (type: string, event: Partial<Recorded>): Recorded => {
 };
 
 t.test('every type that the hub can record has its line in the table, and no other has [D80]', async (t) => {
-  const sources = ['events', 'history', 'notification', 'party', 'pull', 'triage'].map((name) =>
+  const sources = ['events', 'history', 'notification', 'party', 'pull', 'saved-view', 'triage'].map((name) =>
     readFileSync(`src/domain/${name}.ts`, 'utf8'),
   );
   const declared = sources.flatMap((text) =>

@@ -13,6 +13,7 @@ import { Shortcuts, useShortcuts } from './parts/keys.tsx';
 import { Notices } from './parts/notices.tsx';
 import { openSearch, Search, useSearchKey } from './parts/search.tsx';
 import { Empty } from './parts/states.tsx';
+import { openViews, Views } from './parts/views.tsx';
 
 export function Shell() {
   return (
@@ -51,6 +52,9 @@ function Frame() {
         </Link>
         <Navigation />
         <div class="top-end">
+          <button type="button" class="plain" onClick={openViews}>
+            Views
+          </button>
           <button type="button" class="plain" title="Ctrl-K" onClick={openSearch}>
             Search
           </button>
@@ -79,6 +83,7 @@ function Frame() {
         </Switch>
       </main>
       <Shortcuts destinations={pages} />
+      <Views />
       <Search pages={pages.filter(isOffered)} navigate={navigate} />
     </div>
   );

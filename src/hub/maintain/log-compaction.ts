@@ -84,18 +84,14 @@ const route: Keeper = async (past) => {
   return { keeps: [asIs(last, [{ kind: 'routes', owner: cpo, id: routeKey(emsp, cpo) }])], rows: [] };
 };
 
-const webhook: Keeper = async (past) => {
-  const last = lastOf(past);
-  if (last.type !== 'webhook.set') return nothing;
-  return { keeps: [asIs(last, [{ kind: 'webhooks', owner: '', id: idIn(last) }])], rows: [] };
-};
-
-/** [DEAD-GROUPS-1] */
-const triage: Keeper = async (past) => {
-  const last = lastOf(past);
-  if (last.type !== 'triage.changed') return nothing;
-  return { keeps: [asIs(last, [{ kind: 'triage', owner: '', id: idIn(last) }])], rows: [] };
-};
+/** Keeps the last event of a stream, which holds the whole row, unless it ended what the stream is about. */
+const lastOne =
+  (type: string, kind: string): Keeper =>
+  async (past) => {
+    const last = lastOf(past);
+    if (last.type !== type) return nothing;
+    return { keeps: [asIs(last, [{ kind, owner: '', id: idIn(last) }])], rows: [] };
+  };
 
 /** Whether the row's subject has not ended, or has events above the new horizon: then its whole stream is kept. */
 async function goesOn<T>(
@@ -198,8 +194,10 @@ const keepers: readonly (readonly [prefix: string, keeper: Keeper])[] = [
   ['partner.', partner],
   ['circuit.', partner],
   ['route.', route],
-  ['webhook.', webhook],
-  ['triage.', triage],
+  ['webhook.', lastOne('webhook.set', 'webhooks')],
+  // [DEAD-GROUPS-1]
+  ['triage.', lastOne('triage.changed', 'triage')],
+  ['view.', lastOne('view.saved', 'views')],
   ['command.', command],
   ['orphan.', orphan],
   ['pull.objectRefused', refusal('quarantine', (data) => (data as QuarantineRecord).party)],

@@ -32,7 +32,7 @@ const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
 /** Kinds of rows, besides objects, in which a name may stand. */
 const otherKinds = [
   ...['commands', 'starts:uid', 'starts:reference', 'reservations', 'quarantine'],
-  ...['jobs', 'orphans', 'pulls', 'refused', 'reports', 'triage'],
+  ...['jobs', 'orphans', 'pulls', 'refused', 'reports', 'triage', 'views'],
 ];
 /** Streams of facts that name no person: searching them would only replace equal texts of others. */
 const impersonal = /^(?:locations\/|tariffs\/|partner:|route:|backup:|erasure:)/;

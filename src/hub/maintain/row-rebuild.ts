@@ -8,7 +8,7 @@ import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
 import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
-import type { Notice, Webhook } from '../../domain/notification.ts';
+import type { Notice } from '../../domain/notification.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
 import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
@@ -29,9 +29,10 @@ import { pullRow } from '../pull/pulls.ts';
 import { quarantineRow, quarantineStream } from '../pull/quarantine.ts';
 import { auditRow } from './audit.ts';
 import { backupRow } from './backups.ts';
-import { type TriagedGroup, triagePut, triageStream } from './dead-groups.ts';
+import { triagePut, triageStream } from './dead-groups.ts';
 import { historyKinds } from './history.ts';
 import { jobRow } from './jobs.ts';
+import { savedViewPut, savedViewStream } from './saved-views.ts';
 
 type History = (stream: string) => Promise<StoredEvent[]>;
 /** Resolves with the row to write: `gone` when the log says that it was deleted, null when the log cannot tell. */
@@ -104,6 +105,12 @@ const fromLast =
     return last ? rowOf(key, last) : null;
   };
 
+/** The row that the data of the last event are, or none when that is of the type that ends it. */
+const unless =
+  <Data>(end: string, put: (data: Data) => Put) =>
+  ({ kind, owner, id }: RowKey, { type, data }: StoredEvent): Put =>
+    type === end ? { kind, owner, id, gone: true } : put(data as Data);
+
 const isFoundById = (module: ObjectModule) => modules[module].isFoundById;
 
 const gone: Rebuild = async ({ kind, owner, id }) => ({ kind, owner, id, gone: true });
@@ -147,16 +154,9 @@ const rebuilds: Record<string, Rebuild> = {
     const last = (await history(`route:${id}`)).at(-1);
     return last?.type === 'route.set' ? routePut(last.data as Route) : null;
   },
-  webhooks: async ({ kind, owner, id }, history) => {
-    const last = (await history(`webhook:${id}`)).at(-1);
-    if (last?.type === 'webhook.removed') return { kind, owner, id, gone: true };
-    return last ? webhookPut(last.data as Webhook) : null;
-  },
-  triage: async ({ kind, owner, id }, history) => {
-    const last = (await history(triageStream(id))).at(-1);
-    if (last?.type === 'triage.ended') return { kind, owner, id, gone: true };
-    return last ? triagePut(last.data as TriagedGroup) : null;
-  },
+  webhooks: fromLast(({ id }) => `webhook:${id}`, unless('webhook.removed', webhookPut)),
+  triage: fromLast(({ id }) => triageStream(id), unless('triage.ended', triagePut)),
+  views: fromLast(({ id }) => savedViewStream(id), unless('view.removed', savedViewPut)),
   // Once its event has left the log, a condition that still holds is told again.
   conditions: async ({ kind, owner, id }, history) => {
     const isOf = ({ data }: StoredEvent) => (data as Notice).kind === owner && (data as Notice).subject === id;

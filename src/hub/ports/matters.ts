@@ -1,11 +1,20 @@
 /**
- * The verbs of operators on what waits for a person: orphan cases, and groups of dead letters.
+ * The verbs of operators on what waits for a person (orphan cases, groups of dead letters), and on the views that they saved.
  */
 import type { DeadGroup } from '../../api/deliveries.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { TriageView } from '../../api/triage.ts';
+import type { SavedView } from '../../domain/saved-view.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeadGroupName, TriageChange } from '../../domain/triage.ts';
+
+export interface SavedViewVerbs {
+  savedViews(): Promise<SavedView[]>;
+  /** Replaces a view of the same name. Throws `conflict` when there are too many. */
+  saveView(name: string, path: string, trace: Trace): Promise<SavedView>;
+  /** Idempotent: resolves even when there is none. */
+  removeView(name: string, trace: Trace): Promise<void>;
+}
 
 /** `assignee` null: whoever takes care of it, if anybody. */
 export interface MatterVerbs {

@@ -30,7 +30,7 @@ import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { WatchedActor, Watcher } from './actor-view.ts';
-import type { MatterVerbs } from './matters.ts';
+import type { MatterVerbs, SavedViewVerbs } from './matters.ts';
 import type { PortalVerbs } from './portal.ts';
 import type { HeaderParty } from './ports.ts';
 
@@ -300,7 +300,8 @@ export interface Operations
     AuditVerbs,
     PortalVerbs,
     WebhookVerbs,
-    MatterVerbs {
+    MatterVerbs,
+    SavedViewVerbs {
   addParty(roles: readonly PartyRole[], settings: Partial<PartnerChoices>, trace: Trace): Promise<AddedParty>;
   parties(): PartyView[];
   /** Throws `notFound`. */

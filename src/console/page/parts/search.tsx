@@ -1,14 +1,16 @@
 /**
- * Search over everything, opened by Ctrl-K: a partner by id, party or name, a delivery or a page; whatever else is typed
+ * Search over everything, opened by Ctrl-K: a partner by id, party or name, a delivery, a saved view or a page; whatever else is typed
  * (an object, EVSE, contract, command, correlation id) is traced.
  */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { OverviewRow, OverviewView } from '../../../api/overview.ts';
+import type { SavedViewView } from '../../../api/saved-views.ts';
 import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { isDeliveryId } from '../data/trace-key.ts';
 import { Dialog } from './dialog.tsx';
+import { useViews } from './views.tsx';
 
 interface Place {
   readonly path: string;
@@ -50,7 +52,7 @@ export function Search({ pages, navigate }: { pages: readonly Page[]; navigate: 
 
 function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: string) => void }) {
   const { data } = useQuery<OverviewView>('/overview');
-  const places = placesFor(text.value.trim(), data?.rows ?? [], pages);
+  const places = placesFor(text.value.trim(), data?.rows ?? [], pages, useViews());
   const close = () => {
     isShown.value = false;
   };
@@ -96,7 +98,12 @@ function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: 
 }
 
 /** What the text may mean, the likeliest first. */
-function placesFor(typed: string, rows: readonly OverviewRow[], pages: readonly Page[]): Place[] {
+function placesFor(
+  typed: string,
+  rows: readonly OverviewRow[],
+  pages: readonly Page[],
+  views: readonly SavedViewView[],
+): Place[] {
   if (typed === '') return [];
   const wanted = typed.toLowerCase();
   const has = (name: string) => name.toLowerCase().includes(wanted);
@@ -110,6 +117,7 @@ function placesFor(typed: string, rows: readonly OverviewRow[], pages: readonly 
       title: id,
       what: ['partner', ...names].join(' · '),
     })),
+    ...views.flatMap(({ name, path }) => (has(name) ? [{ path, title: name, what: 'view' }] : [])),
     ...pages.flatMap(({ path, title }) => (title !== null && has(title) ? [{ path, title, what: 'page' }] : [])),
     traced,
   ];

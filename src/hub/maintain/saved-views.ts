@@ -1,0 +1,52 @@
+/**
+ * Keeps the views that operators saved.
+ *
+ * SAVED-VIEWS-1  There are at most `viewsMax`: every page of the console reads the whole list.
+ */
+import type { Put } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
+import type { SavedView, SavedViewEvent } from '../../domain/saved-view.ts';
+import type { Trace } from '../../domain/trace.ts';
+import type { Context } from '../kernel/context.ts';
+import { rowData } from '../kernel/row-codecs.ts';
+import type { SavedViewVerbs } from '../ports/matters.ts';
+
+const kind = 'views';
+const viewsMax = 200;
+
+export const savedViewStream = (name: string): string => `view:${name}`;
+
+export function savedViewPut(view: SavedView): Put {
+  return { kind, owner: '', id: view.name, shelf: null, upd: '', data: view, body: null };
+}
+
+export function savedViews({ store, recorder }: Context): SavedViewVerbs {
+  async function all(): Promise<SavedView[]> {
+    const found: SavedView[] = [];
+    for await (const { data } of store.scan(kind)) found.push(data as SavedView);
+    return found;
+  }
+
+  async function record(event: SavedViewEvent, put: Put, trace: Trace): Promise<void> {
+    const facts = [{ stream: savedViewStream(event.data.name), event, party: null }];
+    await recorder.record({ facts, puts: [put], trace, at: recorder.instant() });
+  }
+
+  return {
+    savedViews: all,
+    saveView: (name, path, trace) =>
+      recorder.inTurn(kind, async () => {
+        const others = (await all()).filter((view) => view.name !== name);
+        if (others.length >= viewsMax)
+          throw new HubError('conflict', { message: `there are ${viewsMax} views already` });
+        const view = { name, path, by: trace.operator ?? 'operator', at: recorder.instant() };
+        await record({ type: 'view.saved', data: view }, savedViewPut(view), trace);
+        return view;
+      }),
+    removeView: (name, trace) =>
+      recorder.inTurn(kind, async () => {
+        if (!(await rowData<SavedView>(store, { kind, owner: '', id: name }))) return;
+        await record({ type: 'view.removed', data: { name } }, { kind, owner: '', id: name, gone: true }, trace);
+      }),
+  };
+}
