@@ -58,6 +58,7 @@ function exampleOf(schema: JsonSchema): unknown {
 const examples: Readonly<Record<string, string>> = {
   country_code: 'NL',
   party_id: 'TNM',
+  path: '/deliveries?state=DEAD',
   receiver: 'NL-TNM',
   identifier: 'sessions',
   url: 'https://example.com/ocpi/2.2.1/sessions',
