@@ -11,6 +11,7 @@ export const triageBody = z
   .strictObject({
     assignee: assignee.nullable().exactOptional().meta({ description: 'null: nobody' }),
     snooze_until: bound
+      .refine((text) => /^\d{4}-/.test(text), 'expected a year of four digits')
       .nullable()
       .exactOptional()
       .meta({ description: 'until then it needs no attention; null: it does at once' }),

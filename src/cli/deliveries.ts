@@ -104,7 +104,9 @@ export function command(): Command {
       examples: ['deliveries dead', 'deliveries dead --assignee ann', 'deliveries dead --json'],
       run: async ({ hub, screen }, _args, { assignee }) => {
         const { items } = await hub.get<{ items: DeadGroup[] }>('/dead-letters', { assignee });
-        screen.list({ items, next_cursor: null }, deadColumns, 'There are no dead letters.');
+        const none =
+          assignee === undefined ? 'There are no dead letters.' : `No dead letter is assigned to ${assignee}.`;
+        screen.list({ items, next_cursor: null }, deadColumns, none);
       },
     }),
     verb<TriageFlags>({

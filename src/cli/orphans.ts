@@ -40,7 +40,10 @@ export function command(): Command {
       limit: 100,
       columns,
       filter: ({ state, assignee }) => ({ state, assignee }),
-      whenEmpty: () => 'No orphan case: every session that was stopped has ended, so far.',
+      whenEmpty: ({ assignee }) =>
+        assignee !== undefined
+          ? `No orphan case is assigned to ${assignee}.`
+          : 'No orphan case: every session that was stopped has ended, so far.',
     }),
     verb({
       usage: 'pull <id>',

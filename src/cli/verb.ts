@@ -147,19 +147,30 @@ const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_
 
 /** Parses RFC 3339, a date (midnight UTC), or a span before now: `90s`, `15m`, `2h`, `1d`. */
 export function instant(text: string): string {
+  const at = instantIn(text, -1);
+  if (at !== null) return at;
+  throw new InvalidArgumentError('expected 2026-01-31T12:00:00Z, 2026-01-31, or a span before now such as 15m or 2h');
+}
+
+/** The last instant with a year of four digits, epoch ms. */
+const lastMs = Date.parse('9999-12-31T23:59:59Z');
+
+/** `towards`: -1 for a span before now, 1 for one from now. Null for any other text. */
+function instantIn(text: string, towards: 1 | -1): string | null {
   const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
   const isDate = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
-  const at = amount ? Date.now() - Number(amount) * (unitMs[unit] ?? 0) : isDate ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(at)) {
-    throw new InvalidArgumentError('expected 2026-01-31T12:00:00Z, 2026-01-31, or a span before now such as 15m or 2h');
-  }
-  return new Date(at).toISOString();
+  const spanMs = Number(amount) * (unitMs[unit] ?? 0);
+  const at = amount ? Date.now() + towards * spanMs : isDate ? Date.parse(text) : Number.NaN;
+  return at >= 0 && at <= lastMs ? new Date(at).toISOString() : null;
 }
 
 /** Parses an instant to come: RFC 3339, or a span from now such as `4h`. */
 export function ahead(text: string): string {
-  const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
-  return amount ? new Date(Date.now() + Number(amount) * (unitMs[unit] ?? 0)).toISOString() : instant(text);
+  const at = instantIn(text, 1);
+  if (at !== null && Date.parse(at) > Date.now()) return at;
+  throw new InvalidArgumentError(
+    'expected an instant to come: 2026-01-31T12:00:00Z, 2026-01-31, or a span from now such as 4h or 2d',
+  );
 }
 
 /** Parses one of the given words, in any case. */

@@ -3,6 +3,7 @@
  */
 import type { Command } from 'commander';
 import type { SavedViewView } from '../api/saved-views.ts';
+import { Failure } from './client.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, when } from './table.ts';
 import { noun, verb } from './verb.ts';
@@ -13,8 +14,6 @@ const columns: readonly Column<SavedViewView>[] = [
   { title: 'by', of: ({ by }) => by },
   { title: 'saved', of: ({ at }, now) => when(at, now), shrinksTo: 20 },
 ];
-
-const pathOf = (name: string) => `/views/${encodeURIComponent(name)}`;
 
 export function command(): Command {
   return noun('views', 'addresses of the console that operators keep under a name', [
@@ -32,7 +31,7 @@ export function command(): Command {
       summary: 'save an address below /console, or another one under this name',
       examples: ['views save "dead CDRs" "/deliveries?state=DEAD&module=cdrs"'],
       run: async ({ hub, screen }, [name = '', path = '']) => {
-        screen.answer(await hub.send<SavedViewView>('PUT', pathOf(name), { path }), (view) => [
+        screen.answer(await hub.send<SavedViewView>('POST', '/views', { name, path }), (view) => [
           `${view.name} is saved: ${view.path}`,
         ]);
       },
@@ -42,7 +41,10 @@ export function command(): Command {
       summary: 'remove a saved view',
       examples: ['views remove "dead CDRs"'],
       run: async ({ hub, screen }, [name = '']) => {
-        screen.answer(await hub.send<object>('DELETE', pathOf(name)), () => [`${name} is removed`]);
+        const { items } = await hub.get<{ items: SavedViewView[] }>('/views', { limit: '1000' });
+        const found = items.find((view) => view.name === name);
+        if (!found) throw new Failure(`no view is named ${name}`);
+        screen.answer(await hub.send<object>('DELETE', `/views/${found.id}`), () => [`${name} is removed`]);
       },
     }),
   ]);

@@ -1,6 +1,7 @@
 /** Saved views: addresses of the console that operators keep under a name, for all of them. */
 
 export interface SavedView {
+  readonly id: string;
   readonly name: string;
   /** Address below `/console`, with its query: `/deliveries?state=DEAD`. */
   readonly path: string;
@@ -12,4 +13,4 @@ export interface SavedView {
 
 export type SavedViewEvent =
   | { type: 'view.saved'; data: SavedView }
-  | { type: 'view.removed'; data: { readonly name: string } };
+  | { type: 'view.removed'; data: { readonly id: string } };

@@ -4,6 +4,7 @@
  *
  * TRIAGE-1  A snooze ends by itself, and a remark is never changed: both stay in the log with who made them.
  */
+import { HubError } from './errors.ts';
 import type { PartyId } from './party.ts';
 
 export interface Remark {
@@ -36,7 +37,7 @@ export interface DeadGroupName {
   readonly class: string;
 }
 
-/** `cleared`: the group has no dead letter any more. */
+/** `triage.ended`: the group has no dead letter any more. */
 export type TriageEvent =
   | { type: 'triage.changed'; data: DeadGroupName & { readonly triage: Triage } }
   | { type: 'triage.ended'; data: DeadGroupName };
@@ -45,18 +46,21 @@ export type TriageEvent =
 const remarksMax = 20;
 
 export const nameOfGroup = ({ receiver, module, class: ended }: DeadGroupName): string =>
-  `${receiver}/${module}/${ended}`;
+  `${receiver}:${module}:${ended}`;
 
+/** Throws `invalid` for a snooze that is over already. */
 export function triaged(
   before: Triage | null | undefined,
   { assignee = before?.assignee ?? null, snoozedUntil = before?.snoozedUntil ?? null, remark }: TriageChange,
   { at, by }: Pick<Remark, 'at' | 'by'>,
 ): Triage {
+  const isNew = snoozedUntil !== null && snoozedUntil !== before?.snoozedUntil;
+  if (isNew && Date.parse(snoozedUntil) <= Date.parse(at))
+    throw new HubError('invalid', { message: 'snooze_until: expected an instant to come' });
   const known = before?.remarks ?? [];
   const remarks = remark === undefined ? known : [...known, { at, by, text: remark }].slice(-remarksMax);
   return { assignee, snoozedUntil, remarks };
 }
 
-/** `now`: RFC 3339 in UTC. */
 export const isSnoozed = (triage: Pick<Triage, 'snoozedUntil'> | null | undefined, now: string): boolean =>
-  triage != null && triage.snoozedUntil !== null && triage.snoozedUntil > now;
+  triage != null && triage.snoozedUntil !== null && Date.parse(triage.snoozedUntil) > Date.parse(now);

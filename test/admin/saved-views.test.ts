@@ -9,12 +9,9 @@ import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 const save = (hub: TestHub, name: string, path: unknown) =>
-  callOnce(
-    'PUT',
-    `${hub.url}/admin/v1/views/${encodeURIComponent(name)}`,
-    { path },
-    { Authorization: `Bearer ${hub.adminToken}` },
-  );
+  callOnce('POST', `${hub.url}/admin/v1/views`, { name, path }, { Authorization: `Bearer ${hub.adminToken}` });
+/** Saves a view that is taken, and resolves with it. */
+const kept = (hub: TestHub, name: string, path: string) => admin(hub, 'POST', '/views', { name, path });
 const listed = async (hub: TestHub) => (await itemsOf(hub, '/views')).map(({ name, path }) => `${name}: ${path}`);
 
 t.test('a view is saved, replaced, listed by name and removed, and lasts', async (t) => {
@@ -23,14 +20,15 @@ t.test('a view is saved, replaced, listed by name and removed, and lasts', async
   const env = { HUB_EVENTS_KEEP_DAYS: '1' };
   const hub = await hubFor(t, env, { clock }, dataDir);
   t.strictSame(await listed(hub), []);
-  await admin(hub, 'PUT', '/views/dead%20CDRs', { path: '/deliveries?state=DEAD' });
-  const saved = await admin(hub, 'PUT', '/views/dead%20CDRs', { path: '/deliveries?state=DEAD&module=cdrs' });
+  const first = await kept(hub, 'dead CDRs', '/deliveries?state=DEAD');
+  const saved = await kept(hub, 'dead CDRs', '/deliveries?state=DEAD&module=cdrs');
   t.strictSame(saved, {
-    ...{ name: 'dead CDRs', path: '/deliveries?state=DEAD&module=cdrs', by: 'admin', at: '2026-01-02T03:30:00.000Z' },
+    ...{ id: first.id, name: 'dead CDRs', path: '/deliveries?state=DEAD&module=cdrs' },
+    ...{ by: 'admin', at: '2026-01-02T03:30:00.000Z' },
   });
-  await admin(hub, 'PUT', '/views/all', { path: '/' });
-  await admin(hub, 'PUT', '/views/gone', { path: '/events' });
-  for (let times = 0; times < 2; times++) await admin(hub, 'DELETE', '/views/gone');
+  await kept(hub, 'all', '/');
+  const { id: gone } = await kept(hub, 'gone', '/events');
+  for (let times = 0; times < 2; times++) await admin(hub, 'DELETE', `/views/${gone}`);
   for (let hour = 0; hour < 27; hour++) {
     clock.advance(3_600_000);
     await hub.settled();
@@ -40,27 +38,23 @@ t.test('a view is saved, replaced, listed by name and removed, and lasts', async
   const again = await hubFor(t, env, { clock }, dataDir);
   t.strictSame(await listed(again), ['all: /', 'dead CDRs: /deliveries?state=DEAD&module=cdrs']);
   const rebuilt = (id: string) => rebuiltRow({ kind: 'views', owner: '', id }, again.created.context);
-  t.match(await rebuilt('dead CDRs'), { id: 'dead CDRs', data: saved }, 'its row can be made again from the log');
+  t.match(await rebuilt(String(saved.id)), { id: saved.id, data: saved }, 'its row can be made again from the log');
 });
 
 t.test('rows of views and webhooks are made again from the log, and what was removed is not', async (t) => {
   const hub = await hubFor(t);
   const webhook = { url: 'http://127.0.0.1:9/', active: false };
-  for (const id of ['kept', 'gone']) {
-    await admin(hub, 'PUT', `/views/${id}`, { path: `/events?type=${id}` });
-    await admin(hub, 'PUT', `/webhooks/${id}`, webhook);
-  }
-  for (const kind of ['views', 'webhooks']) await admin(hub, 'DELETE', `/${kind}/gone`);
+  const views = [await kept(hub, 'kept', '/events'), await kept(hub, 'gone', '/trace')].map(({ id }) => String(id));
+  for (const id of ['kept', 'gone']) await admin(hub, 'PUT', `/webhooks/${id}`, webhook);
   const { context } = hub.created;
-  for (const kind of ['views', 'webhooks']) {
-    const stored = await context.store.get({ kind, owner: '', id: 'kept' });
-    t.match(await rebuiltRow({ kind, owner: '', id: 'kept' }, context), { kind, data: stored?.data ?? null }, kind);
-    t.strictSame(await rebuiltRow({ kind, owner: '', id: 'gone' }, context), {
-      kind,
-      owner: '',
-      id: 'gone',
-      gone: true,
-    });
+  for (const [kind, [stays = '', goes = '']] of [
+    ['views', views],
+    ['webhooks', ['kept', 'gone']],
+  ] as const) {
+    await admin(hub, 'DELETE', `/${kind}/${goes}`);
+    const stored = await context.store.get({ kind, owner: '', id: stays });
+    t.match(await rebuiltRow({ kind, owner: '', id: stays }, context), { kind, data: stored?.data ?? null }, kind);
+    t.strictSame(await rebuiltRow({ kind, owner: '', id: goes }, context), { kind, owner: '', id: goes, gone: true });
   }
 });
 
@@ -73,7 +67,8 @@ t.test('only addresses of the console are saved, and not without end', async (t)
     t.equal((await save(hub, 'x', path)).status, 422, String(path).slice(0, 40));
   for (const path of ['/', '/?show=silent', '/partners/NL-EMS', '/trace?key=NL-CPO%2F101', '/deliveries/12-NL-EMS'])
     t.equal((await save(hub, 'x', path)).status, 200, path);
-  t.equal((await save(hub, 'a'.repeat(61), '/')).status, 422);
+  for (const name of ['a'.repeat(61), ' ', 'a\u0000b', 'a\nb'])
+    t.equal((await save(hub, name, '/')).status, 422, JSON.stringify(name));
   for (let n = 1; n < 200; n++) await save(hub, `view ${n}`, '/');
   t.equal((await save(hub, 'one more', '/')).status, 409);
   t.equal((await save(hub, 'x', '/events')).status, 200, 'one that exists is replaced');

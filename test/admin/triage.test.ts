@@ -10,6 +10,7 @@ import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-proc
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const minuteMs = 60_000;
@@ -60,7 +61,7 @@ t.test('a group of dead letters is assigned, snoozed and remarked on, and wakes 
   t.match(await admin(again, 'POST', group, { assignee: null, snooze_until: null }), {
     ...{ assignee: null, snoozed_until: null, remarks: { length: 2 } },
   });
-  const about = 'triage:NL-EMS/sessions/not_found';
+  const about = 'triage:NL-EMS:sessions:not_found';
   t.match(await itemsOf(again, '/events?type=triage.changed&party=NL-EMS'), [
     ...[1, 2, 3].map(() => ({ about, by: 'operator', who: 'admin' })),
   ]);
@@ -102,6 +103,77 @@ t.test('a triage ends with the last dead letter of its group; later ones are ano
   t.strictSame(await itemsOf(again, '/dead-letters'), []);
 });
 
+t.test('a triage that meets the end of its group does not outlive it', async (t) => {
+  let [isHeld, asked, release] = [false, () => {}, () => {}];
+  const wrap = wrapStore((store) => ({
+    async append(commit) {
+      if (isHeld && commit.events.some(({ type }) => type === 'triage.changed')) {
+        await new Promise<void>((resolve) => {
+          release = resolve;
+          asked();
+        });
+      }
+      return store.append(commit);
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  isHeld = true;
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const triage = admin(hub, 'POST', group, { snooze_until: '2999-01-01T00:00:00Z' });
+  await isAsked;
+  const [dead] = await deliveriesOf(hub);
+  await admin(hub, 'POST', `/deliveries/${dead?.id}/discard`);
+  release();
+  await triage;
+  await putSession(cpo, 'S2');
+  await quiet(hub);
+  t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
+});
+
+t.test('a dead letter that is discarded while the log is trimmed over it is counted once', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:30:00Z');
+  let [isHeld, asked, release] = [true, () => {}, () => {}];
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const wrap = wrapStore((store) => ({
+    async trim(trim) {
+      if (isHeld) {
+        await new Promise<void>((resolve) => {
+          release = resolve;
+          asked();
+        });
+      }
+      return store.trim(trim);
+    },
+  }));
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  for (let hour = 0; hour < 20; hour++) {
+    clock.advance(60 * minuteMs);
+    await hub.settled();
+  }
+  await putSession(cpo, 'S2');
+  await quiet(hub);
+  await admin(hub, 'POST', group, { assignee: 'ann' });
+  clock.advance(6 * 60 * minuteMs);
+  await isAsked;
+  const [, old] = await deliveriesOf(hub);
+  await admin(hub, 'POST', `/deliveries/${old?.id}/discard`);
+  isHeld = false;
+  release();
+  await hub.settled();
+  t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: { assignee: 'ann' } }]);
+  t.match((await admin(hub, 'GET', '/parties/NL-EMS')).queue, { dead: 1 });
+});
+
 t.test('a snoozed group hides no other one of the same partner', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => ({ status: path.includes('S1') ? 404 : 400 }) });
@@ -134,7 +206,7 @@ t.test('a triage is trimmed with its dead letters, and stays with them until the
   await hours(20);
   t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: { assignee: 'ann' } }], 'its event was trimmed');
   const { store } = hub.created.context;
-  const [kept, ...more] = await store.kept(['triage:NL-EMS/sessions/not_found']);
+  const [kept, ...more] = await store.kept(['triage:NL-EMS:sessions:not_found']);
   t.match(kept, { type: 'triage.changed' }, 'and is kept, so that the row can be rebuilt');
   t.ok(kept && kept.seq <= store.horizon());
   t.strictSame(more, []);
@@ -155,6 +227,8 @@ t.test('what makes no sense is refused with the field that is wrong', async (t) 
     { remark: ' ' },
     { remark: 'a'.repeat(501) },
     { snooze_until: 'tomorrow' },
+    { snooze_until: '2020-01-01T00:00:00Z' },
+    { snooze_until: '9999-12-31T23:59:59-14:00' },
     { note: 'unknown field' },
   ])
     t.equal(await statusOf(hub, group, body), 422, JSON.stringify(body).slice(0, 60));

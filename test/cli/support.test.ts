@@ -220,7 +220,7 @@ t.test('a group of dead letters gets somebody who takes care of it', async (t) =
     (await at.run('deliveries dead --assignee ann')).out,
     /NL-EMS +sessions +not_found +2 .* ann, snoozed until /,
   );
-  t.match((await at.run('deliveries dead --assignee bob')).err, /There are no dead letters/);
+  t.match((await at.run('deliveries dead --assignee bob')).err, /No dead letter is assigned to bob/);
   const free = await at.run(`${group} --assign= --no-snooze`);
   t.equal(free.out, 'NL-EMS sessions not_found: “called”\n');
   const unknown = await at.run('deliveries triage NL-EMS sessions timeout --assign ann');

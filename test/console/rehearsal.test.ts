@@ -1,13 +1,16 @@
 /**
- * A rehearsal: two hundred partners, and among them one that answers 500, a CPO that fell silent, a session that did not end, a change of
- * host and one that takes nothing. From the first page two clicks lead to the cause of each. With `REHEARSAL_PICTURES` it leaves
+ * A rehearsal: two hundred partners, and among them one that answers 500, one that hangs, a CPO that fell silent, a session that did not
+ * end, a change of host and one that takes nothing; then the disk is full. From the first page two clicks lead to the cause of each. With `REHEARSAL_PICTURES` it leaves
  * pictures of the pages in that directory, at four widths, light and dark.
  */
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
+import { Holding } from '../delivery/watched.ts';
+import { fill, mounted, unmount } from '../faults/full-disk.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { admin } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { browserTest, consoleFor, hurried } from './browser.ts';
@@ -23,31 +26,37 @@ const looks = [
 ] as const;
 
 browserTest(
-  'two hundred partners, five faults: two clicks lead from the first page to the cause of each',
+  'two hundred partners, seven faults: two clicks lead from the first page to the cause of each',
   async (t, browser) => {
     const clock = new SimulatedClock('2026-03-01T10:00:00Z');
     const env = {
       ...{ HUB_SILENT_AFTER_H: '1', HUB_ORPHAN_GRACE_S: '60', HUB_ORPHAN_SWEEP_S: '60', HUB_RETRY_JITTER: '0' },
       ...{ HUB_CONFIRM_HOST_CHANGE: 'true', HUB_CIRCUIT_FAILURES: '2', HUB_OFFLINE_AFTER_S: '36000' },
+      HUB_DELIVERY_TIMEOUT_MS: '10000',
     };
-    const hub = await hubFor(t, env, { clock });
-    const settled = () => hub.settled();
+    const disk = mounted();
+    if (disk === null) throw new Error('a small file system cannot be mounted here');
+    t.teardown(() => unmount(disk));
+    const hub = await hubFor(t, env, { clock }, join(disk, 'data'));
+    const settled = () => hub.settled(hanging);
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', answer: accepts });
     const emsp = (partyId: string, answer?: Parameters<typeof partnerFor>[2]['answer']) =>
       partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, ...(answer && { answer }) });
     const well = await emsp('WEL');
     const broken = await emsp('BAD', () => ({ status: 500, text: 'java.lang.NullPointerException' }));
     const wrong = await emsp('DED', () => ({ status: 404, text: 'no such page' }));
+    const hanging = await emsp('HNG', new Holding().answer);
     const silent = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'SIL' });
     const moving = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'MOV' });
-    await addOthers(hub, many - 6);
-    for (const { id } of [well, broken, wrong]) await admin(hub, 'PUT', `/routes/${id}/NL-CPO`, { active: true });
+    await addOthers(hub, many - 7);
+    for (const { id } of [well, broken, wrong, hanging])
+      await admin(hub, 'PUT', `/routes/${id}/NL-CPO`, { active: true });
 
     const session = (partyId: string, id: string) => ({
       ...sessionBody(id, { status: 'ACTIVE' }),
       cdr_token: { country_code: 'NL', party_id: partyId, uid: 'CARD1', type: 'RFID', contract_id: `NL-${partyId}-C` },
     });
-    for (const partyId of ['WEL', 'BAD', 'DED'])
+    for (const partyId of ['WEL', 'BAD', 'DED', 'HNG'])
       for (const n of [1, 2, 3])
         await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${partyId}${n}`, session(partyId, `${partyId}${n}`));
     await silent.push('PUT', '/2.2.1/locations/NL/SIL/L1', { ...locationBody('L1'), party_id: 'SIL' });
@@ -65,7 +74,7 @@ browserTest(
       await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${minute}`, locationBody(`L${minute}`));
     }
 
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, mayComplain: /status of 503/ });
     const attention = page.getByRole('region', { name: 'Needs attention' });
     await attention.getByText('silent').first().waitFor();
     await pictured(page, 'overview');
@@ -90,6 +99,15 @@ browserTest(
       ['host', 'NL-MOV', (at) => at.getByText(/A change of its host waits/).waitFor()],
       ['silent', 'NL-SIL', (at) => at.getByText(/no push since/).waitFor()],
       [
+        'hanging',
+        'NL-HNG',
+        (at) =>
+          at
+            .getByText(/did not answer/)
+            .first()
+            .waitFor(),
+      ],
+      [
         'broken',
         'NL-BAD',
         (at) =>
@@ -106,6 +124,35 @@ browserTest(
       t.pass(`${name}: ${page.url().slice(hub.url.length)}`);
       await pictured(page, name);
     }
+
+    const filler = join(disk, 'filler');
+    // Before the hub closes, which takes room.
+    t.teardown(() => rmSync(filler, { force: true }));
+    fill(filler, disk, 0);
+    const put = (id: string) => cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
+    // What was begun when the disk is found to be full waits until the hub knows whether it was written.
+    const begun = Promise.all(Array.from({ length: 40 }, (_, n) => put(`FULL${n}`)));
+    await page.goto(`${hub.url}/console/`);
+    const failing = attention.getByRole('heading', { name: 'The store cannot write' });
+    const shows = async (what: string, isFailing: boolean) =>
+      hurried(page, () =>
+        eventually(what, async () => {
+          clock.advance(1_000);
+          return (await failing.count()) === (isFailing ? 1 : 0);
+        }),
+      );
+    await shows('the first page says that the store cannot write', true);
+    await attention.getByText(/No space left on device/).waitFor();
+    t.equal((await put('LATE')).status, 503, 'nothing is acknowledged');
+    await pictured(page, 'disk');
+    rmSync(filler);
+    await shows('the store is open again', false);
+    const statuses = new Set((await begun).map(({ status }) => status));
+    t.ok(
+      [...statuses].every((status) => status === 200 || status === 503),
+      [...statuses].join(),
+    );
+    t.match(await put('LATE'), { json: { status_code: 1000 } }, 'writes are taken again, without a restart');
   },
   atLength,
 );

@@ -47,7 +47,8 @@ browserTest('a view is saved under a name, and leads back, also by Ctrl-K; a vie
   const dialog = page.getByRole('dialog', { name: 'Views' });
   await page.getByRole('button', { name: 'Views' }).click();
   await dialog.getByText('No view is saved yet.').waitFor();
-  await dialog.getByLabel(`Save ${path} as`).fill('dead CDRs');
+  await dialog.getByText(`This view: ${path}`).waitFor();
+  await dialog.getByLabel('Save it as').fill('dead CDRs');
   await dialog.getByRole('button', { name: 'Save this view' }).click();
   const link = dialog.getByRole('link', { name: 'dead CDRs' });
   await link.waitFor();
@@ -70,6 +71,7 @@ browserTest('a view is saved under a name, and leads back, also by Ctrl-K; a vie
   t.equal(await viewer.getByRole('button', { name: /^(Remove|Save this)/ }).count(), 0);
 
   await page.getByRole('button', { name: 'Views' }).click();
+  await dialog.getByLabel('Reason, for the audit log').fill('a trial');
   await dialog.getByRole('button', { name: 'Remove dead CDRs' }).click();
   await link.waitFor({ state: 'detached' });
 });

@@ -46,7 +46,7 @@ const ofNotice = {
   data: { kind: 'partner.offline', subject: 'NL-CPO', parties: ['NL-CPO'] },
 };
 const ofTriage = {
-  stream: 'triage:NL-EMS/cdrs/timeout',
+  stream: 'triage:NL-EMS:cdrs:timeout',
   data: { receiver: 'NL-EMS', module: 'cdrs', class: 'timeout' },
 };
 const ofBackup = { stream: 'backup:b', data: { id: 'b', directory: '/b', state: 'DONE' } };
@@ -194,8 +194,8 @@ const told: { readonly [Each in Type]: readonly Told[] } = {
     [{ stream: 'webhook:on-call', data: { id: 'on-call' } }, 'webhook:on-call', [], null, 'operator'],
   ],
   'history.recorded': [[{ stream: 'history:traffic' }, 'history:traffic', [], null, 'hub']],
-  'triage.changed': [[ofTriage, 'triage:NL-EMS/cdrs/timeout', ['NL-EMS'], null, 'operator']],
-  'triage.ended': [[ofTriage, 'triage:NL-EMS/cdrs/timeout', ['NL-EMS'], null, 'hub']],
+  'triage.changed': [[ofTriage, 'triage:NL-EMS:cdrs:timeout', ['NL-EMS'], null, 'operator']],
+  'triage.ended': [[ofTriage, 'triage:NL-EMS:cdrs:timeout', ['NL-EMS'], null, 'hub']],
   'view.saved': [[{ stream: 'view:dead' }, 'view:dead', [], null, 'operator']],
   'view.removed': [[{ stream: 'view:dead' }, 'view:dead', [], null, 'operator']],
   'notification.raised': [[ofNotice, 'notification:partner.offline/NL-CPO', ['NL-CPO'], null, 'hub']],

@@ -74,7 +74,8 @@ async function readsOn(world: World): Promise<boolean> {
   return told?.ending === 'acknowledged';
 }
 
-function fill(path: string, disk: string, left: number): void {
+/** Takes all room of a disk by a file, but so many bytes. */
+export function fill(path: string, disk: string, left: number): void {
   const file = openSync(path, 'w');
   let size = 0;
   try {
@@ -93,7 +94,8 @@ function fill(path: string, disk: string, left: number): void {
   }
 }
 
-function mounted(): string | null {
+/** A small file system of its own; null where none can be mounted. */
+export function mounted(): string | null {
   const path = mkdtempSync(join(tmpdir(), 'full-disk-'));
   const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${diskBytes}`, 'tmpfs', path]);
   if (status === 0) return path;
@@ -101,7 +103,7 @@ function mounted(): string | null {
   return null;
 }
 
-function unmount(path: string): void {
+export function unmount(path: string): void {
   spawnSync('umount', ['--lazy', path]);
   rmdirSync(path);
 }

@@ -177,8 +177,11 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   },
   'DELETE /routes/{emsp}/{cpo}': { as: 'admin', path: `${admin}/routes/NL-EMS/NL-LVR` },
   'GET /views': { as: 'admin', path: `${admin}/views?limit=5` },
-  'PUT /views/{name}': { as: 'admin', path: `${admin}/views/dead`, body: () => ({ path: '/deliveries?state=DEAD' }) },
-  'DELETE /views/{name}': { as: 'admin', path: `${admin}/views/dead` },
+  'POST /views': {
+    ...{ as: 'admin', path: `${admin}/views` },
+    body: () => ({ name: 'dead', path: '/deliveries?state=DEAD' }),
+  },
+  'DELETE /views/{id}': { as: 'admin', path: `${admin}/views/none` },
   'GET /deliveries': { as: 'admin', path: `${admin}/deliveries?state=DEAD&from=${at}&receiver=NL-LVR&limit=5` },
   'GET /dead-letters': { as: 'admin', path: `${admin}/dead-letters` },
   'POST /dead-letters/{receiver}/{module}/{class}/triage': {

@@ -129,11 +129,11 @@ t.test('an open case is assigned, snoozed and remarked on; that stays with it, a
   t.match(await opened(scenery), { state: 'OPEN', triage: null });
   const totals = async (of: Scene['hub']) => (await admin(of, 'GET', '/overview')).totals;
   t.match(await totals(hub), { open_cases: 1, snoozed_cases: 0 });
-  const change = { assignee: 'ann', snooze_until: '2026-05-01T11:00:00Z', remark: 'the site is offline' };
+  const change = { assignee: 'ann', snooze_until: '2026-05-01T11:00:00Z', remark: 'the driver has CARD-4711' };
   const triage = {
     assignee: 'ann',
     snoozed_until: '2026-05-01T11:00:00.000Z',
-    remarks: [{ by: 'admin', text: 'the site is offline', at: '2026-05-01T10:06:00.000Z' }],
+    remarks: [{ by: 'admin', text: 'the driver has CARD-4711', at: '2026-05-01T10:06:00.000Z' }],
   };
   t.match(await admin(hub, 'POST', `${path}/triage`, change), { state: 'OPEN', triage });
   t.match(await itemsOf(hub, '/orphans?assignee=ann'), [{ id: watch?.id, triage }]);
@@ -149,7 +149,15 @@ t.test('an open case is assigned, snoozed and remarked on; that stays with it, a
   clock.advance(54 * minute);
   await again.settled();
   t.match(await totals(again), { open_cases: 1, snoozed_cases: 0 }, 'it wakes by itself');
-  t.match(await admin(again, 'POST', `${path}/resolve`, { note: 'settled' }), { state: 'RESOLVED', triage });
+  await admin(again, 'POST', '/erase', { uid: 'CARD-4711', force: true });
+  await admin(again, 'POST', `${path}/pull`);
+  await again.settled();
+  const named = async () => JSON.stringify(await cases(again)).includes('CARD-4711');
+  t.notOk(await named(), 'what was erased does not come back with the next query');
+  t.match(await admin(again, 'POST', `${path}/resolve`, { note: 'settled' }), {
+    ...{ state: 'RESOLVED', triage: { assignee: 'ann', remarks: [{ text: /^the driver has (?!CARD)/ }] } },
+  });
+  t.notOk(await named(), 'nor with its end');
   await t.rejects(admin(again, 'POST', `${path}/triage`, { remark: 'late' }), /409/);
 });
 

@@ -5,10 +5,18 @@ import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { savedView } from '../../api/saved-views.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery } from '../fields.ts';
+import { anyId, pageQuery } from '../fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 
-const params = z.strictObject({ name: z.string().trim().min(1).max(60) });
+const params = z.strictObject({ id: anyId });
+
+/** In the body and not in the path: the audit log keeps paths, and an erasure does not look there. */
+const name = z
+  .string()
+  .trim()
+  .min(1)
+  .max(60)
+  .regex(/^\P{Cc}*$/u, 'expected text without control characters');
 
 /** An address of this console alone: a link that an operator saves must not lead others elsewhere. */
 const path = z
@@ -27,27 +35,26 @@ export function savedViews(operations: Operations): AdminRoute[] {
       summary: 'List saved views, by name',
       query: z.strictObject(pageQuery),
       answer: listOf(savedView),
-      run: async ({ query }) => pageOf(await operations.savedViews(), ({ name }) => name, query),
+      run: async ({ query }) => pageOf(await operations.savedViews(), ({ name, id }) => `${name} ${id}`, query),
     }),
     route({
-      method: 'PUT',
-      path: '/views/{name}',
+      method: 'POST',
+      path: '/views',
       role: 'support',
-      summary: 'Save a view, or another one under this name',
-      params,
-      body: z.strictObject({ path }),
+      summary: 'Save a view; one of the same name is replaced',
+      body: z.strictObject({ name, path }),
       answer: savedView,
-      run: ({ params: { name }, body, trace }) => operations.saveView(name, body.path, trace),
+      run: ({ body: { name, path }, trace }) => operations.saveView(name, path, trace),
     }),
     route({
       method: 'DELETE',
-      path: '/views/{name}',
+      path: '/views/{id}',
       role: 'support',
       summary: 'Remove a saved view; 204 also when there is none',
       status: 204,
       params,
       answer: noAnswer,
-      run: ({ params: { name }, trace }) => operations.removeView(name, trace),
+      run: ({ params: { id }, trace }) => operations.removeView(id, trace),
     }),
   ];
 }

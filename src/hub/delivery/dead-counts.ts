@@ -1,7 +1,9 @@
 /**
  * Counts the dead letters of one partner by group: receiving party, module and outcome class.
+ *
+ * DEAD-COUNTS-1  A dead letter counts once, however often it is added or removed: a trim and an operator may end the same one.
  */
-import type { DeliveryRow } from '../../../storage/contract.ts';
+import type { DeliveryRow, Seq } from '../../../storage/contract.ts';
 import { type DeadGroupName, nameOfGroup } from '../../domain/triage.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
 
@@ -12,7 +14,7 @@ export function groupOf({ dest: receiver, data }: Pick<DeliveryRow, 'dest' | 'da
 }
 
 export class DeadCounts {
-  readonly #groups = new Map<string, number>();
+  readonly #groups = new Map<string, Set<Seq>>();
   #size = 0;
 
   /** Of all groups. */
@@ -21,22 +23,25 @@ export class DeadCounts {
   }
 
   of(group: DeadGroupName): number {
-    return this.#groups.get(nameOfGroup(group)) ?? 0;
+    return this.#groups.get(nameOfGroup(group))?.size ?? 0;
   }
 
   add(row: DeliveryRow): void {
-    this.#size++;
     const name = nameOfGroup(groupOf(row));
-    this.#groups.set(name, (this.#groups.get(name) ?? 0) + 1);
+    const known = this.#groups.get(name) ?? new Set();
+    if (known.has(row.seq)) return;
+    this.#groups.set(name, known.add(row.seq));
+    this.#size++;
   }
 
   /** Whether it was the last of its group. */
   remove(row: DeliveryRow): boolean {
+    const name = nameOfGroup(groupOf(row));
+    const known = this.#groups.get(name);
+    if (!known?.delete(row.seq)) return false;
     this.#size--;
-    const group = groupOf(row);
-    const left = this.of(group) - 1;
-    if (left > 0) this.#groups.set(nameOfGroup(group), left);
-    else this.#groups.delete(nameOfGroup(group));
-    return left <= 0;
+    if (known.size > 0) return false;
+    this.#groups.delete(name);
+    return true;
   }
 }

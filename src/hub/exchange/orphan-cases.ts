@@ -39,7 +39,7 @@ export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
 export class OrphanCases {
   readonly #context: Context;
   readonly #ask: AskForEnd;
-  /** Live watches and open cases, by actor; null while one is being armed. */
+  /** Live watches and open cases, by actor, without the remarks of a triage, which an erasure finds in the row alone; null while one is being armed. */
   readonly #records = new Map<string, OrphanRecord | null>();
   /** Actors whose CPO is being queried, or whose query waits for its turn. */
   readonly #asking = new Set<string>();
@@ -107,7 +107,7 @@ export class OrphanCases {
     const { actor, record } = await this.#openCase(id);
     if (this.#asking.has(actor)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
     this.#askCpo(actor, trace, 'operator');
-    return record;
+    return this.#stored(record);
   }
 
   /** Closes a case by hand. Throws `notFound`, or `conflict` when the case is not open. */
@@ -125,7 +125,7 @@ export class OrphanCases {
     return this.#context.recorder.inTurn(actor, async () => {
       if (this.#records.get(actor)?.id !== id) throw notOpen();
       const at = this.#context.recorder.instant();
-      const before = (await rowData<OrphanRecord>(this.#context.store, orphanRow(record)))?.triage;
+      const { triage: before } = await this.#stored(record);
       const triage = triaged(before, change, { at, by: trace.operator ?? 'operator' });
       const event: OrphanEvent = { type: 'orphan.triaged', data: { triage, by: 'operator' } };
       return (await this.#record(actor, event, trace, at)) ?? record;
@@ -159,7 +159,7 @@ export class OrphanCases {
       const record = row.data as OrphanRecord;
       if (record.state === 'RESOLVED') continue;
       const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
-      this.#records.set(actor, record);
+      this.#keep(actor, record);
       await supervisor.revive(this.#spec(actor, record, null));
     }
     if (!mayWrite) return;
@@ -343,6 +343,15 @@ export class OrphanCases {
       .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not open an orphan case'));
   }
 
+  #keep(actor: string, record: OrphanRecord): void {
+    const { triage } = record;
+    this.#records.set(actor, triage ? { ...record, triage: { ...triage, remarks: [] } } : record);
+  }
+
+  async #stored(kept: OrphanRecord): Promise<OrphanRecord> {
+    return (await rowData<OrphanRecord>(this.#context.store, orphanRow(kept))) ?? kept;
+  }
+
   async #record(
     actor: string,
     event: OrphanEvent,
@@ -350,7 +359,8 @@ export class OrphanCases {
     at = this.#context.recorder.instant(),
   ): Promise<OrphanRecord | null> {
     const { recorder, supervisor, ports } = this.#context;
-    const before = this.#records.get(actor) ?? null;
+    const kept = this.#records.get(actor) ?? null;
+    const before = kept?.triage ? await this.#stored(kept) : kept;
     const record = applyToOrphan(before, event, at);
     const { id, cpo } = record ?? before ?? { id: '', cpo: '' };
     const put = record ? orphanRow(record) : ({ kind: 'orphans', owner: cpo, id, gone: true } as const);
@@ -358,7 +368,7 @@ export class OrphanCases {
     const seq = await recorder.record({ facts: [fact], puts: [put], trace, at });
     const isOver = record === null || record.state === 'RESOLVED';
     if (isOver) this.#records.delete(actor);
-    else this.#records.set(actor, record);
+    else this.#keep(actor, record);
     if (before) supervisor.send(actor, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
     if (isOver) supervisor.stop(actor);
     return record;

@@ -85,6 +85,8 @@ export class DeadGroups {
       const held = { receiver, module, class: ended, triage };
       await this.#record({ type: 'triage.changed', data: held }, triagePut(held), trace);
       this.#hold(held);
+      // Its last dead letter may have gone while this was written.
+      if (this.#dispatcher.deadIn(group) === 0) this.#cleared(held);
       return triage;
     });
   }

@@ -14,13 +14,13 @@ import type { SavedViewVerbs } from '../ports/matters.ts';
 const kind = 'views';
 const viewsMax = 200;
 
-export const savedViewStream = (name: string): string => `view:${name}`;
+export const savedViewStream = (id: string): string => `view:${id}`;
 
 export function savedViewPut(view: SavedView): Put {
-  return { kind, owner: '', id: view.name, shelf: null, upd: '', data: view, body: null };
+  return { kind, owner: '', id: view.id, shelf: null, upd: '', data: view, body: null };
 }
 
-export function savedViews({ store, recorder }: Context): SavedViewVerbs {
+export function savedViews({ store, recorder, ports }: Context): SavedViewVerbs {
   async function all(): Promise<SavedView[]> {
     const found: SavedView[] = [];
     for await (const { data } of store.scan(kind)) found.push(data as SavedView);
@@ -28,7 +28,7 @@ export function savedViews({ store, recorder }: Context): SavedViewVerbs {
   }
 
   async function record(event: SavedViewEvent, put: Put, trace: Trace): Promise<void> {
-    const facts = [{ stream: savedViewStream(event.data.name), event, party: null }];
+    const facts = [{ stream: savedViewStream(event.data.id), event, party: null }];
     await recorder.record({ facts, puts: [put], trace, at: recorder.instant() });
   }
 
@@ -36,17 +36,19 @@ export function savedViews({ store, recorder }: Context): SavedViewVerbs {
     savedViews: all,
     saveView: (name, path, trace) =>
       recorder.inTurn(kind, async () => {
-        const others = (await all()).filter((view) => view.name !== name);
+        const known = await all();
+        const { id } = known.find((view) => view.name === name) ?? { id: ports.secrets.newId() };
+        const others = known.filter((view) => view.id !== id);
         if (others.length >= viewsMax)
           throw new HubError('conflict', { message: `there are ${viewsMax} views already` });
-        const view = { name, path, by: trace.operator ?? 'operator', at: recorder.instant() };
+        const view = { id, name, path, by: trace.operator ?? 'operator', at: recorder.instant() };
         await record({ type: 'view.saved', data: view }, savedViewPut(view), trace);
         return view;
       }),
-    removeView: (name, trace) =>
+    removeView: (id, trace) =>
       recorder.inTurn(kind, async () => {
-        if (!(await rowData<SavedView>(store, { kind, owner: '', id: name }))) return;
-        await record({ type: 'view.removed', data: { name } }, { kind, owner: '', id: name, gone: true }, trace);
+        if (!(await rowData<SavedView>(store, { kind, owner: '', id }))) return;
+        await record({ type: 'view.removed', data: { id } }, { kind, owner: '', id, gone: true }, trace);
       }),
   };
 }

@@ -13,7 +13,7 @@ export interface SavedViewVerbs {
   /** Replaces a view of the same name. Throws `conflict` when there are too many. */
   saveView(name: string, path: string, trace: Trace): Promise<SavedView>;
   /** Idempotent: resolves even when there is none. */
-  removeView(name: string, trace: Trace): Promise<void>;
+  removeView(id: string, trace: Trace): Promise<void>;
 }
 
 /** `assignee` null: whoever takes care of it, if anybody. */

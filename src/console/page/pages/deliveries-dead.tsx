@@ -1,6 +1,7 @@
 /**
  * Dead letters grouped by receiver, module and class; each group links to its list.
  */
+import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { DeadGroup } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
@@ -22,6 +23,7 @@ interface DeadGroupsProps {
 }
 
 export function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsProps) {
+  const [isWhole, setWhole] = useState(false);
   if (groups.length === 0) return null;
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   const listOf = ({ receiver, module, class: ended }: DeadGroup) => ({ state: 'DEAD', receiver, module, class: ended });
@@ -36,7 +38,7 @@ export function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsP
         <Link href="/deliveries?state=DEAD">All of them</Link>
       </header>
       <ul>
-        {groups.slice(0, shownMax).map((group) => (
+        {groups.slice(0, isWhole ? undefined : shownMax).map((group) => (
           <li key={`${group.receiver} ${group.module} ${group.class}`}>
             <Link href={pathWith('/deliveries', listOf(group))} aria-current={isChosen(group) ? 'true' : undefined}>
               <b>{count(group.count)}</b> {group.module} to {group.receiver}
@@ -57,7 +59,13 @@ export function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsP
           </li>
         ))}
       </ul>
-      {groups.length > shownMax && <p class="quiet inside">and {count(groups.length - shownMax)} more groups</p>}
+      {groups.length > shownMax && !isWhole && (
+        <p class="inside">
+          <button type="button" class="plain" onClick={() => setWhole(true)}>
+            and {count(groups.length - shownMax)} more groups
+          </button>
+        </p>
+      )}
     </section>
   );
 }

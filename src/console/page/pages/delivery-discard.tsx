@@ -14,6 +14,8 @@ import { useReason } from '../parts/reason.tsx';
 
 interface DiscardProps {
   readonly title: string;
+  /** What is discarded, for who does not see where the button is. */
+  readonly of?: string;
   readonly receiver: string;
   /** Gives them up; `given` adds the reason to a path. Resolves with what is said of it, if anything. */
   readonly act: (given: (path: string) => string) => Promise<string | null>;
@@ -47,6 +49,7 @@ export function DiscardGroup({ group, onStarted }: DiscardGroupProps) {
   return (
     <Discard
       title={`Discard ${count(many)} dead ${many === 1 ? 'letter' : 'letters'}?`}
+      of={`${module} to ${receiver}`}
       receiver={receiver}
       act={async (given) => {
         const { id } = await call<JobView>('POST', given('/discard'), { filter });
@@ -57,7 +60,7 @@ export function DiscardGroup({ group, onStarted }: DiscardGroupProps) {
   );
 }
 
-function Discard({ title, receiver, act }: DiscardProps) {
+function Discard({ title, of = '', receiver, act }: DiscardProps) {
   const [isAsking, setAsking] = useState(false);
   const reason = useReason();
   const { isRunning, run } = useAction(async () => {
@@ -68,7 +71,7 @@ function Discard({ title, receiver, act }: DiscardProps) {
   if (!mayAct.value) return null;
   return (
     <>
-      <button type="button" onClick={() => setAsking(true)}>
+      <button type="button" aria-label={`Discard … ${of}`.trim()} onClick={() => setAsking(true)}>
         Discard …
       </button>
       {isAsking && (

@@ -71,7 +71,7 @@ export function Orphans() {
       <Asked query={query} what="the cases">
         {(page) => (
           <>
-            <CaseList items={page.items} watch={watch} state={state} onDone={query.reload} />
+            <CaseList items={page.items} watch={watch} hint={hintOf(state, assignee)} onDone={query.reload} />
             <More list={query} />
           </>
         )}
@@ -98,12 +98,15 @@ function useCases(state: string, assignee: string): PagedList<OrphanView> {
 interface CaseListProps {
   readonly items: readonly OrphanView[];
   readonly watch: Watch | null;
-  readonly state: string;
+  readonly hint: string;
   readonly onDone: () => void;
 }
 
-function CaseList({ items, watch, state, onDone }: CaseListProps) {
-  if (items.length === 0) return <Empty title="No case" hint={hints[state] ?? ''} />;
+const hintOf = (state: string, assignee: string): string =>
+  assignee === '' ? (hints[state] ?? '') : `None is assigned to ${assignee}.`;
+
+function CaseList({ items, watch, hint, onDone }: CaseListProps) {
+  if (items.length === 0) return <Empty title="No case" hint={hint} />;
   const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'Last queried', 'Note', 'Assigned to', ''];
   return (
     <div class="card">

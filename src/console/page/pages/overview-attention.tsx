@@ -176,7 +176,8 @@ function circuitNote(sync: OverviewRow['sync'], async: OverviewRow['async']): st
 
 function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
   const hint = `${reason ?? 'The hub does not say why.'} Nothing is accepted or sent until it is open again; the hub's log says more.`;
-  return { title: `The store is ${state}`, href: null, items: [], hint };
+  const title = state === 'failed' ? 'The store cannot write' : `The store is ${state}`;
+  return { title, href: null, items: [], hint };
 }
 
 function heldMatter({ since, by }: NonNullable<OverviewTotals['log_held']>): Matter {

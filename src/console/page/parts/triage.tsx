@@ -4,9 +4,10 @@
 import { useState } from 'preact/hooks';
 import type { TriageView } from '../../../api/triage.ts';
 import { useAction } from '../data/action.ts';
-import { call, pathWith } from '../data/api.ts';
+import { call } from '../data/api.ts';
 import { caller, mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
+import { useReason } from './reason.tsx';
 import { Instant, Until, useNow } from './time.tsx';
 
 const hourMs = 3_600_000;
@@ -36,7 +37,7 @@ export function TriageLine({ triage }: { triage: TriageView | null }) {
         </span>
       )}{' '}
       {last && (
-        <span class="quiet" title={`${last.by}, ${last.at}`}>
+        <span class="quiet last" title={`${last.by}, ${last.at}`}>
           “{last.text}”
         </span>
       )}
@@ -57,7 +58,7 @@ export function TriageButton({ name, triage, path, onDone }: TriageButtonProps) 
   if (!mayAct.value) return null;
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)}>
+      <button type="button" aria-label={`Triage … ${name}`} onClick={() => setOpen(true)}>
         Triage …
       </button>
       {isOpen && (
@@ -89,11 +90,10 @@ function changesIn(form: FormData, before: TriageView | null): Record<string, st
 }
 
 function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
+  const reason = useReason();
   const [assignee, setAssignee] = useState(triage?.assignee ?? '');
   const { isRunning, run } = useAction(async (changes: Record<string, string | null>) => {
-    // The remark is the reason of the act, too.
-    const reason = changes.remark ?? '';
-    if (Object.keys(changes).length > 0) await call('POST', pathWith(path, { reason }), changes);
+    if (Object.keys(changes).length > 0) await call('POST', reason.given(path), changes);
     onDone();
     return null;
   });
@@ -107,7 +107,8 @@ function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
       }}
     >
       {triage !== null && triage.remarks.length > 0 && (
-        <ul class="remarks" aria-label="Remarks">
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long list is scrolled by keys, too
+        <ul class="remarks" aria-label="Remarks" tabIndex={0}>
           {triage.remarks.map(({ at, by, text }) => (
             <li key={`${at} ${by}`}>
               <b>{by}</b> <Instant value={at} />
@@ -147,6 +148,7 @@ function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
         Remark
         <textarea name="remark" rows={3} maxLength={500} />
       </label>
+      {reason.field}
       <p class="row">
         <button type="submit" class="main" disabled={isRunning}>
           Save

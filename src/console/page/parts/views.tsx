@@ -2,13 +2,15 @@
  * Saved views: a dialog that lists them, and saves the present address under a name.
  */
 import { signal } from '@preact/signals';
-import { Link, useLocation, useSearch } from 'wouter-preact';
+import { useState } from 'preact/hooks';
+import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import type { SavedViewView } from '../../../api/saved-views.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
+import { useReason } from './reason.tsx';
 import { Since } from './time.tsx';
 
 const listed = '/views?limit=1000';
@@ -29,6 +31,7 @@ export function Views() {
 
 function Shown() {
   const { data, error, reload } = useQuery<Page<SavedViewView>>(listed);
+  const reason = useReason();
   const close = () => {
     isShown.value = false;
   };
@@ -46,21 +49,26 @@ function Shown() {
               <span class="quiet">
                 {view.by}, <Since instant={view.at} />
               </span>
-              {mayAct.value && <Remove name={view.name} onDone={reload} />}
+              {mayAct.value && <Remove view={view} given={reason.given} onDone={reload} />}
             </li>
           ))}
         </ul>
-        {mayAct.value && <Save onDone={reload} />}
+        {mayAct.value && <Save given={reason.given} onDone={reload} />}
+        {mayAct.value && reason.field}
       </div>
     </Dialog>
   );
 }
 
-const pathOf = (name: string) => `/views/${encodeURIComponent(name)}`;
+interface ActProps {
+  /** Adds the reason to a path. */
+  readonly given: (path: string) => string;
+  readonly onDone: () => void;
+}
 
-function Remove({ name, onDone }: { name: string; onDone: () => void }) {
+function Remove({ view: { id, name }, given, onDone }: ActProps & { view: SavedViewView }) {
   const { isRunning, run } = useAction(async () => {
-    await call('DELETE', pathOf(name));
+    await call('DELETE', given(`/views/${encodeURIComponent(id)}`));
     onDone();
     return null;
   });
@@ -71,12 +79,18 @@ function Remove({ name, onDone }: { name: string; onDone: () => void }) {
   );
 }
 
-function Save({ onDone }: { onDone: () => void }) {
+/** What an address shows that is of one moment: a running job and its size. */
+const momentary = ['job', 'of'];
+
+function Save({ given, onDone }: ActProps) {
   const [location] = useLocation();
-  const search = useSearch();
-  const path = search === '' ? location : `${location}?${search}`;
-  const { isRunning, run } = useAction(async (name: string) => {
-    await call('PUT', pathOf(name), { path });
+  const [search] = useSearchParams();
+  const [name, setName] = useState('');
+  const kept = new URLSearchParams([...search].filter(([key]) => !momentary.includes(key))).toString();
+  const path = kept === '' ? location : `${location}?${kept}`;
+  const { isRunning, run } = useAction(async () => {
+    await call('POST', given('/views'), { name, path });
+    setName('');
     onDone();
     return null;
   });
@@ -85,13 +99,22 @@ function Save({ onDone }: { onDone: () => void }) {
       class="stack"
       onSubmit={(event) => {
         event.preventDefault();
-        run(String(new FormData(event.currentTarget).get('name') ?? '').trim());
-        event.currentTarget.reset();
+        run();
       }}
     >
+      <p>
+        This view: <code>{path}</code>
+      </p>
       <label>
-        Save <code>{path}</code> as
-        <input name="name" required maxLength={60} autocomplete="off" data-first />
+        Save it as
+        <input
+          value={name}
+          required
+          maxLength={60}
+          autocomplete="off"
+          data-first
+          onInput={({ currentTarget }) => setName(currentTarget.value)}
+        />
       </label>
       <p class="row">
         <button type="submit" class="main" disabled={isRunning}>
