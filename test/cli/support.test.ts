@@ -342,7 +342,7 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     ['replay --yes', {}, 2, /say which stretch/],
     ['parties add NL-TNM', {}, 2, /--role is missing/],
     ['deliveries list --from yesterday', {}, 2, /--from .*2h/],
-    ['deliveries frobnicate', {}, 2, /unknown word "frobnicate": deliveries takes list, dead, show/],
+    ['deliveries frobnicate', {}, 2, /unknown word "frobnicate": deliveries takes list, dead, triage, show/],
     ['deliveries list --receiver nobody', {}, 2, /expected \{country_code\}-\{party_id\}/],
     ['parties --url nowhere', {}, 2, /--url is "nowhere"/],
     ['parties --frob', {}, 2, /unknown option '--frob'/],

@@ -169,6 +169,9 @@ browserTest(
     await shownIn(page, `${country_code}-${party_id}`).waitFor();
     t.ok((await rows.count()) < 100, 'scrolling keeps it so');
     t.equal(await page.locator('.partners table').getAttribute('aria-rowcount'), `${many + 1}`);
+    await page.setViewportSize({ width: 820, height: 900 });
+    const nameWidth = await page.evaluate('document.querySelector("th.name").getBoundingClientRect().width');
+    t.ok(Number(nameWidth) >= 150, `a name has ${nameWidth} px at 820`);
   },
 );
 

@@ -175,7 +175,7 @@ function circuitNote(sync: OverviewRow['sync'], async: OverviewRow['async']): st
 }
 
 function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
-  const hint = `${reason ?? 'The hub does not say why.'} Nothing is accepted or sent until it is open again; the hub's log says more.`;
+  const hint = `${reason ?? 'The hub does not say why'}. Nothing is accepted or sent until it is open again; the hub's log says more.`;
   const title = state === 'failed' ? 'The store cannot write' : `The store is ${state}`;
   return { title, href: null, items: [], hint };
 }

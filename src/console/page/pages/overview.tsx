@@ -151,7 +151,7 @@ function Partners({ board, watch }: { board: Board; watch: Watch }) {
       </header>
       <table aria-rowcount={ids.length + 1}>
         <Head sort={columnOf(sort)} onSort={(column) => change({ sort: column === 'attention' ? '' : column })} />
-        <Rows ids={ids} columns={columns.length} rowPx={rowPx}>
+        <Rows ids={ids} rowPx={rowPx}>
           {(id, index) => <PartnerRow key={id} id={id} index={index} board={board} watch={watch} />}
         </Rows>
       </table>

@@ -6,7 +6,6 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 interface RowsProps {
   readonly ids: readonly string[];
-  readonly columns: number;
   /** Height of every row, pixels. */
   readonly rowPx: number;
   readonly children: (id: string, index: number) => ComponentChildren;
@@ -15,7 +14,7 @@ interface RowsProps {
 /** Rows rendered beyond each edge; also how far a scroll goes before other rows are rendered. */
 const beyond = 12;
 
-export function Rows({ ids, columns, rowPx, children }: RowsProps) {
+export function Rows({ ids, rowPx, children }: RowsProps) {
   const top = useRef<HTMLTableSectionElement>(null);
   const [[first, last], setSeen] = useState<readonly [number, number]>([0, 60]);
 
@@ -40,21 +39,22 @@ export function Rows({ ids, columns, rowPx, children }: RowsProps) {
   return (
     <>
       <tbody ref={top} class="gap" aria-hidden="true">
-        <Gap columns={columns} px={from * rowPx} />
+        <Gap px={from * rowPx} />
       </tbody>
       <tbody>{ids.slice(from, to).map((id, index) => children(id, from + index))}</tbody>
       <tbody class="gap" aria-hidden="true">
-        <Gap columns={columns} px={(ids.length - to) * rowPx} />
+        <Gap px={(ids.length - to) * rowPx} />
       </tbody>
     </>
   );
 }
 
-function Gap({ columns, px }: { columns: number; px: number }) {
+/** One cell: one that spans all columns would give width to those that a narrow screen hides. */
+function Gap({ px }: { px: number }) {
   if (px <= 0) return null;
   return (
     <tr>
-      <td colSpan={columns} style={{ height: `${px}px`, padding: 0 }} />
+      <td style={{ height: `${px}px`, padding: 0 }} />
     </tr>
   );
 }
