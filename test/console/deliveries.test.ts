@@ -158,7 +158,7 @@ browserTest(
 
     await page.getByRole('button', { name: 'Send again …' }).click();
     const again = page.getByRole('dialog', { name: 'Send it again?' });
-    await again.getByRole('button', { name: 'Leave it' }).click();
+    await again.getByRole('button', { name: 'Cancel' }).click();
     await again.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Send again …' }).click();
     await again.getByRole('button', { name: 'Send it again' }).click();

@@ -19,6 +19,7 @@ browserTest(
     t.ok(all > 30, `${all} operations`);
     t.strictSame(await shown.locator('summary code').allTextContents(), [
       '/orphans/{id}/pull',
+      '/orphans/{id}/triage',
       '/orphans/{id}/resolve',
     ]);
 
