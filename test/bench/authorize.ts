@@ -2,6 +2,7 @@
  * P3: authorize in real time, a CPO asking an eMSP, closed loop over 64 connections: through the hub and through a bare proxy, in turns.
  */
 import { admin } from '../support/plain-partner.ts';
+import { otherBuild } from './against.ts';
 import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { ClosedLoad, LoadOutcome } from './load.ts';
 import type { Serving } from './part.ts';
@@ -31,15 +32,15 @@ interface Round {
   readonly aroundShare: number;
 }
 
-async function throughHub(receiver: string): Promise<Way> {
-  const { hub, end } = await scene({ HUB_LOG_LEVEL: 'warn' });
+async function throughHub(receiver: string, build?: readonly string[]): Promise<Way> {
+  const { hub, end } = await scene({ HUB_LOG_LEVEL: 'warn' }, [], build);
   const authorization = await register(hub, { role: 'CPO', partyId: 'CPO', url: receiver });
   // Two, so that the headers decide who is asked.
   for (const partyId of ['EMS', 'SEC']) {
     await register(hub, { role: 'EMSP', partyId, url: receiver });
     await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
   }
-  return { name: 'hub', url: hub.url, authorization, pid: hub.pid, end };
+  return { name: build ? 'other build' : 'hub', url: hub.url, authorization, pid: hub.pid, end };
 }
 
 async function throughProxy(receiver: string): Promise<Way> {
@@ -92,9 +93,10 @@ export const authorize: Bench = {
   says: `authorize in real time from a CPO to an eMSP, ${connections} connections`,
   async run(progress, { isShort }) {
     const [turns, seconds] = isShort ? [3, 1.5] : [5, 3];
-    const around = await startAround(2);
-    const [first = '', second = ''] = around.receiver.ready.urls;
-    const ways = [await throughHub(first), await throughProxy(second)] as const;
+    const around = await startAround(3);
+    const [first = '', second = '', third = ''] = around.receiver.ready.urls;
+    const ways = [await throughHub(first), await throughProxy(second)];
+    if (otherBuild) ways.push(await throughHub(third, otherBuild));
     for (const way of ways) {
       const { perS } = await authorizeRound(way, around, isShort ? 3 : 8);
       progress(`warming up, ${way.name}: ${Math.round(perS)} requests/s`);
@@ -106,13 +108,20 @@ export const authorize: Bench = {
       return round;
     });
     await Promise.all([...ways.map(({ end }) => end()), around.end()]);
-    const [hub = [], proxy = []] = measured.values();
+    const [hub = [], proxy = [], other] = measured.values();
     const of = (rounds: readonly Round[], what: keyof Round) => rounds.map((round) => round[what]);
     return {
       ...rowsOf('hub', hub, columns),
       ...rowsOf('bare proxy', proxy, columns),
       'ratio of requests per second, hub to bare proxy (goal: ≥ 0.6)': ratios(of(hub, 'perS'), of(proxy, 'perS')),
       'ratio of CPU per request, bare proxy to hub': ratios(of(proxy, 'cpuMicros'), of(hub, 'cpuMicros')),
+      ...(other && {
+        ...rowsOf('other build', other, columns),
+        'ratio of CPU per request, other build to hub (goal: ≥ 0.97)': ratios(
+          of(other, 'cpuMicros'),
+          of(hub, 'cpuMicros'),
+        ),
+      }),
       ...aroundRow([...hub, ...proxy]),
     };
   },

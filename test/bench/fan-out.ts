@@ -4,6 +4,7 @@
  */
 import { locationBody } from '../support/bodies.ts';
 import { admin } from '../support/plain-partner.ts';
+import { otherBuild } from './against.ts';
 import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { Sending } from './baselines/bare-puts.ts';
 import type { ClosedLoad, LoadOutcome } from './load.ts';
@@ -58,9 +59,10 @@ export async function fanOutHub(
   { load, receiver }: Around,
   progress: (line: string) => void,
   nodeFlags: readonly string[] = [],
+  build?: readonly string[],
 ): Promise<HubWay> {
   const env = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) };
-  const { hub, end } = await scene(env, nodeFlags);
+  const { hub, end } = await scene(env, nodeFlags, build);
   const [first = '', ...urls] = receiver.ready.urls;
   const Authorization = await register(hub, { role: 'CPO', partyId: 'CPO', url: first });
   const onboard = async (url: string, n: number) => {
@@ -76,7 +78,7 @@ export async function fanOutHub(
     const { accepted, refusal } = await load.ask<LoadOutcome>('closed', options);
     if (accepted < objects) throw new Error(`the hub refused: ${refusal}`);
   };
-  return { name: 'hub', pid: hub.pid, url: hub.url, shape, send, end };
+  return { name: build ? 'other build' : 'hub', pid: hub.pid, url: hub.url, shape, send, end };
 }
 
 async function bareWay({ receiver }: Around): Promise<Way> {
@@ -118,7 +120,8 @@ const toAll = (name: string, goal: string, answerMs: number): Bench => ({
   async run(progress, { isShort }) {
     const [turns, objects, warmUp] = isShort ? [3, 25, 50] : [5, 200, 100];
     const around = await startAround(fanOutReceivers + 1);
-    const ways = [await fanOutHub(around, progress), await bareWay(around)] as const;
+    const ways: Way[] = [await fanOutHub(around, progress), await bareWay(around)];
+    if (otherBuild) ways.push(await fanOutHub(around, progress, [], otherBuild));
     for (const way of ways) {
       const { perS } = await fanOutRound(way, around, warmUp);
       progress(`warming up, ${way.name}: ${Math.round(perS)} deliveries/s`);
@@ -131,13 +134,20 @@ const toAll = (name: string, goal: string, answerMs: number): Bench => ({
       return round;
     });
     await Promise.all([...ways.map(({ end }) => end()), around.end()]);
-    const [hub = [], bare = []] = measured.values();
+    const [hub = [], bare = [], other] = measured.values();
     const of = (rounds: readonly Round[], what: keyof Round) => rounds.map((round) => round[what]);
     return {
       ...rowsOf('hub', hub, columns),
       ...rowsOf('bare PUTs', bare, columns),
       'ratio of deliveries per second, hub to bare PUTs (goal: ≥ 0.7)': ratios(of(hub, 'perS'), of(bare, 'perS')),
       'ratio of CPU per delivery, bare PUTs to hub': ratios(of(bare, 'cpuMicros'), of(hub, 'cpuMicros')),
+      ...(other && {
+        ...rowsOf('other build', other, columns),
+        'ratio of CPU per delivery, other build to hub (goal: ≥ 0.97)': ratios(
+          of(other, 'cpuMicros'),
+          of(hub, 'cpuMicros'),
+        ),
+      }),
       ...aroundRow([...hub, ...bare]),
     };
   },

@@ -2,6 +2,7 @@
  * P1: durable pushes of sessions, each forwarded to one receiver, closed loop over 64 connections: the hub, the bare parts and, where Redis
  * is installed, BullMQ, in turns.
  */
+import { otherBuild } from './against.ts';
 import { aroundRow, startAround } from './around.ts';
 import { isRedisInstalled } from './redis.ts';
 import type { Bench, Figures } from './run.ts';
@@ -12,7 +13,7 @@ import { type Column, inTurns, rowsOf, shareOfCore } from './turns.ts';
 const connections = 64;
 
 /** What the hub's pushes a second are to be of each other system's. */
-const goals: Readonly<Record<string, string>> = { 'bare parts': '≥ 0.65', BullMQ: '≥ 3' };
+const goals: Readonly<Record<string, string>> = { 'bare parts': '≥ 0.65', BullMQ: '≥ 3', 'other build': '≥ 0.97' };
 
 const columns: readonly Column<Round>[] = [
   ['pushes accepted per second', ({ perS }) => perS, 0],
@@ -31,11 +32,12 @@ export const push: Bench = {
   says: `durable pushes of 1 KB with forward, ${connections} connections, ${inFlight} deliveries in flight at most`,
   async run(progress, { isShort }) {
     const [turns, seconds] = isShort ? [3, 1] : [5, 3];
-    const around = await startAround(3);
-    const [first = '', second = '', third = ''] = around.receiver.ready.urls;
+    const around = await startAround(4);
+    const [first = '', second = '', third = '', fourth = ''] = around.receiver.ready.urls;
     const systems: PushSystem[] = [await hubSystem(first), await bareParts(second)];
     if (isRedisInstalled) systems.push(await bullmq(third));
     else progress('BullMQ is left out: redis-server is not installed');
+    if (otherBuild) systems.push(await hubSystem(fourth, [], undefined, otherBuild));
     await warmUp(systems, around, { isShort, progress });
     const measured = await inTurns(systems, turns, async (system, turn) => {
       const round = await pushRound(system, around, { connections, seconds });

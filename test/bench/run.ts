@@ -1,8 +1,9 @@
 /**
- * `npm run bench [name or goal …] [--json] [--short]`: measures the built hub as a process of its own. Compared systems take turns within
+ * `npm run bench [name or goal …] [--json] [--short] [--against DIR]`: measures the built hub as a process of its own. Compared systems take turns within
  * one run; what is quoted is medians, spread and ratios, since this says more than seconds on a shared machine.
  */
 import { availableParallelism } from 'node:os';
+import { otherArguments } from './against.ts';
 import { authorize } from './authorize.ts';
 import { backlog } from './backlog.ts';
 import { besidePushes } from './beside-pushes.ts';
@@ -74,7 +75,7 @@ const benches: readonly Bench[] = [
   partsBench,
 ];
 
-const given = process.argv.slice(2);
+const given = otherArguments;
 const wanted = given.filter((argument) => !argument.startsWith('--')).map((name) => name.toLowerCase());
 /** Flags that npm took for its own, since no `--` stood before them, it passes on in the environment. */
 const [asJson, isShort] = ['json', 'short'].map(

@@ -23,11 +23,12 @@ const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolea
 export async function scene(
   env: Readonly<Record<string, string>> = {},
   nodeFlags: readonly string[] = [],
+  build: readonly string[] = builtHub,
 ): Promise<Scene> {
   const { directory: dataDir, remove } = ownDirectory();
   const rates = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
   const settings = { ...rates, ...env, ...own } as Record<string, string>;
-  const [node = '', ...command] = builtHub;
+  const [node = '', ...command] = build;
   const run = [...pinnedTo('measured'), node, ...triedFlags, ...nodeFlags, ...command];
   const hub = await startChildHub({ dataDir, port: 0, env: settings, run });
   const settled = undoAtExit(() => process.kill(hub.pid, 'SIGKILL'));

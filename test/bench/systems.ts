@@ -33,12 +33,20 @@ export async function hubSystem(
   receiver: string,
   nodeFlags: readonly string[] = [],
   env: Readonly<Record<string, string>> = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) },
+  build?: readonly string[],
 ): Promise<PushSystem & { readonly adminToken: string }> {
-  const { hub, end } = await scene(env, nodeFlags);
+  const { hub, end } = await scene(env, nodeFlags, build);
   const authorization = await register(hub, { role: 'CPO', partyId: 'CPO', url: receiver });
   await register(hub, { role: 'EMSP', partyId: 'EMS', url: receiver });
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  return { name: 'hub', url: hub.url, authorization, pids: [hub.pid], end, adminToken: hub.adminToken };
+  return {
+    name: build ? 'other build' : 'hub',
+    url: hub.url,
+    authorization,
+    pids: [hub.pid],
+    end,
+    adminToken: hub.adminToken,
+  };
 }
 
 /** The floor that any such hub pays. */
