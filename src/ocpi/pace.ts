@@ -20,7 +20,8 @@ const looksMax = 60;
 const leastBytes = looksMax * 4 * 1024;
 
 interface UnderWay {
-  readonly response: ServerResponse;
+  /** Null once it is over. */
+  response: ServerResponse | null;
   readonly partner: PartyId;
   /** When its partner had last been suspended at the begin of the request. */
   readonly suspendedAt: string | null;
@@ -43,7 +44,7 @@ export interface Pace {
 export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clock: Clock): Pace {
   const underWay = new Set<UnderWay>();
   const look = () => {
-    for (const one of underWay) if (isOver(one)) one.response.destroy();
+    for (const one of underWay) if (isOver(one)) one.response?.destroy();
   };
   const stop = every(clock, lookEveryMs, look);
 
@@ -51,7 +52,7 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clo
     one.suspended = suspendedAt(one.partner) === one.suspendedAt ? 0 : one.suspended + 1;
     if (one.suspended > 1) return true;
     // A pipelined answer that is queued behind another one has no socket yet.
-    const written = one.response.headersSent ? one.response.socket?.bytesWritten : undefined;
+    const written = one.response?.headersSent ? one.response.socket?.bytesWritten : undefined;
     if (written === undefined || one.from === null || written - one.from >= leastBytes) {
       one.from = written ?? null;
       one.waited = 0;
@@ -63,9 +64,13 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clo
 
   return {
     watch(response, partner) {
-      const one = { response, partner, suspendedAt: suspendedAt(partner), from: null, waited: 0, suspended: 0 };
+      const one: UnderWay = { response, partner, suspendedAt: suspendedAt(partner), from: null, waited: 0, suspended: 0 };
       underWay.add(one);
-      response.once('close', () => underWay.delete(one));
+      response.once('close', () => {
+        underWay.delete(one);
+        // What was deleted from a set may be referred to by an earlier table of it, until the next full collection.
+        one.response = null;
+      });
     },
     look,
     close: stop,

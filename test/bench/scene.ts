@@ -16,7 +16,7 @@ export interface Scene {
 /** Settings of the hub that whoever starts the bench has set count before ours. */
 const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('HUB_')));
 
-/** For trials: flags of Node for every hub that is measured. */
+/** For trials: flags of Node for every hub of this build that is measured, so that `--against` its own directory compares flags. */
 const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
 
 /** The hub is stopped, not killed, in the end, so that what Node writes when it exits is there. */
@@ -29,7 +29,8 @@ export async function scene(
   const rates = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
   const settings = { ...rates, ...env, ...own } as Record<string, string>;
   const [node = '', ...command] = build;
-  const run = [...pinnedTo('measured'), node, ...triedFlags, ...nodeFlags, ...command];
+  const flags = build === builtHub ? triedFlags : [];
+  const run = [...pinnedTo('measured'), node, ...flags, ...nodeFlags, ...command];
   const hub = await startChildHub({ dataDir, port: 0, env: settings, run });
   const settled = undoAtExit(() => process.kill(hub.pid, 'SIGKILL'));
   const end = async () => {
