@@ -64,7 +64,14 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clo
 
   return {
     watch(response, partner) {
-      const one: UnderWay = { response, partner, suspendedAt: suspendedAt(partner), from: null, waited: 0, suspended: 0 };
+      const one: UnderWay = {
+        response,
+        partner,
+        suspendedAt: suspendedAt(partner),
+        from: null,
+        waited: 0,
+        suspended: 0,
+      };
       underWay.add(one);
       response.once('close', () => {
         underWay.delete(one);

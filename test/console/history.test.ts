@@ -5,7 +5,7 @@ import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import type { Test } from '../support/tap.ts';
-import { browserTest, consoleFor, isOpenToAll } from './browser.ts';
+import { are, browserTest, consoleFor, isOpenToAll } from './browser.ts';
 
 const viewerToken = 'a-viewer-of-the-history-of-a-hub';
 
@@ -37,7 +37,7 @@ browserTest('charts and figures show what the route answers, at every width, lig
   await traffic.getByText('Figures').click();
   const told = (await admin(hub, 'GET', '/parties/NL-EMS/history')) as unknown as PartnerHistory;
   const rows = traffic.getByRole('row');
-  t.equal(await rows.count(), told.points.length + 1);
+  await are(told.points.length + 1, rows);
   const newest = [...told.points].reverse();
   const cells = await rows.locator('td:nth-child(2), td:nth-child(3), td:nth-child(4)').allTextContents();
   t.strictSame(
