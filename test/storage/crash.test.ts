@@ -1,7 +1,7 @@
 /** Killed processes, lost power, and two processes at once. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
@@ -12,7 +12,7 @@ import { tell } from '../faults/cuts.ts';
 import { Disk } from '../faults/disk.ts';
 import { seeded } from '../faults/random.ts';
 import { readTrace, traced, whyNotTraced } from '../faults/trace.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, collect, event, row } from './support.ts';
@@ -93,7 +93,7 @@ t.test('TRAP fact 6: kill -9 loses nothing even without sync, and so proves noth
     await db.close();
     return found;
   };
-  cpSync(directory, copy, { recursive: true });
+  copyOfRunning(directory, copy);
   for (const log of readdirSync(copy).filter((file) => file.endsWith('.log'))) truncateSync(join(copy, log), 0);
   t.ok((await find(directory)) >= said.length - 1, 'killed: all are there');
   t.equal(await find(copy), 0, 'power lost: what was never synced may be gone, here all of it');
@@ -124,7 +124,7 @@ t.test(
     for (const [i, { last, bytes }] of moments.entries()) {
       if (i % 8 !== 0) continue;
       const copy = join(root, `cut ${i}`);
-      cpSync(directory, copy, { recursive: true });
+      copyOfRunning(directory, copy);
       // A mark is written later than what it names: at this moment it could not name more than this.
       for (const file of MARK_FILES) rmSync(join(copy, file));
       truncateSync(join(copy, log()), bytes);

@@ -9,7 +9,7 @@ import { DirtyFlag } from '../../storage/level/dirty-flag.ts';
 import { MARK_FILES, readMarks } from '../../storage/level/marks.ts';
 import { backupStore, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { breakAssertion, breakOrder, flip, noise } from './spoil.ts';
@@ -243,7 +243,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
     const fence = store.held();
     if (fence === null) throw new Error('no fence');
     await settled(store, fence);
-    cpSync(live, directory, { recursive: true });
+    copyOfRunning(live, directory);
     await without(key, directory);
     if (!isMarked) for (const file of MARK_FILES) rmSync(join(directory, file));
     t.match((await verifyStore(dataDir)).repairs, [`the floor of A goes back to ${floor}`], 'a look says so');
@@ -261,7 +261,7 @@ t.test('after an unclean end that took nothing no floor moves', async (t) => {
   const fence = store.held();
   if (fence === null) throw new Error('no fence');
   await settled(store, fence);
-  cpSync(join(root, 'live'), join(root, 'copy'), { recursive: true });
+  copyOfRunning(join(root, 'live'), join(root, 'copy'));
   const again = await open(join(root, 'copy'));
   t.teardown(() => again.close());
   t.strictSame(await again.floors(), [{ dest: 'A', seq: 6 }]);

@@ -23,7 +23,7 @@ import { MARK_FILES, readMarks } from '../../storage/level/marks.ts';
 import { verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { encode, headOf } from '../../storage/records.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { atLength, isAtLength, someOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { files, noise } from './spoil.ts';
@@ -173,7 +173,7 @@ t.test('a log behind a mark is quarantined where nothing shows that the mark was
   const unclean = spoiled(t as Tap, original, [], () => {});
   const running = await open(unclean);
   const copy = join(directoryFor(t), 'copy');
-  cpSync(unclean, copy, { recursive: true });
+  copyOfRunning(unclean, copy);
   await running.close();
   cpSync(join(later, 'mark'), join(copy, 'mark'));
   for (const directory of [both, copy]) {

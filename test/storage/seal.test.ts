@@ -12,7 +12,7 @@ import * as keys from '../../storage/keys.ts';
 import { DigestMaker, IndexDigest } from '../../storage/level/index-digest.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { encode } from '../../storage/records.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { someOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { flip, noise } from './spoil.ts';
@@ -169,7 +169,7 @@ t.test('[SEAL-1] [INDEX-DIGEST-1] [INDEX-DIGEST-3] the seal follows appends and 
     }
     await trimAll(store, store.horizon() + 1000, 200);
     // A kill: nothing is written at the end.
-    if (round % 2 === 0) cpSync(directory, `${directory}-${round}`, { recursive: true });
+    if (round % 2 === 0) copyOfRunning(directory, `${directory}-${round}`);
     await store.close();
     if (round % 2 === 0) {
       const killed = await open(`${directory}-${round}`, { recent: 500 });
@@ -243,7 +243,7 @@ for (const [title, tamper] of someOf(Object.entries(TAMPERED), 4)) {
       const truth = await truthOf(sound);
       await sound.close();
       await bare(directory, tamper);
-      for (const copy of [whole, asked]) cpSync(directory, copy, { recursive: true });
+      for (const copy of [whole, asked]) copyOfRunning(directory, copy);
 
       const expected = await open(whole, { recent: Number.POSITIVE_INFINITY });
       const said = outcome(expected.health());
@@ -299,7 +299,7 @@ t.test('[SEAL-4] a lost batch of settles behind the seal: their deliveries are o
     await store.settle(fence, [{ dest: 'A', seq: last, state: 'DELIVERED', data: 1 }], [{ dest: 'A', seq: last }]);
   }
   await append(store);
-  cpSync(directory, killed, { recursive: true });
+  copyOfRunning(directory, killed);
   await store.close();
   await bare(killed, (db) => db.batch().del(keys.deliveredKey('A', 305)).del(keys.deliveredKey('A', 306)).write());
   const reopened = await open(killed);
@@ -313,7 +313,7 @@ t.test('[SEAL-4] a floor that was lowered is sealed as lowered', async (t) => {
   await filled(directory);
   const killed = `${directory}-killed`;
   const store = await open(directory);
-  cpSync(directory, killed, { recursive: true });
+  copyOfRunning(directory, killed);
   await store.close();
   await bare(killed, (db) => db.batch().del(keys.deliveredKey('A', 250)).del(keys.SEAL_KEY).write());
   const lowered = await open(killed);
@@ -412,7 +412,7 @@ for (const count of someOf(kills, 2)) {
       const [, signal] = (await once(child, 'close')) as [number | null, string | null];
       t.equal(signal, 'SIGKILL');
       const copy = `${directory}-${life}`;
-      cpSync(directory, copy, { recursive: true });
+      copyOfRunning(directory, copy);
       const store = await open(copy);
       // After two early ends in a row all is inspected first. [DIRTY-FLAG-2]
       if (life === 0) t.ok(store.health().verifying, 'it is opened by its seal');

@@ -1,7 +1,7 @@
 /** What only the embedded engine can suffer while it trims and is backed up: kills at every point, damage, a full disk. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Level } from 'level';
@@ -9,7 +9,7 @@ import type { Store } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
-import { directoryFor } from '../support/directory.ts';
+import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, event, row, smallDisk, trim, trimAll, until } from './support.ts';
@@ -290,7 +290,7 @@ t.test('[W3] a look at a store changes nothing in it', async (t) => {
     );
   }
   const copy = join(directoryFor(t), 'copy');
-  cpSync(directory, copy, { recursive: true });
+  copyOfRunning(directory, copy);
   const store = await open(copy);
   await store.close();
   t.strictSame((await verifyStore(data)).repairs.length, 1, 'the hub repairs, a look does not');

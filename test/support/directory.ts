@@ -13,8 +13,20 @@ export function directoryFor(t: Pick<Test, 'teardown'>): string {
   return directory;
 }
 
+/** Copies a directory in which a store may be open: LevelDB removes a file that it needs no more while it is copied. */
+export function copyOfRunning(from: string, to: string): void {
+  for (;;) {
+    try {
+      return cpSync(from, to, { recursive: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      rmSync(to, { recursive: true, force: true });
+    }
+  }
+}
+
 /** Copies a data directory, as a kill at this moment would leave it. From Node 22 on `cpSync` opens directories to others. */
 export function copyDataDirectory(from: string, to: string): void {
-  cpSync(from, to, { recursive: true });
+  copyOfRunning(from, to);
   chmodSync(to, 0o700);
 }
