@@ -19,10 +19,6 @@ export const triageBody = z
   })
   .refine((body) => Object.keys(body).length > 0, 'expected assignee, snooze_until or remark');
 
-export function triageChange({ assignee, snooze_until, remark }: z.output<typeof triageBody>): TriageChange {
-  return {
-    ...(assignee !== undefined && { assignee }),
-    ...(snooze_until !== undefined && { snoozedUntil: snooze_until }),
-    ...(remark !== undefined && { remark }),
-  };
+export function triageChange({ snooze_until, ...change }: z.output<typeof triageBody>): TriageChange {
+  return snooze_until === undefined ? change : { ...change, snoozedUntil: snooze_until };
 }

@@ -3,9 +3,8 @@
  */
 import type { Command } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
-import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
-import { giveUp } from './put-back.ts';
+import { giveUp, namesOne } from './put-back.ts';
 import { type FilterFlags, filterOf, filterOptions } from './redrive.ts';
 import { verb } from './verb.ts';
 
@@ -26,12 +25,7 @@ export function command(): Command {
     ],
     run: async (context, [given], flags) => {
       const filter = filterOf(flags);
-      const isFiltered = Object.keys(filter).length > 0;
-      if (given === undefined && !isFiltered) throw new Failure('expected a delivery id or a filter', { exitCode: 2 });
-      if (given === undefined) return giveUp(context, filter, flags);
-      if (isFiltered || flags.dryRun) {
-        throw new Failure('a delivery id excludes filters and --dry-run', { exitCode: 2 });
-      }
+      if (!namesOne(given, filter, flags)) return giveUp(context, filter, flags);
       const { hub, screen } = context;
       const id = await complete(hub, kinds.delivery, given);
       screen.answer(await hub.send<DeliveryView>('POST', `/deliveries/${encodeURIComponent(id)}/discard`), (item) => [

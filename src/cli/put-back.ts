@@ -34,6 +34,23 @@ const sampleColumns: readonly Column<DeliveryView>[] = [
   { title: 'why', of: ({ reason }) => reason ?? '', shrinksTo: 12 },
 ];
 
+/** Whether one delivery is named, else a filter is given. Throws a `Failure` when both are, or neither. */
+export function namesOne(
+  given: string | undefined,
+  filter: object,
+  { dryRun }: Pick<PutBackFlags, 'dryRun'>,
+  hint = '',
+): given is string {
+  const isFiltered = Object.keys(filter).length > 0;
+  if (given === undefined && !isFiltered) {
+    throw new Failure(`expected a delivery id or a filter${hint}`, { exitCode: 2 });
+  }
+  if (given !== undefined && (isFiltered || dryRun)) {
+    throw new Failure('a delivery id excludes filters and --dry-run', { exitCode: 2 });
+  }
+  return given !== undefined;
+}
+
 export async function putBack(context: Context, filter: object, flags: PutBackFlags): Promise<void> {
   const { rate, force = false, routing } = flags;
   const guarded = force ? 'will be sent all the same (--force)' : 'will be skipped: the receiver has a newer version';

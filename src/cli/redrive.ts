@@ -3,9 +3,8 @@
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
-import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
-import { type PutBackFlags, putBack } from './put-back.ts';
+import { namesOne, type PutBackFlags, putBack } from './put-back.ts';
 import { classOption, count, instant, moduleOption, oneOf, verb } from './verb.ts';
 
 export interface FilterFlags {
@@ -61,16 +60,8 @@ export function command(): Command {
     ],
     run: async (context, [given], flags) => {
       const filter = { ...(flags.state !== undefined && { state: flags.state }), ...filterOf(flags) };
-      const isFiltered = Object.keys(filter).length > 0;
-      if (given === undefined && !isFiltered) {
-        throw new Failure('expected a delivery id or a filter; --state DEAD selects every dead letter', {
-          exitCode: 2,
-        });
-      }
-      if (given === undefined) return putBack(context, filter, flags);
-      if (isFiltered || flags.dryRun) {
-        throw new Failure('a delivery id excludes filters and --dry-run', { exitCode: 2 });
-      }
+      const hint = '; --state DEAD selects every dead letter';
+      if (!namesOne(given, filter, flags, hint)) return putBack(context, filter, flags);
       const { hub, screen } = context;
       const id = await complete(hub, kinds.delivery, given);
       const force = flags.force === true;

@@ -3,6 +3,7 @@
  * ends; and that it lasts.
  */
 
+import { HeldWrites } from '../delivery/held-writes.ts';
 import { deliveriesOf, putSession } from '../delivery/watched.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -10,7 +11,6 @@ import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-proc
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const minuteMs = 60_000;
@@ -104,31 +104,17 @@ t.test('a triage ends with the last dead letter of its group; later ones are ano
 });
 
 t.test('a triage that meets the end of its group does not outlive it', async (t) => {
-  let [isHeld, asked, release] = [false, () => {}, () => {}];
-  const wrap = wrapStore((store) => ({
-    async append(commit) {
-      if (isHeld && commit.events.some(({ type }) => type === 'triage.changed')) {
-        await new Promise<void>((resolve) => {
-          release = resolve;
-          asked();
-        });
-      }
-      return store.append(commit);
-    },
-  }));
-  const hub = await hubFor(t, {}, { wrap });
+  const held = new HeldWrites();
+  const hub = await hubFor(t, {}, { wrap: held.wrap });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
   await putSession(cpo, 'S1');
   await quiet(hub);
-  isHeld = true;
-  const isAsked = new Promise<void>((resolve) => {
-    asked = resolve;
-  });
+  const isHeld = held.hold('triage.changed');
   const triage = admin(hub, 'POST', group, { snooze_until: '2999-01-01T00:00:00Z' });
-  await isAsked;
+  await isHeld;
   const [dead] = await deliveriesOf(hub);
   await admin(hub, 'POST', `/deliveries/${dead?.id}/discard`);
-  release();
+  held.release('triage.changed');
   await triage;
   await putSession(cpo, 'S2');
   await quiet(hub);
@@ -137,22 +123,9 @@ t.test('a triage that meets the end of its group does not outlive it', async (t)
 
 t.test('a dead letter that is discarded while the log is trimmed over it is counted once', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:30:00Z');
-  let [isHeld, asked, release] = [true, () => {}, () => {}];
-  const isAsked = new Promise<void>((resolve) => {
-    asked = resolve;
-  });
-  const wrap = wrapStore((store) => ({
-    async trim(trim) {
-      if (isHeld) {
-        await new Promise<void>((resolve) => {
-          release = resolve;
-          asked();
-        });
-      }
-      return store.trim(trim);
-    },
-  }));
-  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap });
+  const held = new HeldWrites();
+  const isHeld = held.hold('trim');
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap: held.wrap });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
   await putSession(cpo, 'S1');
   await quiet(hub);
@@ -164,11 +137,10 @@ t.test('a dead letter that is discarded while the log is trimmed over it is coun
   await quiet(hub);
   await admin(hub, 'POST', group, { assignee: 'ann' });
   clock.advance(6 * 60 * minuteMs);
-  await isAsked;
+  await isHeld;
   const [, old] = await deliveriesOf(hub);
   await admin(hub, 'POST', `/deliveries/${old?.id}/discard`);
-  isHeld = false;
-  release();
+  held.release('trim');
   await hub.settled();
   t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: { assignee: 'ann' } }]);
   t.match((await admin(hub, 'GET', '/parties/NL-EMS')).queue, { dead: 1 });

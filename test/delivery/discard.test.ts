@@ -10,8 +10,8 @@ import { hubFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { ended, itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
+import { HeldWrites } from './held-writes.ts';
 import { at, deliveriesOf, Holding, type HubAddress, kwhOf, putSession } from './watched.ts';
 
 /** Status of an admin call that may be refused. */
@@ -156,36 +156,22 @@ t.test('what was given up makes no earlier dead letter stale', async (t) => {
 });
 
 t.test('a discard is answered once its row is on the disk', async (t) => {
-  let [isHeld, asked, release] = [false, () => {}, () => {}];
-  const wrap = wrapStore((store) => ({
-    async settle(fence, rows, floors) {
-      if (isHeld && rows.some(({ state }) => state === 'DISCARDED')) {
-        await new Promise<void>((resolve) => {
-          release = resolve;
-          asked();
-        });
-      }
-      return store.settle(fence, rows, floors);
-    },
-  }));
-  const hub = await hubFor(t, {}, { wrap });
+  const held = new HeldWrites();
+  const hub = await hubFor(t, {}, { wrap: held.wrap });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
   await putSession(cpo, 'S1');
   await quiet(hub);
   const [dead] = await deliveriesOf(hub);
-  isHeld = true;
-  const isAsked = new Promise<void>((resolve) => {
-    asked = resolve;
-  });
+  const isHeld = held.hold('DISCARDED');
   let answered: number | null = null;
   const answer = statusOf(hub, `/deliveries/${dead?.id}/discard`).then((status) => {
     answered = status;
   });
-  await isAsked;
+  await isHeld;
   // Each act is written into the audit log before its answer, so these take longer than an answer that waits for nothing.
   for (let n = 0; n < 3; n++) await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
   t.equal(answered, null, 'while the write is held');
-  release();
+  held.release('DISCARDED');
   await answer;
   t.equal(answered, 200);
 });

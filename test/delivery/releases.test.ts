@@ -10,7 +10,7 @@ import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/obs
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-import { HeldAppends } from './held-appends.ts';
+import { HeldWrites } from './held-writes.ts';
 import { at, deliveriesOf, type HubAddress, putSession } from './watched.ts';
 
 const ofEmsp = (partyId: string) => ({
@@ -75,7 +75,7 @@ t.test(
 );
 
 t.test('what was decided before a party was registered is decided again, and owed to it', async (t) => {
-  const held = new HeldAppends();
+  const held = new HeldWrites();
   const hub = await hubFor(t, {}, { wrap: held.wrap });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const late = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
@@ -99,7 +99,7 @@ t.test('what was decided before a party was registered is decided again, and owe
 });
 
 t.test('what was decided before a rule stood is decided again, and goes by it', async (t) => {
-  const held = new HeldAppends();
+  const held = new HeldWrites();
   const hub = await hubFor(t, {}, { wrap: held.wrap });
   const { cpo } = await routedPair(t, hub);
   const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });

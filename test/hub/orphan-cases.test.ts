@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Put } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
-import { HeldAppends } from '../delivery/held-appends.ts';
+import { HeldWrites } from '../delivery/held-writes.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -399,7 +399,7 @@ t.test(
   'a session is watched although a kill came before the hub could record that its stop was accepted',
   async (t) => {
     const clock = new SimulatedClock(now);
-    const held = new HeldAppends();
+    const held = new HeldWrites();
     const dataDir = join(directoryFor(t), 'data');
     const hub = await hubFor(t, {}, { clock, wrap: held.wrap }, dataDir);
     const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });

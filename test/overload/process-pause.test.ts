@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../src/kit/clock.ts';
 import { facesOf } from '../../src/kit/clock-steps.ts';
-import { HeldAppends } from '../delivery/held-appends.ts';
+import { HeldWrites } from '../delivery/held-writes.ts';
 import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -82,7 +82,7 @@ function pausingClock() {
 
 async function scene(t: Test) {
   const { clock, pause } = pausingClock();
-  const held = new HeldAppends();
+  const held = new HeldWrites();
   const hub = await hubFor(t, {}, { clock, wrap: held.wrap });
   return { hub, pause, held, ...(await routedPair(t, hub)) };
 }

@@ -127,23 +127,14 @@ export class Receiver implements Sender, Measured {
    * Survives a kill once it resolves, with its new row. `before`: its present row.
    */
   async again(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
-    const { writer, context } = this.#desk;
-    const row = redrivenRow(event, party, before, context);
-    writer.remember(this.window.progressNow(party), row);
-    await writer.flushed();
-    if (before?.state === 'DEAD') this.forget(before);
+    const row = await this.#replace(before, redrivenRow(event, party, before, this.#desk.context));
     this.#take(party, event, row.data as DeliveryMemory);
     return row;
   }
 
   /** Gives up a dead letter; survives a kill once it resolves, with its new row. `before`: its present row. */
-  async discard(before: DeliveryRow): Promise<DeliveryRow> {
-    const { writer } = this.#desk;
-    const row = { ...before, state: 'DISCARDED' as const };
-    writer.remember(this.window.progressNow(before.dest), row);
-    await writer.flushed();
-    this.forget(before);
-    return row;
+  discard(before: DeliveryRow): Promise<DeliveryRow> {
+    return this.#replace(before, { ...before, state: 'DISCARDED' });
   }
 
   /** Dead letters of a group. */
@@ -322,6 +313,15 @@ export class Receiver implements Sender, Measured {
     const { receiver: dest, seq } = item;
     const row = { dest, seq, state, data: memoryOf(item, end, context.ports.clock) };
     writer.remember(this.window.progressNow(dest), row);
+    return row;
+  }
+
+  /** Resolves when the row that takes the place of an ended delivery's survives a kill. */
+  async #replace(before: DeliveryRow | null, row: DeliveryRow): Promise<DeliveryRow> {
+    const { writer } = this.#desk;
+    writer.remember(this.window.progressNow(row.dest), row);
+    await writer.flushed();
+    if (before?.state === 'DEAD') this.forget(before);
     return row;
   }
 

@@ -36,7 +36,7 @@ export class DeadGroups {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
   /** The triaged groups by name, and until when each is snoozed; remarks are in the rows alone, where an erasure finds them. */
-  readonly #held = new Map<string, DeadGroupName & Pick<Triage, 'snoozedUntil'>>();
+  readonly #held = new Map<string, { readonly group: DeadGroupName } & Pick<Triage, 'snoozedUntil'>>();
 
   constructor(context: Context, dispatcher: Dispatcher) {
     this.#context = context;
@@ -47,9 +47,8 @@ export class DeadGroups {
   /** Loads what is stored; the dispatcher has recovered. */
   async recover(): Promise<void> {
     for await (const { data } of this.#context.store.scan(kind)) {
-      const group = data as TriagedGroup;
-      this.#hold(group);
-      if (this.#dispatcher.deadIn(group) === 0) this.#cleared(group);
+      const { triage, ...group } = data as TriagedGroup;
+      this.#hold(group, triage);
     }
   }
 
@@ -65,9 +64,9 @@ export class DeadGroups {
     const { directory, recorder } = this.#context;
     const found = new Map<PartyId, number>();
     const now = recorder.instant();
-    for (const held of this.#held.values()) {
-      const partner = isSnoozed(held, now) ? directory.partnerOf(held.receiver) : undefined;
-      if (partner) found.set(partner.id, (found.get(partner.id) ?? 0) + this.#dispatcher.deadIn(held));
+    for (const { group, snoozedUntil } of this.#held.values()) {
+      const partner = isSnoozed({ snoozedUntil }, now) ? directory.partnerOf(group.receiver) : undefined;
+      if (partner) found.set(partner.id, (found.get(partner.id) ?? 0) + this.#dispatcher.deadIn(group));
     }
     return found;
   }
@@ -75,31 +74,28 @@ export class DeadGroups {
   /** Throws `notFound` when the group has no dead letter. */
   change(group: DeadGroupName, change: TriageChange, trace: Trace): Promise<Triage> {
     const { recorder, store } = this.#context;
-    const { receiver, module, class: ended } = group;
     const id = nameOfGroup(group);
     return recorder.inTurn(triageStream(id), async () => {
       if (this.#dispatcher.deadIn(group) === 0) throw new HubError('notFound');
       const before = await rowData<TriagedGroup>(store, { kind, owner: '', id });
       const by = trace.operator ?? 'operator';
       const triage = triaged(before?.triage, change, { at: recorder.instant(), by });
-      const held = { receiver, module, class: ended, triage };
-      await this.#record({ type: 'triage.changed', data: held }, triagePut(held), trace);
-      this.#hold(held);
-      // Its last dead letter may have gone while this was written.
-      if (this.#dispatcher.deadIn(group) === 0) this.#cleared(held);
+      const data = { ...group, triage };
+      await this.#record({ type: 'triage.changed', data }, triagePut(data), trace);
+      this.#hold(group, triage);
       return triage;
     });
   }
 
-  #hold({ receiver, module, class: ended, triage: { snoozedUntil } }: TriagedGroup): void {
-    const group = { receiver, module, class: ended };
-    this.#held.set(nameOfGroup(group), { receiver, module, class: ended, snoozedUntil });
+  #hold(group: DeadGroupName, { snoozedUntil }: Triage): void {
+    this.#held.set(nameOfGroup(group), { group, snoozedUntil });
+    // Its last dead letter may have gone before this was known.
+    if (this.#dispatcher.deadIn(group) === 0) this.#cleared(group);
   }
 
   /** [DEAD-GROUPS-1] A start makes up for what fails here. */
-  #cleared({ receiver, module, class: ended }: DeadGroupName): void {
+  #cleared(group: DeadGroupName): void {
     const { recorder, ports } = this.#context;
-    const group = { receiver, module, class: ended };
     const name = nameOfGroup(group);
     if (!this.#held.has(name)) return;
     recorder

@@ -16,7 +16,7 @@ export interface SavedViewVerbs {
   removeView(id: string, trace: Trace): Promise<void>;
 }
 
-/** `assignee` null: whoever takes care of it, if anybody. */
+/** `assignee` null: not filtered by assignee. */
 export interface MatterVerbs {
   /** Dead letters by receiver, module and class, most first. */
   deadGroups(assignee: string | null): Promise<DeadGroup[]>;
