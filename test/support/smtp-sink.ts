@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import type { Test } from './tap.ts';
+import { testCert, testKey } from './tls.ts';
 import { Changes, within } from './within.ts';
 
 export interface KeptMail {
@@ -21,18 +22,31 @@ export interface SmtpSink {
   isDown: boolean;
   /** Mails that it was offered, refused ones included. */
   readonly offered: number;
+  /** Passwords that it was sent, each with whether that was over TLS. */
+  readonly passwords: { readonly given: string; readonly isOverTls: boolean }[];
   got(count: number): Promise<void>;
   wasOffered(count: number): Promise<void>;
 }
 
-/** Lets in whoever has this password. */
-export async function smtpSink(t: Pick<Test, 'teardown'>, password: string): Promise<SmtpSink> {
+/** How it speaks TLS: not at all, from the first byte, or when the client asks for it. */
+type Tls = 'none' | 'smtps' | 'starttls';
+
+/** Lets in whoever has this password. With TLS it shows `testCert`. */
+export async function smtpSink(
+  t: Pick<Test, 'teardown'>,
+  password: string,
+  { tls = 'none' }: { readonly tls?: Tls } = {},
+): Promise<SmtpSink> {
   const changes = new Changes();
   let offered = 0;
   const server = new SMTPServer({
-    ...{ authOptional: false, allowInsecureAuth: true, disabledCommands: ['STARTTLS'], logger: false },
-    onAuth: ({ username = '', password: given }, _session, done) =>
-      given === password ? done(null, { user: username }) : done(new Error(`${username} may not in with ${given}`)),
+    ...{ authOptional: false, allowInsecureAuth: true, logger: false, cert: testCert, key: testKey },
+    ...{ secure: tls === 'smtps', disabledCommands: tls === 'starttls' ? [] : ['STARTTLS'] },
+    onAuth({ username = '', password: given = '' }, { secure }, done) {
+      sink.passwords.push({ given, isOverTls: secure });
+      if (given === password) done(null, { user: username });
+      else done(new Error(`${username} may not in with ${given}`));
+    },
     async onData(stream, { envelope }, done) {
       const chunks: Buffer[] = [];
       for await (const chunk of stream) chunks.push(chunk as Buffer);
@@ -44,6 +58,8 @@ export async function smtpSink(t: Pick<Test, 'teardown'>, password: string): Pro
       changes.tell();
     },
   });
+  // A client that does not trust the certificate ends its connection.
+  server.on('error', () => {});
   const until = async (what: string, holds: () => boolean) => {
     while (!holds()) await within(60_000, changes.next(), () => `${what}, but ${offered} were offered`);
   };
@@ -52,6 +68,7 @@ export async function smtpSink(t: Pick<Test, 'teardown'>, password: string): Pro
   const sink: SmtpSink = {
     port: (listening.address() as AddressInfo).port,
     mails: [],
+    passwords: [],
     isDown: false,
     get offered() {
       return offered;
