@@ -15,6 +15,7 @@
  *     `circuitClosed`.
  */
 import { assign, type SnapshotFrom, setup } from 'xstate';
+import type { Trace } from '../src/domain/trace.ts';
 
 export interface CircuitRules {
   readonly failuresMax: number;
@@ -54,7 +55,8 @@ export type CircuitEvent =
   | { type: 'call.reached'; at: number; calls?: number }
   | { type: 'call.began' | 'call.neutral'; at: number }
   | { type: 'circuit.due' | 'circuit.wasOpened' | 'circuit.wasClosed'; at: number }
-  | { type: 'operator.opened' | 'operator.closed'; at: number }
+  /** `trace`: names the operator. */
+  | { type: 'operator.opened' | 'operator.closed'; at: number; trace: Trace }
   /** Credentials were exchanged: resets the circuit to closed. */
   | { type: 'partner.renewed'; at: number };
 

@@ -41,7 +41,7 @@ export function setVerb(): Command {
       const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
       const party = changes.length === 0 ? await hub.get<Shown>(path) : await hub.send<Shown>('PATCH', path, body);
       screen.answer(party, ({ id, settings, hub_token }, page) => {
-        const lines = settingRows.map(([name, row]) => ({ name, row, value: shown(settings[name]) }));
+        const lines = settingRows.map(([name, row]) => ({ name, row, value: settingText(settings[name]) }));
         const issued =
           hub_token === undefined ? [] : [`hub token of ${id}, shown only once:`, '', `  ${hub_token}`, ''];
         return [...issued, ...table(columns, lines, page)];
@@ -50,7 +50,8 @@ export function setVerb(): Command {
   });
 }
 
-const shown = (value: PartyView['settings'][SettingName]): string => String(value ?? '') || 'none';
+/** A value as it is set. */
+export const settingText = (value: PartyView['settings'][SettingName]): string => String(value ?? '') || 'none';
 
 function formOf(row: Row): string {
   if (row.form === 'choice') return row.of.join(', ');

@@ -13,7 +13,7 @@ import { historyVerb } from './parties-history.ts';
 import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './parties-onboarding.ts';
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
-import { setVerb } from './parties-settings.ts';
+import { settingText, setVerb } from './parties-settings.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, when } from './table.ts';
 import { noun, verb } from './verb.ts';
 
@@ -174,16 +174,19 @@ function pushesOf({ module, last_push, last_hour }: PartyView['inbound'][number]
   return `${module} ${age(last_push, now)}, ${last_hour} in the last hour`;
 }
 
+const after = (failures: number): string =>
+  failures === 0 ? '' : ` after ${failures} ${failures === 1 ? 'failure' : 'failures'}`;
+
 function party(item: PartyView, page: Page): string[] {
   const { paint, now } = page;
   const { queue } = item;
   const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;
-  const settings = Object.entries(item.settings).map(([name, value]) => `${name} ${value ?? 'none'}`);
+  const settings = Object.entries(item.settings).map(([name, value]) => `${name} ${settingText(value)}`);
   // `async` sums up the modules, which are shown one by one when any of them has failed.
   const each = item.circuits.filter(({ circuit }, _, all) => circuit !== 'async' || all.length === 2);
   const circuits = each.map(({ circuit, state, failures, until }) => {
     const next = until === null ? '' : `, next try ${age(until, now)}`;
-    return `${circuit} ${state === 'halfOpen' ? 'half-open (testing)' : state}${failures > 0 ? ` after ${failures} failures` : ''}${next}`;
+    return `${circuit} ${state === 'halfOpen' ? 'half-open (testing)' : state}${after(failures)}${next}`;
   });
   const about = fields(
     [

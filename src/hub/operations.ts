@@ -319,9 +319,9 @@ export function operations(parts: OperationsParts): Verbs {
       return view(known(id));
     },
     handshake: (id) => registration.handshake(known(id).id),
-    setCircuit(id, circuit, wanted) {
+    setCircuit(id, circuit, wanted, trace) {
       const partner = known(id);
-      context.circuits.set(partner, circuit, wanted);
+      context.circuits.set(partner, circuit, wanted, trace);
       return view(partner);
     },
     startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),

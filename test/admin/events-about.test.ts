@@ -141,10 +141,15 @@ t.test('an operator’s acts are recorded as an operator’s, and a circuit says
   t.match(await circuits(), [
     {
       type: 'circuit.opened',
-      ...{ about: 'partner:NL-CPO', by: 'operator', party: null },
+      ...{ about: 'partner:NL-CPO', by: 'operator', who: 'admin', party: null },
       data: { circuit: 'async', reason: 'opened by an operator' },
     },
-    { type: 'circuit.closed', by: 'operator', data: { circuit: 'async', reason: 'closed by an operator' } },
+    {
+      type: 'circuit.closed',
+      by: 'operator',
+      who: 'admin',
+      data: { circuit: 'async', reason: 'closed by an operator' },
+    },
   ]);
   for (const party of ['NL-CPO', 'NL-TWO']) {
     t.equal((await list(hub, `party=${party}&type=circuit`)).length, 2, `${party} is a party of this partner`);

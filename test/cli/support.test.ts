@@ -288,7 +288,7 @@ t.test(
     });
     t.match(
       (await at.run('events --party nl-ems --type circuit')).out,
-      /circuit\.opened +operator +partner:NL-EMS opened by an operator async sessions/,
+      /circuit\.opened +admin +partner:NL-EMS opened by an operator async sessions/,
     );
     t.match((await at.run('events --about partner:DE-ABC --json')).out, /"type":\s*"partner\.registered"/);
     for (let time = 0; time < 2; time++) {

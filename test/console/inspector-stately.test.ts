@@ -14,6 +14,7 @@ import { WebSocket } from 'ws';
 import { type AnyMachineSnapshot, type AnyStateMachine, createActor, createMachine, type StateValue } from 'xstate';
 import { courierMachine } from '../../machines/courier.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import { setCircuit } from '../support/forward-failures.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
@@ -75,7 +76,7 @@ t.test('Stately’s relay and receiver understand the stream, and XState its mac
   const id = 'circuit:NL-EMS/sessions';
   await eventually('all actors are there', () => seen.states.size === 4);
   t.ok(seen.states.get('partner:NL-EMS')?.matches({ connection: 'connected' }));
-  hub.created.hub.operations.setCircuit('NL-EMS', 'sessions', 'open');
+  setCircuit(hub, 'NL-EMS', 'sessions', 'open');
   await eventually('the change is seen', () => seen.states.get(id)?.matches('open') === true);
   t.same(seen.events.get(id), ['operator.opened']);
   t.ok(seen.states.get(id)?.can({ type: 'circuit.due' }), 'what may come next is read from the machine that was sent');

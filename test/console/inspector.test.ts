@@ -5,6 +5,7 @@ import { type RunningHub, startHub } from '../../src/main.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
+import { setCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { poison } from '../support/poison.ts';
@@ -114,11 +115,11 @@ t.test(
     const value = { connection: 'connected' };
     t.match(reader.actors.get('partner:NL-EMS'), { parties: ['NL-EMS'], snapshot: { status: 'active', value } });
 
-    hub.created.hub.operations.setCircuit('NL-EMS', 'sessions', 'open');
+    setCircuit(hub, 'NL-EMS', 'sessions', 'open');
     const id = 'circuit:NL-EMS/sessions';
     await eventually('the circuit is open', () => reader.actors.get(id)?.snapshot.value === 'open');
     const before = reader.messages.length;
-    hub.created.hub.operations.setCircuit('NL-EMS', 'sessions', 'closed');
+    setCircuit(hub, 'NL-EMS', 'sessions', 'closed');
     await eventually('it is closed', () => reader.actors.get(id)?.snapshot.value === 'closed');
     const changes = reader.messages.slice(before);
     t.notOk(JSON.stringify(reader.messages).includes('sampledObjects'), 'no ids of objects');
@@ -184,7 +185,6 @@ t.test('a partner that is added shows, and a command from its beginning to its e
 t.test('a reader says what it wants to see, in the address or later; all that it says must match', async (t) => {
   const hub = await hubFor(t);
   await routedPair(t, hub);
-  const { operations } = hub.created.hub;
   const seen = (reader: { actors: Map<string, unknown> }) => [...reader.actors.keys()].sort();
   const byKind = await inspect(t, hub, '?kinds=partner');
   t.same(seen(byKind), ['partner:NL-CPO', 'partner:NL-EMS']);
@@ -207,7 +207,7 @@ t.test('a reader says what it wants to see, in the address or later; all that it
     'what matches now is sent in full, what is known already is not sent again',
   );
   const before = byKind.messages.length;
-  operations.setCircuit('NL-EMS', 'async', 'open');
+  setCircuit(hub, 'NL-EMS', 'async', 'open');
   for (const id of ['courier:NL-CPO', 'courier:NL-EMS']) hub.created.context.supervisor.send(id, { type: 'pause' });
   const told = () => byKind.messages.slice(before);
   await eventually('the courier pauses', () => told().some(({ sessionId }) => sessionId === 'courier:NL-EMS'));

@@ -152,9 +152,10 @@ browserTest(
         return ((await touched(page)) as string[]).length === 0;
       }),
     );
+    const trace = { requestId: 'r', correlationId: 'c' };
     for (let index = many - 200; index < many; index++) {
       const { country_code, party_id } = idAt(index);
-      hub.created.hub.operations.setCircuit(`${country_code}-${party_id}`, 'async', 'open');
+      hub.created.hub.operations.setCircuit(`${country_code}-${party_id}`, 'async', 'open', trace);
     }
     await setCircuit(hub, 'NL-AAD', 'open');
     await hurried(page, async () => {

@@ -179,7 +179,7 @@ t.test('neither do the url of a version, the endpoints of its details, and those
       const attempts = found.flatMap((delivery) => delivery.attempts as { class: string }[]);
       return attempts.length > 0 && attempts.every((attempt) => attempt.class === 'unavailable');
     });
-    hub.created.hub.operations.setCircuit('NL-LIE', 'async', 'closed');
+    closeCircuit(hub, 'NL-LIE', 'async');
   }
   t.equal(metadata.connections(), 0);
 });

@@ -255,7 +255,7 @@ t.test('deliveries: whatever comes back, only that receiver waits', async (t) =>
     const id = `D${n++}`;
     await cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, locationBody(id));
     await eventually(`the delivery that met ${name} has an attempt`, async () => {
-      hub.created.hub.operations.setCircuit('NL-LIE', 'async', 'closed');
+      closeCircuit(hub, 'NL-LIE', 'async');
       const { items } = (await admin(hub, 'GET', `/deliveries?receiver=NL-LIE&object=NL-CPO/${id}`)) as {
         items: { attempts: { class: string }[] }[];
       };

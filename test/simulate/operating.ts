@@ -238,7 +238,7 @@ export function setCircuit(world: World, random: Random): void {
   const { id } = random.pick(world.cast.companies);
   const [circuit, state] = [random.pick(['sync', 'async'] as const), random.pick(['open', 'closed'] as const)];
   world.judge.deliveries.circuitIsSet(id);
-  world.ask(`circuit ${circuit} ${state}`, async (hub) => hub.operations.setCircuit(id, circuit, state));
+  world.ask(`circuit ${circuit} ${state}`, async (hub, trace) => hub.operations.setCircuit(id, circuit, state, trace));
 }
 
 export function probe(world: World, random: Random): void {

@@ -2,6 +2,7 @@
  * What can go wrong with a call that somebody waits for, and what the error table calls it. Authorize and commands are
  * tried with the same rows. [D44]
  */
+import type { Operations } from '../../src/hub/ports/operator.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { admin, type Reply } from './plain-partner.ts';
 
@@ -112,7 +113,13 @@ export async function setEndpoint(
   await admin(hub, 'PUT', `/parties/${partner}/endpoints`, { endpoints: [{ identifier, role, url }] });
 }
 
-/** Lets a partner's `sync` circuit forget what it has seen. */
-export function closeCircuit(hub: RunningHub, partner: string): void {
-  hub.created.hub.operations.setCircuit(partner, 'sync', 'closed');
+type Circuit = Parameters<Operations['setCircuit']>[1];
+
+/** Opens a partner's circuit, or closes it. */
+export function setCircuit(hub: RunningHub, partner: string, circuit: Circuit, state: 'open' | 'closed'): void {
+  hub.created.hub.operations.setCircuit(partner, circuit, state, { requestId: 'r', correlationId: 'c' });
 }
+
+/** Lets a partner's circuit forget what it has seen. */
+export const closeCircuit = (hub: RunningHub, partner: string, circuit: Circuit = 'sync') =>
+  setCircuit(hub, partner, circuit, 'closed');

@@ -42,7 +42,8 @@ export async function smtpSink(
   const server = new SMTPServer({
     ...{ authOptional: false, allowInsecureAuth: true, logger: false, cert: testCert, key: testKey },
     ...{ secure: tls === 'smtps', disabledCommands: tls === 'starttls' ? [] : ['STARTTLS'] },
-    onAuth({ username = '', password: given = '' }, { secure }, done) {
+    onAuth({ username = '', password: sent }, { secure }, done) {
+      const given = sent ?? '';
       sink.passwords.push({ given, isOverTls: secure });
       if (given === password) done(null, { user: username });
       else done(new Error(`${username} may not in with ${given}`));

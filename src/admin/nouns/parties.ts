@@ -182,7 +182,7 @@ export function parties(operations: Operations): AdminRoute[] {
       params: params.extend({ circuit: circuitName }),
       body: z.strictObject({ state: z.enum(['open', 'closed']) }),
       answer: party,
-      run: ({ params: { id, circuit }, body: { state } }) => operations.setCircuit(id, circuit, state),
+      run: ({ params: { id, circuit }, body: { state }, trace }) => operations.setCircuit(id, circuit, state, trace),
     }),
     route({
       method: 'POST',

@@ -24,6 +24,7 @@ import type { Actor, CircuitChange } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { moduleNames, type ObjectModule, receivedBy } from '../../domain/modules.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
+import type { Trace } from '../../domain/trace.ts';
 import type { CircuitView } from '../ports/operator.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import { partnerStream } from './actor-names.ts';
@@ -143,11 +144,11 @@ export class Circuits {
    * Opens circuits by hand, or closes them and forgets their failures; `async` names those of all modules that the
    * partner receives.
    */
-  set({ id: partner, roles }: Partner, which: CircuitName | 'async', state: 'open' | 'closed'): void {
+  set({ id: partner, roles }: Partner, which: CircuitName | 'async', state: 'open' | 'closed', trace: Trace): void {
     const at = this.#parts.ports.clock.now();
     const type = state === 'open' ? 'operator.opened' : 'operator.closed';
     for (const circuit of which === 'async' ? receivedBy(roles) : [which]) {
-      if (state === 'open' || this.has(partner, circuit)) this.tell(partner, circuit, { type, at });
+      if (state === 'open' || this.has(partner, circuit)) this.tell(partner, circuit, { type, at, trace });
     }
   }
 
@@ -230,13 +231,13 @@ export class Circuits {
           timers.arm(`${id}#due`, context.until ?? ports.clock.now(), (at) =>
             supervisor.send(id, { type: 'circuit.due', at }),
           );
-          if (!again) this.#note(id, 'circuit.opened', acts[event.type] ?? failed(context));
+          if (!again) this.#note(id, 'circuit.opened', event, failed(context));
         },
         circuitHalfOpened: ({ self }) => this.#flow(self.id),
         circuitMayFlow: ({ self }) => this.#flow(self.id),
         circuitClosed: ({ event, self: { id } }) => {
           timers.disarm(`${id}#due`);
-          this.#note(id, 'circuit.closed', acts[event.type] ?? { reason: 'calls succeed again', by: 'hub' });
+          this.#note(id, 'circuit.closed', event, { reason: 'calls succeed again', by: 'hub' });
           this.#flow(id);
         },
       },
@@ -249,17 +250,18 @@ export class Circuits {
     if (named && named.circuit !== 'sync') queueMicrotask(() => this.#mayFlow(named.partner));
   }
 
-  /** [CIRCUITS-2] */
-  #note(actor: string, type: 'circuit.opened' | 'circuit.closed', why: Why): void {
+  /** `otherwise`: why, when nobody did it on purpose. [CIRCUITS-2] */
+  #note(actor: string, type: 'circuit.opened' | 'circuit.closed', cause: CircuitEvent, otherwise: Why): void {
     const named = this.#names.get(actor);
     const { recorder, isDoor } = this.#parts;
     if (isDoor || !named) return;
     const { partner, circuit } = named;
+    const why = acts[cause.type] ?? otherwise;
     const what = circuit === 'sync' ? { circuit } : { circuit: 'async' as const, module: circuit };
     const event = { type, data: { ...what, ...why } };
     recorder.note({
       facts: [{ stream: partnerStream(partner), event, party: why.by === 'partner' ? partner : null }],
-      trace: null,
+      trace: 'trace' in cause ? cause.trace : null,
       at: recorder.instant(),
     });
   }

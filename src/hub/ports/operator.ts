@@ -324,7 +324,7 @@ export interface Operations
   setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView>;
   suspend(id: string, trace: Trace): Promise<PartyView>;
   /** Opens a circuit by hand, or closes it and forgets its failures. */
-  setCircuit(id: string, circuit: CircuitName, state: 'open' | 'closed'): PartyView;
+  setCircuit(id: string, circuit: CircuitName, state: 'open' | 'closed', trace: Trace): PartyView;
   /** Queries the partner's versions now. */
   probe(id: string): Promise<{ status: 'reachable' | 'unreachable'; latency_ms: number; error?: string }>;
 
