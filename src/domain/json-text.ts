@@ -175,25 +175,25 @@ export function appendItems(array: string, more: string): string {
   return `${array.slice(0, close)}${isEmpty ? '' : ','}${inner}]`;
 }
 
+/** So many items are looked for in the text of an array before it is parsed. */
+const soughtMax = 16;
+
 /**
- * Appends the items of another array text, except those that the array already has. Of the array it parses only items
- * that may be equal to one of these, so that appending to a long array costs no parse of it.
+ * Appends the items of another array text, except those that the array already has. The array is parsed once at most, and
+ * not at all when a few items come that it certainly has not.
  */
 export function appendNewItems(array: string, more: string): string {
   const came = itemTexts(more);
-  const fresh = came.filter((item) => !hasItem(array, item));
+  const wanted = plainItems(more);
+  const isCertainlyNew = (item: string): boolean => !array.includes(array.includes('\\') ? '' : markOf(item));
+  if (wanted.length <= soughtMax && wanted.every(isCertainlyNew)) return appendItems(array, more);
+  const known = new Set(plainItems(array));
+  const fresh = came.filter((_, at) => !known.has(wanted[at] ?? ''));
   return appendItems(array, fresh.length === came.length ? more : `[${fresh.join(',')}]`);
 }
 
-function hasItem(array: string, item: string): boolean {
-  const wanted = plain(item);
-  const mark = array.includes('\\') ? '' : markOf(wanted);
-  if (!array.includes(mark)) return false;
-  return itemTexts(array).some((text) => text.includes(mark) && plain(text) === wanted);
-}
-
 /**
- * The longest string in a text of `plain`, in its quotes, which every text of the same value contains that has no
+ * The longest string in a text of `plainItems`, in its quotes, which every text of the same value contains that has no
  * escapes; keys do not count. Empty when there is none, or when this text has escapes.
  */
 function markOf(text: string): string {
@@ -205,8 +205,8 @@ function markOf(text: string): string {
 const itemTexts = (array: string): string[] =>
   items(array, { start: array.indexOf('['), end: array.lastIndexOf(']') + 1 }).map((span) => slice(array, span));
 
-/** JSON text without insignificant white space. */
-const plain = (text: string): string => JSON.stringify(JSON.parse(text));
+/** The items of an array text, each without insignificant white space. */
+const plainItems = (array: string): string[] => (JSON.parse(array) as unknown[]).map((item) => JSON.stringify(item));
 
 /**
  * Puts `item` into the array field `field` of an object: it replaces the item whose `idField` is `id`, or goes to the

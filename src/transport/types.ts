@@ -8,6 +8,7 @@
  *     a string that is too long are noted for the trace, never refused.
  * TYPES-4  Every building block states what it expects, so that a refusal reads `evses[0].connectors[1].id: expected
  *     string`.
+ * TYPES-5  A list is read up to its first item that is refused: what a body costs does not depend on how much is wrong with it.
  */
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
@@ -140,7 +141,15 @@ export const integer: Checked<number> = {
 export const anything: Checked<unknown> = { schema: z.unknown() };
 
 export function list<T>(of: Checked<T>): Checked<T[]> {
-  const schema = z.array(of.schema, { error: 'expected array' });
+  const schema = z.array(z.unknown(), { error: 'expected array' }).superRefine((items, context) => {
+    // [TYPES-5]
+    for (const [index, item] of items.entries()) {
+      const [issue] = of.schema.safeParse(item).error?.issues ?? [];
+      if (issue === undefined) continue;
+      context.addIssue({ code: 'custom', message: issue.message, path: [index, ...issue.path] });
+      return;
+    }
+  }) as unknown as z.ZodType<T[]>;
   const noteItem = of.note;
   if (!noteItem) return { schema };
   const note: Note = (value, path, notes) => {

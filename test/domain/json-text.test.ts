@@ -265,6 +265,31 @@ t.test('items that are there already, however they are written, are not appended
   );
 });
 
+t.test('however many items come, the array to which they are appended is parsed once at most [OBJECT-2]', async (t) => {
+  const periods = (from: number, count: number) =>
+    JSON.stringify(Array.from({ length: count }, (_, n) => ({ at: `2026-01-01T00:00:00.${from + n}Z`, v: 1 })));
+  const array = periods(0, 1_000);
+  const { parse: parseOnce } = JSON;
+  let read = 0;
+  JSON.parse = (text: string) => {
+    read += text.length;
+    return parseOnce(text) as unknown;
+  };
+  t.teardown(() => {
+    JSON.parse = parseOnce;
+  });
+  const readBy = (more: string, count: number) => {
+    read = 0;
+    const { length } = itemsOf(appendNewItems(array, more));
+    t.equal(length, count);
+    return read - more.length;
+  };
+  t.equal(readBy(periods(1_000, 1), 1_001), 0, 'one new item: not at all');
+  t.equal(readBy(periods(0, 1_001), 1_001), array.length, 'the whole list again with one more');
+  t.equal(readBy(periods(5_000, 1_000), 2_000), array.length, 'nothing but new ones');
+  t.equal(readBy(JSON.stringify(Array(1_000).fill(1)), 2_000), array.length, 'items without a string');
+});
+
 t.test('an item is found and set as in the parsed object, and not one byte beside it moves [D12, D17]', async () => {
   const isNamed = (id: string) => (item: unknown) => {
     const own =

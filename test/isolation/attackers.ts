@@ -20,6 +20,7 @@ import {
   leadBack,
   longSession,
   malformedRequest,
+  manyItems,
   onlyHealth,
   open,
   operatorsPaths,
@@ -33,6 +34,7 @@ import {
   silentUrl,
   strangers,
   unknownToken,
+  wrongItems,
 } from './attacks.ts';
 import { EndsOf } from './ends.ts';
 
@@ -115,15 +117,26 @@ async function attack({ hub, attacks }: Begin): Promise<void> {
     return Promise.all(Array.from({ length: 8 }, (_, at) => patch(appending, long.path, long.more(8 * n + at))));
   };
 
+  const listing = await partner('BLI');
+  const many = manyItems(listing);
+  const wrong = wrongItems(listing);
+  rounds['lists of very many items (I1, I5)'] = async (_, n) => {
+    if (n % 10 === 0) return [statusOf(await listing.call('PUT', many.path, many.whole()))];
+    return [
+      await patch(listing, many.path, many.more(n)),
+      statusOf(await listing.call('PUT', wrong.path, wrong.whole())),
+    ];
+  };
+
   const unread = await partner('BUR');
   const unreadPath = await pushLargeLocation(unread, 'L1');
   rounds['answers that nobody reads (I1, I2)'] = (ends) => heldOpen(askUnread(ends, hub, unread, unreadPath, 60));
 
-  const many = await partner('BMY');
+  const large = await partner('BMY');
   const paths: string[] = [];
-  for (let n = 0; n < 16; n++) paths.push(await pushLargeLocation(many, `L${n}`));
+  for (let n = 0; n < 16; n++) paths.push(await pushLargeLocation(large, `L${n}`));
   rounds['fragments for many large objects (I1, I5)'] = () =>
-    Promise.all([...paths, ...paths, ...paths].map((path) => patch(many, path)));
+    Promise.all([...paths, ...paths, ...paths].map((path) => patch(large, path)));
 
   const unended = await partner('BUE');
   rounds['bodies without an end (I2)'] = (ends) => heldOpen(sendUnended(ends, hub, unended, 40));

@@ -4,11 +4,12 @@
  */
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { statusOf } from '../support/observed.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { askUnread, longSession, patch, pushLargeLocation } from './attacks.ts';
+import { askUnread, longSession, manyItems, patch, pushLargeLocation, wrongItems } from './attacks.ts';
 import { pathsMin, sharedScene } from './victim.ts';
 
 const mebibyte = 1024 * 1024;
@@ -82,6 +83,24 @@ t.test('fragments of a few bytes for a large session (I5)', async (t) => {
   t.same(
     [...counts.keys()].filter((status) => status !== '503/3000'),
     ['200/1000'],
+  );
+});
+
+t.test('lists of very many items, to be compared or to be refused (I1, I5)', async (t) => {
+  const { hub, victim } = await scene();
+  const attacker = await attackerOf(t, hub, 'BD6');
+  const many = manyItems(attacker);
+  const wrong = wrongItems(attacker);
+  await attacker.push('PUT', many.path, many.whole());
+  const counts = await victim.during(t, async () => {
+    const patches = Array.from({ length: 4 }, (_, n) => patch(attacker, many.path, many.more(n % 2)));
+    const puts = Array.from({ length: 4 }, async () => statusOf(await attacker.call('PUT', wrong.path, wrong.whole())));
+    return tally([...patches, ...puts]);
+  });
+  t.same(
+    [...counts.keys()].filter((status) => status !== '503/3000').sort(),
+    ['200/1000', '200/2001'],
+    'new items are appended once, and a list with a wrong item is refused',
   );
 });
 

@@ -1,4 +1,5 @@
 /** What the building blocks refuse, what they note, and what they let pass. */
+import * as z from 'zod';
 import {
   anyOf,
   anything,
@@ -19,6 +20,7 @@ import {
   object,
   oneOf,
   should,
+  snapshot,
   text,
   tokenText,
 } from '../../src/transport/types.ts';
@@ -56,6 +58,19 @@ t.test('a refusal names the first offending field by its path and what was expec
     [{ ...good, last_updated: '2024-05-01' }, 'last_updated: expected RFC 3339 date-time'],
   ];
   for (const [body, message] of rows) t.throws(() => check(location, body), { code: 'invalid', message }, message);
+});
+
+t.test('a list is read up to its first item that is refused [TYPES-5]', async (t) => {
+  let read = 0;
+  const counted: Checked<unknown> = { schema: z.unknown().refine(() => ++read < 3, { error: 'expected less' }) };
+  const items = Array.from({ length: 300_000 }, (_, n) => n);
+  t.throws(() => check(list(counted), items), { code: 'invalid', message: '[2]: expected less' });
+  t.equal(read, 3);
+  const deep = object({ evses: must(list(object({ capabilities: may(list(text(10))) }))) });
+  const message = 'evses[0].capabilities[0]: expected string';
+  t.throws(() => check(deep, { evses: [{ capabilities: items }] }), { code: 'invalid', message });
+  const { notes } = check(object({ l: may(snapshot(list(text(10)))) }), { l: items });
+  t.same(notes, ['l[0]: expected string'], 'of a snapshot there is one note');
 });
 
 t.test('of a known value in another case the note says so; some values have lower-case letters [D17]', async (t) => {
