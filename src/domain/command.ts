@@ -23,6 +23,8 @@ export interface CommandRecord {
   readonly reason: string | null;
   /** There was no usable answer: the first result of ACCEPTED says that the CPO has accepted. Absent then, and where there was one. [D66] */
   readonly isUnanswered?: true;
+  /** How many results the CPO has sent; absent: none. */
+  readonly results?: number;
   /** RFC 3339. */
   readonly at: string;
 }
@@ -35,10 +37,11 @@ interface Recorded {
   readonly data: unknown;
 }
 
-/** Whether the CPO has accepted a command with this event: by its answer, or by a result after a lost answer. [D66] */
+/** Whether the CPO has accepted a command with this event: by its answer, or by a result when its answer was lost. [D66] */
 export const isAccepted = ({ type, data }: Recorded): boolean =>
   (type === 'command.answered' && (data as { result?: unknown }).result === 'ACCEPTED') ||
-  (type === 'command.resultReceived' && (data as { accepts?: unknown }).accepts === true);
+  ((type === 'command.resultReceived' || type === 'command.failed') &&
+    (data as { accepts?: unknown }).accepts === true);
 
 /** Like `isAccepted`, or whether it may have: a cut-off call has no known answer. */
 export const mayBeAccepted = (event: Recorded): boolean =>
@@ -58,19 +61,33 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
       return { ...record, state, result: event.data.result };
     }
     case 'command.failed':
-      return record.state === 'forwarding'
-        ? { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason, isUnanswered: true }
-        : { ...record, isUnanswered: true };
+      if (record.state === 'forwarding')
+        return { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason, isUnanswered: true };
+      return event.data.accepts ? record : { ...record, isUnanswered: true };
     case 'command.resultReceived': {
       const { isUnanswered, ...answered } = record;
       const { result, accepts } = event.data;
-      return { ...(accepts ? answered : record), state: 'relaying', result };
+      const results = (record.results ?? 0) + 1;
+      return { ...(accepts ? answered : record), state: 'relaying', result, results };
     }
     case 'command.relayed':
-      return { ...record, state: 'relayed', result: event.data.result, reason: null };
+      return { ...record, state: 'relayed', reason: null };
     case 'command.relayFailed':
-      return { ...record, state: 'relayed', result: event.data.result, reason: event.data.reason };
+      return { ...record, state: 'relayed', reason: event.data.reason };
     case 'command.silent':
       return record.state === 'awaiting' ? { ...record, state: 'silent' } : record;
   }
+}
+
+/** The end of a call to a partner that was cut off; null when no call is in flight. [COMMANDS-2] */
+export function cutOffOf({ state, result }: CommandRecord): CommandEvent | null {
+  if (state === 'forwarding') return { type: 'command.failed', data: { reason: cutOff } };
+  if (state !== 'relaying') return null;
+  return { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } };
+}
+
+/** A failure of a forward whose result came before it: the CPO had accepted all the same. [D29, D66] */
+export function knowing({ result }: CommandRecord, event: CommandEvent): CommandEvent {
+  if (event.type !== 'command.failed' || result !== 'ACCEPTED') return event;
+  return { ...event, data: { ...event.data, accepts: true } };
 }

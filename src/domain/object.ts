@@ -5,7 +5,7 @@
  * OBJECT-1  A PUT or POST stores exactly the text that was received. [D17]
  * OBJECT-2  A PATCH replaces each field that it carries as a whole, but appends to the `charging_periods` of a session.
  *     A period that is already stored is not appended again, because a partner repeats a PATCH whose answer was lost.
- *     [D19; interface, Delivery rules 8]
+ *     Null, or one period without its list, takes no stored period away. [D19; interface, Delivery rules 8]
  * OBJECT-3  An update of an EVSE or connector also sets `last_updated` of its parents. [D18]
  * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
  *     log.
@@ -142,18 +142,30 @@ export function sortableDate(text: string): string | undefined {
   return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
+/** `append`: the field whose items are appended; `idField`: that by which others find the object. */
+interface Fields {
+  readonly append?: string | null;
+  readonly idField?: string;
+}
+
 /** A fragment without `last_updated` moves it to `lastUpdated`, its arrival. */
-function patchText(text: string, fragment: string, append: string | null, lastUpdated: string | null): string {
+function patchText(text: string, fragment: string, lastUpdated: string | null, { append, idField }: Fields): string {
   const values = new Map<string, string>(lastUpdated === null ? [] : [['last_updated', JSON.stringify(lastUpdated)]]);
   const present = members(text);
   for (const [key, span] of members(fragment)) {
     const value = slice(fragment, span);
-    if (key === 'last_updated' && value === 'null') continue;
+    if (value === 'null' && (key === 'last_updated' || key === idField)) continue;
     const old = key === append ? present.get(key) : undefined;
-    const bothArrays = old !== undefined && text[old.start] === '[' && value.startsWith('[');
-    values.set(key, bothArrays ? appendNewItems(slice(text, old), value) : value);
+    const isGrowing = old !== undefined && text[old.start] === '[';
+    values.set(key, isGrowing ? appendNewItems(slice(text, old), listOf(value)) : value);
   }
   return setMembers(text, values, present);
+}
+
+/** The text of a list, or of one item without it, as a list; any other value has no items. */
+function listOf(text: string): string {
+  if (text.startsWith('[')) return text;
+  return text.startsWith('{') ? `[${text}]` : '[]';
 }
 
 /**
@@ -164,11 +176,11 @@ function changeWithin(body: string, change: BodyChange): string | null {
   const moved = new Map([['last_updated', JSON.stringify(change.lastUpdated)]]);
   const asItem = (old: string | null, idField: string, id: string): string | null => {
     if (change.method !== 'PATCH') {
-      return members(change.body).has(idField)
-        ? change.body
-        : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
+      const own = members(change.body).get(idField);
+      const isNamed = own !== undefined && slice(change.body, own) !== 'null';
+      return isNamed ? change.body : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
     }
-    return old === null ? null : patchText(old, change.body, null, change.lastUpdated);
+    return old === null ? null : patchText(old, change.body, change.lastUpdated, { idField });
   };
   const evseSpan = findItem(body, 'evses', 'uid', evseUid);
   const oldEvse = evseSpan ? slice(body, evseSpan) : null;
@@ -192,7 +204,7 @@ export function changedBody(before: string | null, change: BodyChange): string |
   if (change.within.length > 0) return before === null ? null : changeWithin(before, change);
   if (change.method !== 'PATCH') return change.body;
   if (before === null) return null;
-  return patchText(before, change.body, modules[change.module].appends, change.lastUpdated);
+  return patchText(before, change.body, change.lastUpdated, { append: modules[change.module].appends });
 }
 
 /** The stored text of an EVSE or connector of a location; for an empty path the location itself. */

@@ -122,7 +122,7 @@ export function createHub(
   const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily, stored);
   const lists = new SenderLists(context, acceptPulled);
   const pulls = new Pulls(context, lists, acceptPulled);
-  const commands = new Commands(context, isDoor ? noWatches : orphans, kind);
+  const commands = new Commands(context, isDoor ? noWatches : orphans, daily, kind);
   const retention = new Retention(context, dispatcher);
   const expiry = new Expiry(context, dispatcher);
   const audit = new Audit(context);

@@ -81,6 +81,10 @@ export function namesHub(hub: Hub, headers: IncomingHeaders): boolean {
   return to !== null && keyOf(to) === keyOf(hub.party);
 }
 
+/** The parties of a partner for which a request may speak. Refuses with `invalidToken`. */
+export const partiesNamed = (partner: Partner, headers: IncomingHeaders): readonly PartyRole[] =>
+  ownParties({ partner, from: readRouting(headers, 'from'), params: {} });
+
 // Rules that the route tables name
 
 /** Any party of the partner. */

@@ -4,7 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import type { ObjectFacts } from '../domain/object.ts';
-import type { InterfaceRole } from '../domain/party.ts';
+import type { InterfaceRole, PartyRole } from '../domain/party.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/ports/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
@@ -72,6 +72,8 @@ export interface Exchange {
   readonly to: () => RoutingParty | null;
   /** Whether `OCPI-to-*` names the hub. Refuses with `invalid`. */
   readonly isToHub: () => boolean;
+  /** The parties for which the caller may speak: all of its partner's, or the one that `OCPI-from-*` names. */
+  readonly parties: () => readonly PartyRole[];
   readonly pages: PageLimits;
   /** The time of day now, RFC 3339. */
   readonly arrivedAt: () => string;

@@ -30,7 +30,7 @@ import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
-import { admit, authenticate, callerOf, namesHub, receiverNamed } from './caller.ts';
+import { admit, authenticate, callerOf, namesHub, partiesNamed, receiverNamed } from './caller.ts';
 import type { RateLimiter, Touch } from './limits.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
@@ -312,6 +312,7 @@ function exchangeOf(
     body: bytes ? readJson(bytes) : null,
     to: () => receiverNamed(hub, caller, request.headers),
     isToHub: () => namesHub(hub, request.headers),
+    parties: () => partiesNamed(credential.partner, request.headers),
     pages: { hasPrev: caller.partner.settings.link_prev, ...pages },
     arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {

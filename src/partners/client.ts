@@ -93,6 +93,16 @@ export interface Client extends PartnerClient {
 
 export const settingsOf = (options: PartnerClientOptions) => ({ ...defaults, ...options });
 
+/** What an envelope takes beside its data, bytes. */
+const envelopeMax = 64 * 1024;
+
+/** Some partners answer a push with the object that they got: an answer may be as large as what was sent. */
+function answerMaxOf({ body }: OutboundCall, usual: number): number {
+  // A character of the body takes three bytes at most.
+  if (body === null || 3 * body.length + envelopeMax <= usual) return usual;
+  return Math.max(usual, Buffer.byteLength(body) + envelopeMax);
+}
+
 /** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = settingsOf(options);
@@ -141,7 +151,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
       return isAllowed || !call.resend ? failed : sleep(clock, timeoutMs, closing.signal).then(() => failed);
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
-    const limits = { clock, timeoutMs, headMs, answerMax: settings.answerMax };
+    const limits = { clock, timeoutMs, headMs, answerMax: answerMaxOf(call, settings.answerMax) };
     const connections = call.isDelivery ? deliveries : kept;
     if (call.isDelivery && deliveries.open > keptMax) sent.reset = true;
     const exchange = (within: typeof limits) =>

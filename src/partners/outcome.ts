@@ -251,7 +251,12 @@ function ofNoAnswer(met: NoAnswer | TooLarge): Verdict {
   if (met.kind === 'tooLarge') {
     // An error status needs no body, so an error page of any size keeps the class of its status.
     const known = met.status === null || isSuccess(met.status) ? null : ofStatus(met.status, null, 0);
-    return known ?? { class: 'invalid_response', message: `The answer is larger than ${met.answerMax / mebibyte} MiB` };
+    return (
+      known ?? {
+        class: 'invalid_response',
+        message: `The answer is larger than ${Number((met.answerMax / mebibyte).toPrecision(3))} MiB`,
+      }
+    );
   }
   const message =
     met.status === null ? 'The partner did not answer in time' : 'The answer did not come to its end in time';

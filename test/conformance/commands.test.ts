@@ -663,6 +663,21 @@ t.test(
   },
 );
 
+t.test(
+  'a command has at most 100 results, of 64 KiB each, and they count against the quota of the CPO [COMMANDS-7]',
+  async (t) => {
+    const id = await begun();
+    const used = () => hub.created.hub.operations.vitals().quota['NL-CPO'] ?? 0;
+    const before = used();
+    const large = { result: 'FAILED', pad: 'x'.repeat(60_000) };
+    for (let n = 0; n < 100; n++) succeeded(t, await reply(id, n === 0 ? large : { result: 'FAILED' }), `result ${n}`);
+    t.ok(used() > before, 'they are counted');
+    refused(t, await reply(id, { result: 'ACCEPTED' }), [200, 2001, 'this command has had 100 results'], 'the next');
+    const larger = await reply(await begun(), { result: 'FAILED', pad: 'x'.repeat(65_536) });
+    refused(t, larger, [413, 2000, 'Body is larger than 65536 bytes'], 'a large one');
+  },
+);
+
 t.test('a callback body that is no CommandResult is refused by field [D3] [D29]', async (t) => {
   const id = await begun();
   const rows: [body: string, http: number, message: string | RegExp][] = [

@@ -570,3 +570,24 @@ t.test('GET /cdrs/{id} is read by the caller: a CPO’s own, an eMSP’s own [D2
   t.same(await Promise.all([cpo, migrating, emsp, second].map(energyOf)), [7.25, 42, 7.25, 42]);
   t.equal(statusOf(await unrouted.call('GET', '/2.2.1/cdrs/TWICE')), notFound);
 });
+
+t.test('a partner reads the CDR of any of its parties at the Location that it was given [D16, D22]', async (t) => {
+  const others = [
+    { role: 'CPO', country_code: 'NL', party_id: 'PL2' },
+    { role: 'EMSP', country_code: 'NL', party_id: 'PL3' },
+  ] as const;
+  const platform = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'PL1', others });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-PL2', { active: true });
+  await admin(hub, 'PUT', '/routes/NL-PL3/NL-CPO', { active: true });
+  const made = await platform.push(
+    'POST',
+    '/2.2.1/cdrs',
+    cdrBody('SECOND', { ...names('NL', 'EMS'), party_id: 'PL2' }),
+  );
+  const path = new URL(made.headers.get('location') ?? '').pathname.replace('/ocpi', '');
+  t.match((await platform.call('GET', path)).json.data, { id: 'SECOND', party_id: 'PL2' });
+  const first = { 'OCPI-from-country-code': 'NL', 'OCPI-from-party-id': 'PL1' };
+  t.equal(statusOf(await platform.call('GET', path, undefined, first)), notFound, 'that party has none');
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('THIRD', names('NL', 'PL3')));
+  t.match((await platform.call('GET', '/2.2.1/cdrs/THIRD')).json.data, { id: 'THIRD', party_id: 'CPO' });
+});

@@ -67,6 +67,13 @@ t.test('charging_periods are appended to those of a session, and only of a sessi
     ['nothing', periods('[1]'), periods('[]'), periods('[1]')],
     ['where there was none', '{"id":"S"}', '{"charging_periods":[1]}', periods('[1]')],
     ['where it was null', periods('null'), '{"charging_periods":[1]}', periods('[1]')],
+    [
+      'null takes none away',
+      periods('[1]'),
+      '{"kwh":2,"charging_periods":null}',
+      `${periods('[1]').slice(0, -1)},"kwh":2}`,
+    ],
+    ['one without its list', periods('[{"v":1}]'), '{"charging_periods":{"v":2}}', periods('[{"v":1},{"v":2}]')],
     ['other arrays of a session are replaced', '{"l":[1]}', '{"l":[2]}', '{"l":[2]}'],
   ];
   for (const [title, before, body, expected] of table) t.equal(changedBody(before, patch(body)), expected, title);
@@ -111,6 +118,16 @@ t.test(
         'EVSE without uid gets the one of the path',
         { within: ['E9'], body: '{"n":1}' },
         location(`${evseA()} , ${evseB},{"n":1,"uid":"E9"}`, later),
+      ],
+      [
+        'EVSE whose uid is null, too',
+        { within: ['E9'], body: '{"uid":null,"n":1}' },
+        location(`${evseA()} , ${evseB},{"uid":"E9","n":1}`, later),
+      ],
+      [
+        'EVSE patched with null as its uid, which stays',
+        { method: 'PATCH', within: ['evse2'], body: '{"uid":null,"status":"CHARGING","last_updated":"n","new":[1]}' },
+        location(`${evseA()} , ${patchedB}`, later),
       ],
       [
         'EVSE patched',

@@ -393,6 +393,12 @@ t.test('An answer over 1 MiB is refused and its connection dropped, announced or
   const roomier = await partnerOf(t, http(200, envelope(1000, { data: 'x'.repeat(4 * 1024 * 1024) })));
   const { outcome } = await clientOf(t, { answerMax: 3 * 1024 * 1024 }).read(callOf(roomier.url));
   t.equal(outcome.message, 'The answer is larger than 3 MiB', 'the limit of this client');
+  const echoed = { name: '☃'.repeat(500_000) };
+  const echo = await partnerOf(t, http(200, envelope(1000, { data: echoed })));
+  const pushed = callOf(echo.url, { body: JSON.stringify(echoed) });
+  t.equal((await clientOf(t).call(pushed)).class, 'delivered', 'an answer may hold all that was sent');
+  const more = await partnerOf(t, http(200, envelope(1000, { data: { ...echoed, more: 'x'.repeat(70_000) } })));
+  t.equal((await clientOf(t).call({ ...pushed, url: more.url })).message, 'The answer is larger than 1.49 MiB');
   const full = envelope(1000, { data: 'x'.repeat(1024 * 1024 - 80) });
   const near = await partnerOf(t, http(200, full));
   t.equal((await clientOf(t).call(callOf(near.url))).class, 'delivered', 'just under the limit is fine');

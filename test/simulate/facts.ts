@@ -102,6 +102,8 @@ export class Facts {
   readonly #commands = new Map<string, Json>();
   /** Commands whose forward failed, until a result tells that the CPO had accepted it. */
   readonly #failed = new Set<string>();
+  /** The last result of each command. */
+  readonly #results = new Map<string, string>();
   /** For how long an accepted START_SESSION counts. */
   readonly #compatibilityMs: number;
 
@@ -179,12 +181,20 @@ export class Facts {
     if (type.startsWith('route.')) this.#routed(type, data);
     else if (type.startsWith('partner.')) this.#partnered(type, stream, data);
     else if (type === 'command.requested') this.#commands.set(stream, data);
+    else if (type.startsWith('command.')) this.#accepted(stream, type, data, at);
+  }
+
+  /** Of an answer that was lost the first result tells, whichever comes first. [D29, D66] */
+  #accepted(stream: string, type: string, { result }: Json, at: number): void {
+    const isAccepted = result === 'ACCEPTED';
+    const isReceived = type === 'command.resultReceived';
+    const isFirst =
+      (type === 'command.answered' && isAccepted) ||
+      (isReceived && isAccepted && this.#failed.delete(stream)) ||
+      (type === 'command.failed' && this.#results.get(stream) === 'ACCEPTED');
+    if (isFirst) this.#started(this.#commands.get(stream), at);
     else if (type === 'command.failed') this.#failed.add(stream);
-    else if (data.result === 'ACCEPTED') {
-      // Of an answer that was lost the first result tells. [D66]
-      const isFirst = type === 'command.answered' || (type === 'command.resultReceived' && this.#failed.delete(stream));
-      if (isFirst) this.#started(this.#commands.get(stream), at);
-    }
+    if (isReceived) this.#results.set(stream, String(result));
   }
 
   #change(change: Partial<Directory>): void {

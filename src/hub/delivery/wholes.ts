@@ -21,10 +21,10 @@ import { type HubObject, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
+import { changesOf, foldedTo } from '../kernel/object-history.ts';
 import { objectFromRow, objectPut, readObject } from '../kernel/row-codecs.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
 import { type Item, laneKey } from './lanes.ts';
-import { changesOf, foldedTo } from './object-history.ts';
 import type { DeliveryStanding } from './outbox-writer.ts';
 
 interface Deliveries {

@@ -9,17 +9,25 @@
  * COMMANDS-5  A door forwards and relays by itself, without an actor. The owner follows its events and keeps all
  *     timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
  * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
+ * COMMANDS-7  What a CPO sends as results is bounded in number and counts against its quota: each is recorded.
  */
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
 import type { Seen, StoredEvent } from '../../../storage/contract.ts';
-import { applyToCommand, type CommandRecord, type CommandState, cutOff, mayBeAccepted } from '../../domain/command.ts';
-import { type ErrorCode, HubError, type Outcome } from '../../domain/errors.ts';
+import {
+  applyToCommand,
+  type CommandRecord,
+  type CommandState,
+  cutOffOf,
+  isAccepted,
+  knowing,
+  mayBeAccepted,
+} from '../../domain/command.ts';
+import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import type { CommandEvent } from '../../domain/events.ts';
-import { setMembers } from '../../domain/json-text.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId } from '../../domain/party.ts';
-import { enumValue, metBy } from '../../domain/quirks.ts';
+import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
@@ -27,11 +35,13 @@ import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
 import type { Caller, CommandAnswer, CommandRequest, Hub } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
+import { readAnswer } from './command-answer.ts';
 import { findCpo, refuseForeignToken } from './command-routing.ts';
 import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
-import { callPartner, type Failure, failureOf, unambiguousText } from './sync-calls.ts';
+import type { Quota } from './quota.ts';
+import { callPartner, type Failure, failureOf } from './sync-calls.ts';
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;
@@ -50,14 +60,13 @@ const refusals: Record<Failure, ErrorCode> = {
 /** Results of `CommandResponse`; the meter counts any other answer as `other`. */
 const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION']);
 
-/** Upper bound of the wait for a result, seconds. */
-const timeoutMaxS = 86_400;
-
 const againMs = 1_000;
 
 /** Time that a door has after the time-out of its call to record the end of the call, ms. [COMMANDS-5] */
 const recordedMs = 5_000;
 
+/** Results of one command at most: each is recorded, and relayed to the eMSP. [COMMANDS-7] */
+const resultsMax = 100;
 /** Commands whose history is read at the same time when the hub starts. */
 const revivedAtOnce = 64;
 
@@ -73,12 +82,19 @@ interface With {
 export class Commands {
   readonly #context: Context;
   readonly #orphans: Pick<OrphanCases, 'arm' | 'cutOff'>;
+  readonly #quota: Pick<Quota, 'check' | 'spend'>;
   readonly #kind: HubKind;
   readonly #machine: typeof commandMachine;
 
-  constructor(context: Context, orphans: Pick<OrphanCases, 'arm' | 'cutOff'>, kind: HubKind) {
+  constructor(
+    context: Context,
+    orphans: Pick<OrphanCases, 'arm' | 'cutOff'>,
+    quota: Pick<Quota, 'check' | 'spend'>,
+    kind: HubKind,
+  ) {
     this.#context = context;
     this.#orphans = orphans;
+    this.#quota = quota;
     this.#kind = kind;
     this.#machine = commandMachine.provide({
       actions: {
@@ -131,6 +147,11 @@ export class Commands {
     const { directory, settings } = this.#context;
     const known = await this.#read(id);
     if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
+    // [COMMANDS-7]
+    if ((known.results ?? 0) >= resultsMax)
+      throw new HubError('invalid', { message: `this command has had ${resultsMax} results` });
+    this.#quota.check(known.cpo);
+    this.#quota.spend(known.cpo, body.length);
     const accepts = known.isUnanswered === true && result === 'ACCEPTED';
     const data = { result, ...(accepts && { accepts }), ...metBy(known.cpo, shown) };
     const received = { type: 'command.resultReceived', data } as const;
@@ -150,7 +171,6 @@ export class Commands {
       from: directory.party(record.cpo, 'CPO') ?? null,
       to: directory.party(record.emsp, 'EMSP') ?? null,
     };
-    if (accepts) this.#orphans.cutOff(record.id);
     const outcome = await callPartner(this.#context, emsp, call, trace);
     const relayed = { result, ...metBy(record.emsp, outcome.quirks) };
     if (outcome.class === 'delivered')
@@ -309,7 +329,7 @@ export class Commands {
     return this.#context.recorder.inTurn(actorId(id), async (seen) => {
       const before = await this.#read(id, seen);
       if (before && how.only && before.state !== how.only) return before;
-      return this.#write(before, event, how, seen);
+      return this.#write(before, before ? knowing(before, event) : event, how, seen);
     });
   }
 
@@ -337,6 +357,8 @@ export class Commands {
       at,
     });
     if (this.#kind === 'door') return record;
+    // Accepted by a result; of an accepting answer the caller is told first.
+    if (event.type !== 'command.answered' && isAccepted(event)) this.#orphans.cutOff(record.id);
     if (!before) supervisor.start(this.#spec(record));
     else if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: ports.clock.steady(Date.parse(at)), seq });
     if (isOver) supervisor.stop(actor);
@@ -374,24 +396,4 @@ export class Commands {
       restored: (snapshot) => this.#arm(actor, snapshot.context.due),
     };
   }
-}
-
-/** The end of a call to a partner that was cut off; null when no call is in flight. [COMMANDS-2] */
-function cutOffOf({ state, result }: CommandRecord): CommandEvent | null {
-  if (state === 'forwarding') return { type: 'command.failed', data: { reason: cutOff } };
-  if (state !== 'relaying') return null;
-  return { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } };
-}
-
-/** The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. [D28, D72] */
-function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
-  const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
-  const result = enumValue(told);
-  const text = unambiguousText(outcome, 'result');
-  if (typeof result !== 'string' || result === '' || text === null) return null;
-  if (typeof timeout === 'number' && timeout > 0 && Number.isFinite(timeout)) {
-    return { result, timeout: Math.min(timeout, timeoutMaxS), text };
-  }
-  const filled = setMembers(text, new Map([['timeout', String(defaultTimeoutS)]]));
-  return { result, timeout: defaultTimeoutS, text: filled };
 }

@@ -14,6 +14,7 @@ import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Clock } from '../../kit/clock.ts';
+import { changesOf } from '../kernel/object-history.ts';
 import { readObject, rowData } from '../kernel/row-codecs.ts';
 
 /**
@@ -82,8 +83,11 @@ export class OrphanFollowUps {
   async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
     const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
     if (statusOf(data) !== 'COMPLETED') return false;
-    const before = await this.#store.history(stream);
-    return before.some((event) => event.seq < seq && statusOf(event.data) === 'COMPLETED');
+    for await (const before of changesOf(this.#store, stream)) {
+      if (before.seq >= seq) return false;
+      if (statusOf(before.data) === 'COMPLETED') return true;
+    }
+    return false;
   }
 
   async #followUp(event: StoredEvent): Promise<void> {

@@ -11,7 +11,8 @@ import { applyToObject } from '../../domain/fold.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 
-const batch = 100;
+/** A change may have a body of 4 MiB. */
+const batch = 16;
 const changesMax = 5_000;
 
 /** The changes after a sequence, oldest first. [OBJECT-HISTORY-1] */

@@ -22,9 +22,9 @@ import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
-import { changesOf } from '../delivery/object-history.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
+import { changesOf } from '../kernel/object-history.ts';
 import type { DiscardFilter, RedriveFilter, RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 

@@ -5,7 +5,7 @@
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { foldedTo } from '../delivery/object-history.ts';
+import { foldedTo } from '../kernel/object-history.ts';
 import type { DeliveryChange } from '../ports/operator.ts';
 
 interface Reader {

@@ -141,8 +141,17 @@ function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'part
   return { ...caller, party, id: keyOf(party) };
 }
 
+/** The path names no party either: the first of the caller's parties that may see the CDR reads it. */
 async function readCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
-  const { caller, params } = exchange;
-  const owner = caller.party.role === 'CPO' ? caller.id : null;
-  return answerObject(hub, exchange, { module: 'cdrs', owner, id: params.id ?? '', within: [] });
+  const id = exchange.params.id ?? '';
+  for (const party of exchange.parties()) {
+    const caller = { ...exchange.caller, party, id: keyOf(party) };
+    const owner = party.role === 'CPO' ? caller.id : null;
+    try {
+      return await answerObject(hub, { ...exchange, caller }, { module: 'cdrs', owner, id, within: [] });
+    } catch (error) {
+      if (!(error instanceof HubError) || error.code !== 'notFound') throw error;
+    }
+  }
+  throw new HubError('notFound');
 }

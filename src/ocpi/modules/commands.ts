@@ -27,6 +27,9 @@ import { cpoElseInvalidToken, emsp } from '../caller.ts';
 import { bodyOf, checkedBody } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
+/** Size limit of a CommandResult, bytes: its messages have at most 512 characters each. */
+const resultBytesMax = 64 * 1024;
+
 export const commands: OcpiModule = {
   identifier: 'commands',
   roles: ['RECEIVER'],
@@ -44,6 +47,7 @@ export const commands: OcpiModule = {
       path: `/${version}/commands/callback/:command_id`,
       by: cpoElseInvalidToken,
       budget: 'other',
+      bodyMax: resultBytesMax,
       isAwaited: true,
       handle: takeResult,
     },

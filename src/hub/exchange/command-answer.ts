@@ -1,0 +1,24 @@
+/**
+ * Reads the CommandResponse by which a CPO answers a command.
+ */
+import type { Outcome } from '../../domain/errors.ts';
+import { setMembers } from '../../domain/json-text.ts';
+import { enumValue } from '../../domain/quirks.ts';
+import type { CommandAnswer } from '../ports/hub.ts';
+import { unambiguousText } from './sync-calls.ts';
+
+/** Upper bound of the wait for a result, seconds. */
+const timeoutMaxS = 86_400;
+
+/** The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. [D28, D72] */
+export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
+  const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
+  const result = enumValue(told);
+  const text = unambiguousText(outcome, 'result');
+  if (typeof result !== 'string' || result === '' || text === null) return null;
+  if (typeof timeout === 'number' && timeout > 0 && Number.isFinite(timeout)) {
+    return { result, timeout: Math.min(timeout, timeoutMaxS), text };
+  }
+  const filled = setMembers(text, new Map([['timeout', String(defaultTimeoutS)]]));
+  return { result, timeout: defaultTimeoutS, text: filled };
+}
