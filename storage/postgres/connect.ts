@@ -3,9 +3,11 @@
  *
  * CONNECT-1  Before a connection is used, its server is asked whether it is the primary. When several servers claim it,
  *     the one with the highest timeline is the primary: a failover left the others behind.
- * CONNECT-2  No session has a server-side time-out: the server answers a cancelled wait for a standby with success. A
+ * CONNECT-2  No statement has a server-side time-out: the server answers a cancelled wait for a standby with success. A
  *     caller that waits too long destroys the connection, and asks on another one whether the statement took effect.
  * CONNECT-3  A connection that failed is never used again.
+ * CONNECT-4  The server ends a transaction for whose locks other nodes wait when its node is silent between two of its
+ *     statements, and a session whose machine is gone.
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
 import { every } from '../../src/kit/clock.ts';
@@ -44,6 +46,12 @@ const OPTIONS = Object.entries({
   lock_timeout: 0,
   idle_in_transaction_session_timeout: 0,
   idle_session_timeout: 0,
+  // Ignored on a Unix socket. [CONNECT-4]
+  tcp_keepalives_idle: 5,
+  tcp_keepalives_interval: 2,
+  tcp_keepalives_count: 3,
+  // For an answer that is not taken, which keepalives do not see; ms.
+  tcp_user_timeout: 10_000,
   client_min_messages: 'notice',
   jit: 'off',
   default_transaction_isolation: 'read\\ committed',
@@ -249,6 +257,10 @@ export const isAlive = (client: Client): boolean => {
   const { stream } = client.connection;
   return !stream.destroyed && stream.writable;
 };
+
+/** Begins a transaction that locks the log or its schema over several round trips. [CONNECT-4] */
+export const beginLocking = (client: Client): Promise<unknown> =>
+  client.query("begin; set local idle_in_transaction_session_timeout = '5s'");
 
 const WORKING = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
 

@@ -6,7 +6,7 @@ import type { Client } from 'pg';
 import type { Rewrite, Row, Seq } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { acknowledged, ask } from './connect.ts';
+import { acknowledged, ask, beginLocking } from './connect.ts';
 import { fromText, toText } from './schema.ts';
 import { UNCOUNTED } from './write-sql.ts';
 
@@ -45,7 +45,7 @@ const REPLACED = `with gone as (
 /** Requires a session of its own. Rejects like `Store.rewrite`. */
 export async function runRewrite(client: Client, { fence, events, rows, name, text }: Rewrite): Promise<void> {
   for (const row of rows) keys.checkRow(row);
-  await client.query('begin');
+  await beginLocking(client);
   try {
     const held = await ask(client, 'rewrite-lock', LOCK, [fence.token, fence.node]);
     if (held.length === 0) throw new Fenced(`the log is not held by ${fence.node} with token ${fence.token} any more`);

@@ -16,7 +16,7 @@
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../../src/kit/clock.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { destroy, type Primary } from './connect.ts';
+import { beginLocking, destroy, type Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
@@ -165,7 +165,7 @@ export async function migrate(
     const client = await primary.connect();
     try {
       await mustBeSafe(client, single);
-      await client.query('begin');
+      await beginLocking(client);
       const version = await versionOf(client, schema);
       const isAdapting: boolean = version >= 3 && version < NEWEST && !isAdapted;
       if (isAdapting) await client.query(appendMeanwhile(version));

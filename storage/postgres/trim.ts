@@ -6,7 +6,7 @@ import type { Client } from 'pg';
 import type { Kept, Seq, Trim } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { acknowledged, ask } from './connect.ts';
+import { acknowledged, ask, beginLocking } from './connect.ts';
 import { toText } from './schema.ts';
 import { UNCOUNTED } from './write-sql.ts';
 
@@ -64,7 +64,7 @@ function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows 
 export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
   const { fence, upTo, events, keeps, drops, rows } = trim;
   const { token, node } = fence;
-  await client.query('begin');
+  await beginLocking(client);
   try {
     const [log] = await ask<{ head: Seq; horizon: Seq }>(client, 'lock', LOCK, [token, node]);
     if (log === undefined) throw new Fenced(`the log is not held by ${node} with token ${token} any more`);

@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Fence, Fenced } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
-import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { Link } from '../support/link.ts';
+import { newSchema, openSession, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
-import { event, patient, until } from './support.ts';
+import { append, event, patient, trim, until } from './support.ts';
 
 const CHILD = join(import.meta.dirname, 'postgres-node', 'child.js');
 const ttlMs = 1500;
@@ -231,6 +232,38 @@ function suite(server: PostgresServer): void {
     const store = await openNode(t, url, 'reader');
     await mustBeWhole(t, store, [sleeper, other]);
   });
+
+  t.test(
+    '[CONNECT-4] an owner that falls silent in the middle of a trim or an erasure is followed by another',
+    async (t) => {
+      const as = (text: string) => text;
+      const works = {
+        trim: (store: PostgresStore) => trim(store, 1),
+        erasure: (store: PostgresStore) =>
+          store.rewrite({ fence: fenceOf(store), events: [1], rows: [], name: as, text: as }),
+      };
+      const ends = Object.entries(works).map(async ([name, work]) => {
+        const schema = newSchema(name);
+        const link = await Link.to(t, server.port);
+        const silent = await openNode(t, server.url(schema).replace(`:${server.port}`, `:${link.port}`), 'silent');
+        await holds(silent);
+        await append(silent);
+        const holder = await openSession(t, server, 'holder');
+        await holder.query(`begin; select from ${schema}.events for update`);
+        work(silent).catch(() => {});
+        // It has the lock on the log then, and its next statement never comes.
+        const waits = `select from pg_stat_activity where wait_event_type = 'Lock'
+        and pid in (select pid from pg_locks where relation = '${schema}.log'::regclass)`;
+        await until(async () => (await server.query(waits)).length > 0);
+        link.pause();
+        await holder.query('commit');
+        const next = await openNode(t, server.url(schema), 'next');
+        await holds(next);
+        t.equal((await append(next)).last, 2, name);
+      });
+      await Promise.all(ends);
+    },
+  );
 
   t.test(
     'a node that is to be the only one does not begin beside another, and waits for one that was killed',
