@@ -8,7 +8,7 @@ import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { acknowledged, ask, beginLocking } from './connect.ts';
 import { fromText, toText } from './schema.ts';
-import { UNCOUNTED } from './write-sql.ts';
+import { DESTS, UNCOUNTED } from './write-sql.ts';
 
 interface EventTexts {
   readonly seq: Seq;
@@ -25,7 +25,9 @@ const PUT_EVENTS = `update events e
   set stream = k.stream, correlation_id = k.correlation, data = k.data, body = k.body, chars = k.chars, touched = k.touched
   from json_to_recordset($1) k(seq int8, stream text, correlation text, data text, body text, chars int, touched text)
   where e.seq = k.seq`;
-const DELIVERIES = 'select dest, seq, data from deliveries where seq = any ($1::int8[])';
+/** A look-up for each receiver: no index begins with the sequence. */
+export const DELIVERIES = `with ${DESTS} select d.* from dests cross join lateral (
+  select dest, seq, data from deliveries where dest = dests.dest and seq = any ($1::int8[]) offset 0) d`;
 const PUT_DELIVERIES = `update deliveries d set data = k.data
   from json_to_recordset($1) k(dest text, seq int8, data text) where d.dest = k.dest and d.seq = k.seq`;
 const ROWS = `select r.kind, r.owner, r.id, r.data, r.body from rows r

@@ -8,7 +8,7 @@ import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { acknowledged, ask, beginLocking } from './connect.ts';
 import { toText } from './schema.ts';
-import { UNCOUNTED } from './write-sql.ts';
+import { DESTS, UNCOUNTED } from './write-sql.ts';
 
 const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
 const GO = 'delete from events where seq > $1 and seq <= $2 and seq <> all ($3::int8[])';
@@ -18,12 +18,7 @@ const KEEP = `update events e set type = k.type, at = k.at, party = k.party, cor
   from json_to_recordset($1) k(seq int8, type text, at text, party text, correlation text, "to" text[], data text, body text, chars int,
     touched text)
   where e.seq = k.seq`;
-/** One receiver after another, along the primary key. */
-const FORGET = `with recursive dests(dest) as (
-    (select min(dest) from deliveries)
-    union all
-    select (select min(d.dest) from deliveries d where d.dest > dests.dest) from dests where dests.dest is not null)
-  delete from deliveries d using dests where d.dest = dests.dest and d.seq <= $1`;
+const FORGET = `with ${DESTS} delete from deliveries d using dests where d.dest = dests.dest and d.seq <= $1`;
 const ROWS = `with gone as (
     delete from rows r using json_to_recordset($2) g(kind text, owner text, id text)
       where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.seq <= $1

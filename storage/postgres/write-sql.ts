@@ -37,6 +37,12 @@ export const counting = (rows: string, seq: string): string => `
 /** The same, in a statement of its own, for rows that are `gone` (kind, shelf, upd). */
 export const UNCOUNTED = `${counting('select kind, shelf, upd, -1 as n from gone', '(select max(head) from log)')} select`;
 
+/** Part of a `with`: the receivers of deliveries, found one after another along the primary key. */
+export const DESTS = `recursive dests(dest) as (
+    (select min(dest) from deliveries)
+    union all
+    select (select min(d.dest) from deliveries d where d.dest > dests.dest) from dests where dests.dest is not null)`;
+
 /** Orders the versions of the row of the log, of which one counts, by an index: the newest is the first. */
 const NEWEST = 'order by token desc, head desc, turn desc limit 1';
 /** Of the versions of a row, whose key ends with its sequence, the one that counts. */

@@ -2,6 +2,7 @@
 import { Client } from 'pg';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { Primary } from '../../storage/postgres/connect.ts';
+import { DELIVERIES } from '../../storage/postgres/rewrite.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { parametersOf, prepareCommit, prepareSettle, WRITE } from '../../storage/postgres/write-parameters.ts';
@@ -22,6 +23,13 @@ import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
 import { append, event, patient, row, seen, until } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
+
+/** How many rows a statement finds, and at how many pages it looks. */
+async function explained(client: Client, text: string, values: unknown[]): Promise<{ found: number; pages: number }> {
+  const said = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze, buffers, format json) ${text}`, values);
+  const [{ Plan: plan }] = JSON.parse(said.rows[0]?.['QUERY PLAN'] ?? '');
+  return { found: plan['Actual Rows'], pages: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'] };
+}
 
 function suite(server: PostgresServer): void {
   const schemas = new Map<string, string>();
@@ -311,12 +319,7 @@ function suite(server: PostgresServer): void {
       const puts = [row('1'), row(`new ${last}`)];
       const commit = prepareCommit({ fence: null, idem: `${last}`, events: [event()], puts, seen: [was] });
       const settle = prepareSettle([], [{ dest: 'A', seq: last }]);
-      const found = await client.query<{ 'QUERY PLAN': string }>(
-        `explain (analyze, buffers, format json) ${WRITE}`,
-        parametersOf([{ fence: null, commit, settle }], 0),
-      );
-      const [{ Plan: plan }] = JSON.parse(found.rows[0]?.['QUERY PLAN'] ?? '');
-      return plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+      return (await explained(client, WRITE, parametersOf([{ fence: null, commit, settle }], 0))).pages;
     };
     const mean = async (writes: number): Promise<number> => {
       let pages = 0;
@@ -343,6 +346,24 @@ function suite(server: PostgresServer): void {
     head += 3000;
     const beside = await mean(50);
     t.ok(beside < 1.5 * alone, `${alone} pages without, ${beside} beside 3400 former versions`);
+  });
+
+  t.test('an erasure looks up the deliveries of its events, however many there are', async (t) => {
+    const schema = newSchema('store');
+    const url = server.url(schema);
+    await (await openPostgresStore({ url, node: 'test', ...patient })).close();
+    await server.query(`insert into ${schema}.deliveries
+      select 'R' || seq % 2, seq, 'DEAD', '' from generate_series(1, 20000) seq`);
+    const primary = new Primary(parsePostgresUrl(url), 'test');
+    t.teardown(() => primary.close());
+    await primary.find();
+    const client = await primary.connect();
+    for (const statistics of ['none', 'of now']) {
+      if (statistics === 'of now') await client.query('analyze deliveries');
+      const { found, pages } = await explained(client, DELIVERIES, [[7, 8, 19_999]]);
+      t.equal(found, 3);
+      t.ok(pages < 100, `${pages} pages, statistics: ${statistics}`);
+    }
   });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
