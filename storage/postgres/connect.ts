@@ -63,6 +63,7 @@ const OPTIONS = Object.entries({
 /** Switches off a time-out of PostgreSQL 17, which earlier versions would refuse as a start-up option. */
 const SESSION =
   "select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) is not null;";
+export const LAZY = 'set synchronous_commit = off;';
 /** A plan with merges reads whole indexes. */
 const FOR_WRITES = 'set enable_mergejoin = off;';
 
@@ -125,7 +126,7 @@ export class Primary {
     this.#spare = null;
     const client = spare !== null && isAlive(spare) ? spare : await this.#open(this.#host);
     try {
-      const lazy = durability === 'lazy' ? 'set synchronous_commit = off;' : '';
+      const lazy = durability === 'lazy' ? LAZY : '';
       const path = `set search_path = "${this.#address.schema}";`;
       const settings = `${SESSION} ${forWrites ? FOR_WRITES : ''} ${lazy} ${path}`;
       await within(client, CONNECT_MS, client.query(settings));
@@ -228,7 +229,10 @@ export class Sessions {
     } catch (error) {
       // The session may be inside a failed transaction. [CONNECT-3]
       if (client !== null) destroy(client);
-      throw translated(error);
+      const failure = translated(error);
+      // Whatever silenced one session has silenced those that are idle.
+      if (failure instanceof StoreUnavailable) for (const idle of this.#idle.splice(0)) destroy(idle);
+      throw failure;
     } finally {
       this.#lent -= 1;
       this.#waiting.shift()?.();

@@ -4,7 +4,7 @@
  * HEARTBEAT-1  One beat at a time, three per lease, on its own connection, which waits for no standby; an extra one as
  *     soon as another node is dead unless it renews.
  * HEARTBEAT-2  A failed beat is repeated at once on a new connection: it finds the primary again and checks that
- *     server's settings as at the start. If that fails too, the database is unreachable: every connection is destroyed.
+ *     server's settings as at the start, without a session of the pool, where all may be silent. If that fails too, the database is unreachable: every connection is destroyed.
  * HEARTBEAT-3  After the server refused a write, nothing is written until a test write of this node succeeds
  *     (CONTRACT-5).
  * HEARTBEAT-4  The observations of `watch.ts` are no part of a beat: they may fail or take long without delaying a
@@ -22,7 +22,17 @@ import type { Clock } from '../../src/kit/clock.ts';
 import { withTimeout } from '../../src/kit/clock.ts';
 import type { StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { acknowledged, destroy, isAlive, isWorking, type Primary, type Sessions, within, wordsOf } from './connect.ts';
+import {
+  acknowledged,
+  destroy,
+  isAlive,
+  isWorking,
+  LAZY,
+  type Primary,
+  type Sessions,
+  within,
+  wordsOf,
+} from './connect.ts';
 import type { Leases } from './leases.ts';
 import { mustBeSafe } from './settings.ts';
 import type { Watch } from './watch.ts';
@@ -184,11 +194,18 @@ export class Heartbeat {
   }
 
   async #connected(): Promise<Client> {
-    const { primary, sessions, single, ttlMs } = this.#options;
+    const { primary, single, ttlMs } = this.#options;
     if (!this.#isFound) await primary.find();
     this.#isFound = true;
-    this.#warning = await sessions.use((client) => within(client, ttlMs, mustBeSafe(client, single)));
-    return primary.connect('lazy');
+    const client = await primary.connect();
+    try {
+      this.#warning = await within(client, ttlMs, mustBeSafe(client, single));
+      await within(client, ttlMs, client.query(LAZY));
+      return client;
+    } catch (error) {
+      destroy(client);
+      throw error;
+    }
   }
 
   #tell(): void {

@@ -4,12 +4,18 @@ import { Link } from '../support/link.ts';
 import { type PostgresServer, postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
-import { event, until } from './support.ts';
+import { event, row, until } from './support.ts';
 
 const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
 
-async function nodeOf(t: Test, url: string, node: string, gained = () => {}, ttlMs = 3000): Promise<PostgresStore> {
-  const store = await openPostgresStore({ url, node, ttlMs, answerMs: 60_000, sole: false, gained });
+async function nodeOf(
+  t: Test,
+  url: string,
+  node: string,
+  gained = () => {},
+  { ttlMs = 3000, answerMs = 60_000 } = {},
+): Promise<PostgresStore> {
+  const store = await openPostgresStore({ url, node, ttlMs, answerMs, sole: false, gained });
   t.teardown(() => store.close());
   return store;
 }
@@ -75,18 +81,22 @@ async function pairOf(t: Test): Promise<readonly [PostgresServer, PostgresServer
 t.test('every connection falls silent and new ones work, as after the failover of a firewall', { skip }, async (t) => {
   const server = await startPostgres(t);
   const link = await Link.to(t, server.port);
-  const store = await nodeOf(
-    t,
-    server.url('silent').replace(String(server.port), String(link.port)),
-    'a',
-    () => {},
-    1500,
-  );
+  const url = server.url('silent').replace(String(server.port), String(link.port));
+  const store = await nodeOf(t, url, 'a', () => {}, { ttlMs: 1500, answerMs: 1500 });
   await until(() => store.held() !== null);
-  link.hold('both');
-  await until(() => !store.isFresh());
-  await until(() => store.held() !== null);
-  t.match(store.health(), { state: 'open' });
+  const reads = (n: number) => Promise.all(Array.from({ length: n }, () => store.get(row('1'))));
+  for (const readers of [0, 20]) {
+    await reads(20);
+    link.hold('both');
+    const read = reads(readers);
+    // The next statement outside of beats is its claim.
+    if (readers === 0) await server.query('update silent.log set owner = null');
+    await until(() => !store.isFresh());
+    await until(() => store.held() !== null);
+    t.match(store.health(), { state: 'open' }, `${readers} reads were under way`);
+    t.equal((await read).length, readers);
+    t.equal(store.held()?.token, 2);
+  }
 });
 
 // Both of the above at once.

@@ -156,13 +156,20 @@ t.test('what cannot be looked at is said, and is nothing that a beat fails of', 
 t.test('a look that ends after a beat failed does not say that the database is there [HEARTBEAT-4]', async (t) => {
   const states: string[] = [];
   const connection = { stream: { destroyed: false, writable: true, destroy() {} } };
-  const client = { connection, on() {}, off() {}, query: async () => {} } as unknown as Client;
+  const safe = {
+    version: 150_000,
+    encoding: 'UTF8',
+    fsync: 'on',
+    full_page_writes: 'on',
+    synchronous_standby_names: '',
+  };
+  const query = async () => ({ rows: [safe] });
+  const client = { connection, on() {}, off() {}, query } as unknown as Client;
   let isThere = true;
   let answer: (looked: boolean) => void = () => {};
   let looks = 0;
   const parts = {
     primary: { find: async () => {}, connect: async () => client, drop() {} },
-    sessions: { use: async () => null },
     leases: {
       beat: () => (isThere ? Promise.resolve() : Promise.reject(new Error('gone'))),
       firstEnd: () => Number.POSITIVE_INFINITY,
