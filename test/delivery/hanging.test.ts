@@ -2,12 +2,13 @@
  * Many receivers that hang at once, on a hub with room for few deliveries in flight: they neither pass that bound nor keep others from their
  * turn.
  */
+import { bodiesMax } from '../../src/process-load.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
-import { Holding } from './watched.ts';
+import { Holding, idOf, putSession } from './watched.ts';
 
 const inFlightMax = 128;
 const hangers = 40;
@@ -67,3 +68,35 @@ t.test('what one partner leaves of the common room another one takes at once', a
   t.equal(second.held.length, 3, 'then as many as it may, while its own still hang');
   second.releaseAll();
 });
+
+t.test(
+  'receivers that hang on large bodies leave room for small ones, and those that wait for room get it [FAIR-SCHEDULER-6]',
+  async (t) => {
+    const hub = await hubFor(t, { HUB_DELIVERY_TIMEOUT_MS: '600000' }, { headMs: 600_000 });
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+    const well = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+    const size = Math.floor(3.9 * 1024 * 1024);
+    const putLarge = (from: PlainPartner, party_id: string) =>
+      from.push('PUT', `/2.2.1/locations/NL/${party_id}/L1`, locationBody('L1', { party_id, x: 'x'.repeat(size) }));
+    const holding = new Holding();
+    const emsps: PlainPartner[] = [];
+    for (let n = 0; n < bodiesMax / size; n++) {
+      emsps.push(
+        await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: `H0${n}`, answer: holding.answer }),
+      );
+      await admin(hub, 'PUT', `/routes/NL-H0${n}/NL-OTH`, { active: true });
+    }
+    await putLarge(other, 'OTH');
+    await Promise.all(emsps.map((emsp) => emsp.gotCalls(1)));
+    await putLarge(cpo, 'CPO');
+    await putSession(cpo, 'S1');
+    await hub.settled(...emsps);
+    t.same(well.received.map(idOf), ['S1'], 'the small one goes at once');
+    holding.releaseOne();
+    await hub.settled(...emsps);
+    t.same(well.received.map(idOf), ['S1', 'L1'], 'the large one when there is room');
+    holding.releaseAll();
+  },
+);

@@ -37,7 +37,7 @@ function queue(id: string, sinceMs: number | null, attemptMs = 5): Queue {
   return { id, lanes, attemptMs, quickAt: Number.NEGATIVE_INFINITY };
 }
 
-const slots = (all: number) => ({ all, of: () => 8 });
+const slots = (all: number) => ({ all, of: () => 8, sizeMax: Number.POSITIVE_INFINITY });
 
 /** `open`: receivers whose circuit is open. */
 const lag = (
@@ -91,7 +91,7 @@ t.test('a module that has all it may have hides no delivery of another one', asy
   const { lanes, ...one } = queue('A', 90_000);
   lanes.add({ ...item, module: 'tariffs', stream: 'tariffs/NL-CPO/1', loadedAt: now - 500 });
   const of = (module: string) => (module === 'sessions' ? 0 : 8);
-  const ready = lanes.waiting({ all: 8, of }, now, () => true);
+  const ready = lanes.waiting({ ...slots(8), of }, now, () => true);
   t.same(ready, { since: now - 500, mayGo: true });
   t.equal(lagOf([{ ...one, isPaused: false, ready }], turn, now), 500);
 });

@@ -49,7 +49,7 @@ function fill(room: Room, queue: Queue, allowed: number, size = 10): Flight<Queu
       tries: 0,
       attempts: [],
     });
-    queue.lanes.take({ all: allowed, of: () => allowed }, 0);
+    queue.lanes.take({ all: allowed, of: () => allowed, sizeMax: room.sizeMax }, 0);
     begun.push(room.begin(queue, size));
   }
   return begun;
@@ -113,7 +113,7 @@ t.test('a whole that goes in place of a part counts with its own size, until it 
     ...{ receiver: 'HEALED', seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
     ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
   });
-  queue.lanes.take({ all: 64, of: () => 64 }, 0);
+  queue.lanes.take({ all: 64, of: () => 64, sizeMax: room.sizeMax }, 0);
   const flight = room.begin(queue, 10);
   const [item] = lane.items;
   if (!item) throw new Error('a lane has a head');

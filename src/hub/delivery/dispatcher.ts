@@ -226,8 +226,8 @@ export class Dispatcher {
       const slots = this.#scheduler.slots(receiver, allowed);
       const lane = receiver.next(slots);
       if (!lane) {
-        // Lanes wait and the courier allows them to go: only the global limit blocks this receiver.
-        if (slots < allowed && lanes.busy < allowed && lanes.busy < lanes.size) this.#scheduler.keepBack(receiver);
+        // Lanes wait and the courier allows them to go: only the global limit may block this receiver.
+        if (lanes.busy < allowed && lanes.busy < lanes.size) this.#scheduler.keepBack(receiver, { slots, allowed });
         continue;
       }
       this.#scheduler.giveTurn(receiver);

@@ -10,13 +10,19 @@
  * FAIR-SCHEDULER-4  A partner that only this limit blocks gets its turn when any call ends, not only when one of its own
  *     does.
  * FAIR-SCHEDULER-5  Memory keeps at most about `bodiesMax` characters of bodies that wait for their first attempt.
+ * FAIR-SCHEDULER-6  Large bodies leave room for small ones (at most `smallBody`), so that a few partners that hang on
+ *     large ones delay only large ones of the others. A partner that waits for room comes before the round when there is.
  */
+import { smallBody } from '../../../storage/contract.ts';
 import type { HubPorts } from '../ports/ports.ts';
 import type { LaneCounts } from './lanes.ts';
 import { RoundRobin } from './queues.ts';
 
 /** A call that takes at most this many turns of the event loop was answered before the hub looked for the answer. */
 export const quickTurns = 2;
+
+/** Small bodies go beside any large ones until they take this part of the room themselves. [FAIR-SCHEDULER-6] */
+const smallShare = 1 / 8;
 
 /** A receiving partner, as far as its turn and its share depend on it. */
 export interface Sender {
@@ -43,9 +49,12 @@ export class FairScheduler<S extends Sender> {
   /** Partners that may have something to send, in round-robin order. */
   readonly #turns = new RoundRobin<S>();
   readonly #keptBack = new RoundRobin<S>();
-  /** Calls in flight, and characters of their bodies; then those that are not their partner's first. */
+  /** Partners that wait for room for a large body. */
+  readonly #forRoom = new RoundRobin<S>();
+  /** Calls in flight, and characters of their bodies, and of the small ones; then those that are not their partner's first. */
   #calls = 0;
   #size = 0;
+  #smallSize = 0;
   #more = 0;
   #moreSize = 0;
   #kept = 0;
@@ -56,7 +65,14 @@ export class FairScheduler<S extends Sender> {
 
   /** [FAIR-SCHEDULER-2] */
   get isFull(): boolean {
-    return this.#calls >= this.#room.inFlightMax || this.#size >= this.#room.bodiesMax;
+    return this.#calls >= this.#room.inFlightMax || this.sizeMax === 0;
+  }
+
+  /** Characters of the largest body that may go now; the last one may exceed the limit. [FAIR-SCHEDULER-6] */
+  get sizeMax(): number {
+    const { bodiesMax } = this.#room;
+    if (this.#size < bodiesMax) return Number.POSITIVE_INFINITY;
+    return this.#smallSize < bodiesMax * smallShare ? smallBody : 0;
   }
 
   /** Adds a partner to the round. */
@@ -66,8 +82,10 @@ export class FairScheduler<S extends Sender> {
 
   /** Removes and returns the partner whose turn it is. */
   nextTurn(): S | undefined {
-    const sender = this.#turns.first;
-    if (sender) this.#turns.delete(sender);
+    const waits = this.sizeMax > smallBody && this.#forRoom.first !== undefined;
+    const round = waits ? this.#forRoom : this.#turns;
+    const sender = round.first;
+    if (sender) round.delete(sender);
     return sender;
   }
 
@@ -93,9 +111,10 @@ export class FairScheduler<S extends Sender> {
     this.#count(flight, 1);
   }
 
-  /** Queues a partner whose courier allows more than this limit does. [FAIR-SCHEDULER-4] */
-  keepBack(sender: S): void {
-    this.#keptBack.add(sender);
+  /** Queues a partner whose courier allows more than `slots`, or than there is room for. [FAIR-SCHEDULER-4, FAIR-SCHEDULER-6] */
+  keepBack(sender: S, { slots, allowed }: { slots: number; allowed: number }): void {
+    if (slots < allowed) this.#keptBack.add(sender);
+    if (this.sizeMax <= smallBody) this.#forRoom.add(sender);
   }
 
   /** Ends a call; the partner that was kept back first, if any, and that of the call get their turns. */
@@ -125,6 +144,7 @@ export class FairScheduler<S extends Sender> {
 
   #count({ size, isFirst }: Flight<S>, by: 1 | -1): void {
     this.#size += by * size;
+    if (size <= smallBody) this.#smallSize += by * size;
     if (isFirst) return;
     this.#more += by;
     this.#moreSize += by * size;

@@ -90,6 +90,8 @@ export interface Slots {
   readonly all: number;
   /** Of one module, as far as its circuit says. */
   readonly of: (module: ObjectModule) => number;
+  /** Characters of a body at most. */
+  readonly sizeMax: number;
 }
 
 /** Ready lanes that have not been taken. */
@@ -112,6 +114,8 @@ const receivedMs = 60_000;
 
 /** What others read of the lanes of a receiver. */
 export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize'>;
+
+const fits = ({ items }: Lane, { sizeMax }: Slots) => (items[0]?.size ?? 0) <= sizeMax;
 
 export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
@@ -197,7 +201,7 @@ export class Lanes {
   /** Takes the next lane and marks it busy; undefined when none may go. `now`: epoch ms. [LANES-2] */
   take(slots: Slots, now: number): Lane | undefined {
     for (const [place, queue] of this.#queues.entries()) {
-      const lane = this.#mayGo(queue, slots, now) ? this.#firstOf(queue, slots.all) : undefined;
+      const lane = this.#mayGo(queue, slots, now) ? this.#firstOf(queue, slots) : undefined;
       if (!lane) continue;
       this.#queues.splice(place, 1);
       this.#queues.push(queue);
@@ -219,8 +223,8 @@ export class Lanes {
    */
   waiting(slots: Slots, now: number, counts: (module: ObjectModule) => boolean): Waiting | null {
     const waiting = this.#queues.flatMap((queue): Waiting[] => {
-      const since = counts(queue.module) ? queue.ready.first?.dueAt : undefined;
-      return since === undefined ? [] : [{ since, mayGo: this.#mayGo(queue, slots, now) }];
+      const first = counts(queue.module) ? queue.ready.first : undefined;
+      return first ? [{ since: first.dueAt, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }] : [];
     });
     const going = waiting.filter(({ mayGo }) => mayGo);
     return (going.length > 0 ? going : waiting).sort((a, b) => a.since - b.since)[0] ?? null;
@@ -319,10 +323,11 @@ export class Lanes {
   }
 
   /** The ready lane of a module whose turn it is. [LANES-3] */
-  #firstOf({ ready, readyAgain, takenSince }: Queue, slots: number): OwnLane | undefined {
-    const shareMax = Math.max(1, Math.floor(slots / redriveShare));
-    const again = this.#busyAgain < shareMax ? readyAgain.first : undefined;
-    const fresh = ready.first;
+  #firstOf({ ready, readyAgain, takenSince }: Queue, slots: Slots): OwnLane | undefined {
+    const shareMax = Math.max(1, Math.floor(slots.all / redriveShare));
+    const firstIn = ({ first }: RoundRobin<OwnLane>) => (first && fits(first, slots) ? first : undefined);
+    const again = this.#busyAgain < shareMax ? firstIn(readyAgain) : undefined;
+    const fresh = firstIn(ready);
     return takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);
   }
 

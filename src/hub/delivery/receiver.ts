@@ -22,7 +22,7 @@ import { DeadCounts, groupOf } from './dead-counts.ts';
 import { type DeliveryMemory, type Ending, memoryOf, pastOf, redrivenRow } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
-import { type Item, type Lane, type LaneCounts, Lanes } from './lanes.ts';
+import { type Item, type Lane, type LaneCounts, Lanes, type Slots } from './lanes.ts';
 import { rowsOf } from './outbox-writer.ts';
 import type { Progress } from './progress.ts';
 import { DeliveryWindow } from './window.ts';
@@ -98,8 +98,8 @@ export class Receiver implements Sender, Measured {
 
   get ready(): Measured['ready'] {
     if (this.#lanes.size === 0) return null;
-    const all = this.#desk.scheduler.slots(this, this.allowed);
-    return this.#lanes.waiting({ all, of: this.#slotsOf }, this.#desk.context.ports.clock.now(), this.#isCircuitClosed);
+    const slots = this.#slots(this.#desk.scheduler.slots(this, this.allowed));
+    return this.#lanes.waiting(slots, this.#desk.context.ports.clock.now(), this.#isCircuitClosed);
   }
 
   /** Deliveries that the courier allows in flight; 0 while the receiver drains. */
@@ -153,7 +153,7 @@ export class Receiver implements Sender, Measured {
 
   /** Takes the next lane, at most `all` at a time; undefined when none may go. */
   next(all: number): Lane | undefined {
-    return this.#lanes.take({ all, of: this.#slotsOf }, this.#desk.context.ports.clock.now());
+    return this.#lanes.take(this.#slots(all), this.#desk.context.ports.clock.now());
   }
 
   /** Holds a CDR behind the undelivered updates of its session, for at most `behindMs` since it came into memory. */
@@ -218,6 +218,10 @@ export class Receiver implements Sender, Measured {
   hold(lane: Lane, dueAt: number): void {
     this.#lanes.hold(lane, dueAt);
     this.#releaseAt(lane, dueAt);
+  }
+
+  #slots(all: number): Slots {
+    return { all, of: this.#slotsOf, sizeMax: this.#desk.scheduler.sizeMax };
   }
 
   /** Deliveries of a suspended partner end without a call, so no circuit holds them. */
