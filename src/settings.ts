@@ -258,7 +258,7 @@ export const settings = {
     consequence: 'shorter, a partner in trouble is called more often',
   }),
   HUB_RETRY_JITTER: setting(number('share', 0, 1), '0.2', {
-    meaning: 'share of each wait by which it varies both ways',
+    meaning: 'share of each wait by which it varies both ways; a circuit is open for up to half of it less',
     source: 'choice',
     consequence: 'at 0, deliveries that failed together come back together',
   }),

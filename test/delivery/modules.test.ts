@@ -234,3 +234,17 @@ t.test('the updates of one object beyond its lane stay in the log, and hold no o
     'then all arrive, in order and once',
   );
 });
+
+t.test('circuits that open together do not try again together, and none later than it would alone', async (t) => {
+  let drawn = 0;
+  const clock = new SimulatedClock(start);
+  const hub = await hubFor(t, { HUB_RETRY_JITTER: '0.2' }, { clock, random: () => drawn });
+  await routedPair(t, hub);
+  const untilOf = async (id: string) => {
+    await admin(hub, 'POST', `/parties/${id}/circuits/sync`, { state: 'open' });
+    return ((await admin(hub, 'GET', `/parties/${id}`)) as { circuits: { until: string | null }[] }).circuits[0]?.until;
+  };
+  t.equal(await untilOf('NL-CPO'), '2026-01-02T03:00:05.000Z');
+  drawn = 1;
+  t.equal(await untilOf('NL-EMS'), '2026-01-02T03:00:04.500Z');
+});

@@ -137,7 +137,7 @@ export class Circuits {
   tell(partner: PartyId, circuit: CircuitName, event: CircuitEvent): void {
     const { supervisor } = this.#parts;
     if (!this.has(partner, circuit)) supervisor.start(this.#enter(partner, circuit));
-    supervisor.send(this.#enter(partner, circuit).id, event);
+    supervisor.send(actorOf(partner, circuit), event);
   }
 
   /**
@@ -203,18 +203,22 @@ export class Circuits {
   }
 
   #enter(partner: PartyId, circuit: CircuitName): ActorSpec<typeof circuitMachine> {
-    const { store, ports } = this.#parts;
+    const { store, ports, settings } = this.#parts;
     const actors = this.#actors.get(partner) ?? new Map<CircuitName, string>();
-    const id = actors.get(circuit) ?? `circuit:${partner}/${circuit}`;
+    const id = actorOf(partner, circuit);
     this.#actors.set(partner, actors.set(circuit, id));
     this.#names.set(id, { partner, circuit });
     const rules = this.#rules[circuit === 'sync' ? 'sync' : 'deliveries'];
+    // Circuits that open together must not let their trials through together each time.
+    const factor = 1 - (settings.retryJitter * ports.random()) / 2;
+    const openMs = rules.openMs * factor;
+    const openMsMax = rules.openMsMax * factor;
     return {
       id,
       kind: 'circuit',
       machine: this.#machine,
       parties: [partner],
-      input: { rules, at: ports.clock.now() },
+      input: { rules: { ...rules, openMs, openMsMax }, at: ports.clock.now() },
       history: async () =>
         (await store.history(partnerStream(partner)))
           .filter((event) => circuitsOf(event).includes(circuit))
@@ -280,5 +284,7 @@ const asHeard = (event: HeardEvent): HeardEvent => ({
   ...event,
   type: event.type === 'circuit.opened' ? 'circuit.wasOpened' : 'circuit.wasClosed',
 });
+
+const actorOf = (partner: PartyId, circuit: CircuitName) => `circuit:${partner}/${circuit}`;
 
 const badness = { closed: 0, halfOpen: 1, open: 2 };
