@@ -11,6 +11,7 @@ import { SignIn } from './pages/sign-in.tsx';
 import { type PageEntry, pages } from './pages.ts';
 import { Shortcuts, useShortcuts } from './parts/keys.tsx';
 import { Notices } from './parts/notices.tsx';
+import { ReasonAsked } from './parts/reason.tsx';
 import { openSearch, Search, useSearchKey } from './parts/search.tsx';
 import { Empty } from './parts/states.tsx';
 import { openViews, Views } from './parts/views.tsx';
@@ -85,6 +86,7 @@ function Frame() {
       <Shortcuts destinations={pages} />
       <Views />
       <Search pages={pages.filter(isOffered)} navigate={navigate} />
+      <ReasonAsked />
     </div>
   );
 }

@@ -1,6 +1,7 @@
 /**
  * Calls of the admin API, or of the portal's. A refusal becomes an `ApiError` with the hub's text; a 401 for the present token signs out.
  */
+import { askReason } from './reason.ts';
 import { api, isPortal, signOut, token } from './session.ts';
 
 export class ApiError extends Error {
@@ -23,17 +24,31 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** Absent, null and empty values are left out of the query. */
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-/** A path below that of the API, with its query. */
+/** A path below that of the API, with what is added to its query. */
 export function pathWith(path: string, query: Query = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '');
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return text === '' ? path : `${path}?${text}`;
+  return text === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${text}`;
 }
 
-/** Resolves to the JSON of a 2xx, undefined for an empty body; rejects with an `ApiError` otherwise. */
+/**
+ * Resolves to the JSON of a 2xx, undefined for an empty body; rejects with an `ApiError` otherwise. An act that needs a reason
+ * is repeated with the one that the operator gives. [D91]
+ */
 export async function call<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  return callAs<T>(token.value ?? '', method, path, body, signal);
+  const bearer = token.value ?? '';
+  try {
+    return await callAs<T>(bearer, method, path, body, signal);
+  } catch (error) {
+    const reason = needsReason(error) ? await askReason() : null;
+    if (reason === null) throw error;
+    return callAs<T>(bearer, method, pathWith(path, { reason }), body, signal);
+  }
 }
+
+/** The hub's refusal of an act without a reason names the setting that demands it. */
+const needsReason = (error: unknown) =>
+  error instanceof ApiError && error.status === 422 && error.message.includes('HUB_REQUIRE_REASON');
 
 export async function callAs<T>(
   bearer: string,

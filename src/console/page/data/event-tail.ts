@@ -37,12 +37,7 @@ export function useEventTail(filter: Query): EventTail {
     const ask = async () => {
       try {
         const range = last === null ? { limit: firstPage } : { after: last, limit: perPollMax };
-        const page = await call<EventPage>(
-          'GET',
-          `/events${key}${pathWith('', range).replace('?', '&')}`,
-          undefined,
-          abort.signal,
-        );
+        const page = await call<EventPage>('GET', pathWith(`/events${key}`, range), undefined, abort.signal);
         const from = last;
         last = page.last_seq;
         setTail((now) => (from === null ? begun(now, page) : grownBy(now, page, from)));
@@ -70,7 +65,7 @@ export function useEventTail(filter: Query): EventTail {
   const searchBack = useCallback(() => {
     if (older === null) return;
     setTail((now) => ({ ...now, isSearching: true }));
-    const path = `/events${key}${pathWith('', { cursor: older, limit: firstPage }).replace('?', '&')}`;
+    const path = pathWith(`/events${key}`, { cursor: older, limit: firstPage });
     call<EventPage>('GET', path).then(
       (page) => shownKey.current === key && setTail((now) => extended(now, page)),
       (error: unknown) => {

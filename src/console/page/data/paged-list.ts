@@ -5,7 +5,7 @@
  * PAGED-LIST-2  The slower the hub answers a search, the less often the search is refreshed.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, call, type Page, pathWith, type Query } from './api.ts';
+import { ApiError, call, type Page, pathWith } from './api.ts';
 import { grown, type ListOrder, type Loaded, ofPage, refreshed } from './loaded.ts';
 import type { Queried } from './query.ts';
 
@@ -57,7 +57,7 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
       const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
       const hadOwn = isOwn;
       try {
-        const page = await call<Page<T>>('GET', withMore(key, { limit }), undefined, abort.signal);
+        const page = await call<Page<T>>('GET', pathWith(key, { limit }), undefined, abort.signal);
         isOwn = true;
         setState(({ loaded, isGrowing }) => ({
           key,
@@ -98,7 +98,7 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
   const more = useCallback(() => {
     if (cursor === null) return;
     setState((now) => ({ ...now, isGrowing: true }));
-    call<Page<T>>('GET', withMore(key, { limit: pageSize, cursor })).then(
+    call<Page<T>>('GET', pathWith(key, { limit: pageSize, cursor })).then(
       (page) =>
         setState((now) => ({
           ...now,
@@ -117,5 +117,3 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
 }
 
 const nothingYet = { key: '', loaded: undefined, error: null, isLoading: true, isGrowing: false };
-
-const withMore = (path: string, more: Query) => path + pathWith('', more).replace('?', path.includes('?') ? '&' : '?');

@@ -1,14 +1,19 @@
 /**
- * The field that asks why an operator acts; what it says goes into the audit log. [D91]
+ * The field that asks why an operator acts, in the dialog of an act or in one of its own; what it says goes into the audit log. [D91]
  */
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { pathWith } from '../data/api.ts';
+import { asked } from '../data/reason.ts';
+import { Dialog } from './dialog.tsx';
 
 interface Reason {
   /** Adds the reason to a path. */
   readonly given: (path: string) => string;
   readonly field: preact.JSX.Element;
 }
+
+/** Characters. */
+const reasonMax = 500;
 
 export function useReason(): Reason {
   const [reason, setReason] = useState('');
@@ -20,11 +25,43 @@ export function useReason(): Reason {
         <input
           name="reason"
           value={reason}
-          maxLength={500}
+          maxLength={reasonMax}
           autocomplete="off"
           onInput={({ currentTarget }) => setReason(currentTarget.value)}
         />
       </label>
     ),
   };
+}
+
+/** Asks for the reason that an act lacked; closing it gives none. */
+export function ReasonAsked() {
+  useEffect(() => () => asked.peek()?.(null), []);
+  const answer = asked.value;
+  if (answer === null) return null;
+  return (
+    <Dialog title="Why?" onClose={() => answer(null)}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          answer(String(new FormData(event.currentTarget).get('reason')).trim());
+        }}
+      >
+        <p>This hub takes no act without a reason.</p>
+        <label>
+          Reason, for the audit log
+          <input name="reason" required pattern=".*\S.*" maxLength={reasonMax} autocomplete="off" data-first />
+        </label>
+        <p class="row">
+          <button type="submit" class="main">
+            Go on
+          </button>
+          <button type="button" onClick={() => answer(null)}>
+            Cancel
+          </button>
+        </p>
+      </form>
+    </Dialog>
+  );
 }
