@@ -32,7 +32,7 @@ export interface Connection {
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
 
-type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+type Method = 'HEAD' | 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 const defaultUrl = 'http://127.0.0.1:8080';
 /** The largest page that the admin API serves, in items; it refuses a larger `limit`. */
@@ -52,6 +52,19 @@ export class HubClient {
   /** Rejects with the signal's reason when the signal aborts. */
   get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
     return this.send<T>('GET', withQuery(path, query), undefined, signal);
+  }
+
+  /** Whether it is there; shows none of it, which is no entry of the audit log. */
+  async has(path: string): Promise<boolean> {
+    try {
+      await this.#fetch('HEAD', path, { accept: 'application/json' });
+    } catch (error) {
+      if (!(error instanceof Failure) || error.status === null) throw error;
+      if (error.status === 404) return false;
+      // A refusal of HEAD gives no reason; that of GET does.
+      await this.get(path);
+    }
+    return true;
   }
 
   async send<T>(method: Method, path: string, body?: object, signal?: AbortSignal): Promise<T> {

@@ -37,7 +37,7 @@ export const kinds = {
 
 /** Completes an id. Throws a `Failure` when the id is unknown (exit 1) or ambiguous (exit 2). */
 export async function complete(hub: HubClient, kind: Kind, given: string): Promise<string> {
-  if (kind.path !== '' && (await isThere(hub, `${kind.path}/${encodeURIComponent(given)}`))) return given;
+  if (kind.path !== '' && (await hub.has(`${kind.path}/${encodeURIComponent(given)}`))) return given;
   const found = [...new Set(await kind.candidates(hub, given))];
   const same = found.find((id) => id.toLowerCase() === given.toLowerCase());
   const [only, ...others] = found;
@@ -51,16 +51,6 @@ export async function complete(hub: HubClient, kind: Kind, given: string): Promi
   throw new Failure([`"${given}" may be any of these, say more of the id:`, ...listed, ...more].join('\n'), {
     exitCode: 2,
   });
-}
-
-async function isThere(hub: HubClient, path: string): Promise<boolean> {
-  try {
-    await hub.get(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Failure && error.status === 404) return false;
-    throw error;
-  }
 }
 
 function idsOf<T extends { readonly id: string }>(path: string) {

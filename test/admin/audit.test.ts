@@ -102,6 +102,24 @@ t.test('reading bodies is an act, reading all else is not', async (t) => {
   t.match((await entriesOf(hub)).slice(begun), [{ operator: 'vera', verb: 'GET /parties/{id}/report', status: 200 }]);
 });
 
+t.test('[AUDIT-4] a page that asks again and again is one reading in 15 minutes', async (t) => {
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+  const { hub, as } = await staffed(t, {}, clock);
+  await as('ada')('POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }] });
+  const read = async (name: string, id: string) => {
+    for (let n = 0; n < 3; n += 1) await as(name)('GET', `/parties/${id}/report`);
+    return (await entriesOf(hub, '&verb=report')).length;
+  };
+  t.equal(await read('vera', 'NL-CPO'), 1);
+  t.equal(await read('vera', 'NL-XXX'), 2, 'something else, refused');
+  t.equal(await read('sam', 'NL-CPO'), 3, 'another operator');
+  clock.advance(15 * 60_000 - 1);
+  t.equal(await read('vera', 'NL-CPO'), 3);
+  clock.advance(1);
+  t.equal(await read('vera', 'NL-CPO'), 4);
+  t.match(await checkOf(hub), { broken: null });
+});
+
 t.test('[AUDIT-2] a removed entry shows, and a changed one, also after a restart', async (t) => {
   const { hub, as, dataDir, settings } = await staffed(t);
   for (let n = 0; n < 6; n += 1) await as('olga')('PUT', `/routes/NL-E${n}0/NL-CPO`, { active: true });

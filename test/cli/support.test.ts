@@ -254,6 +254,7 @@ t.test('one delivery is put back by its id; replay puts back what had arrived', 
   const id = String(dead?.id);
   const one = await at.run(`redrive ${id}`);
   t.strictSame([one.code, one.out], [0, `${id} was re-driven: ocpi-hub deliveries show ${id} shows how it goes\n`]);
+  t.strictSame((await admin(at.hub, 'GET', '/audit?verb=GET')).items, [], 'nobody has read its body');
   await eventually('it arrives', () => at.emsp.received.length === 2);
   const seq = String(dead?.seq);
   const replayed = await at.run(`replay --from-seq ${seq} --to-seq ${seq} --yes --json`);

@@ -7,13 +7,15 @@
  *     entry shows.
  * AUDIT-3  Entries are kept apart from the event log: its retention leaves them, and they end after
  *     HUB_AUDIT_KEEP_DAYS, which is an entry itself.
+ * AUDIT-4  A reading of bodies that an operator repeats within 15 minutes, with the same outcome, is no further entry:
+ *     an open page asks every few seconds.
  */
 import type { Put, Row, RowKey } from '../../../storage/contract.ts';
 import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
 import type { AuditEvent } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { sleep } from '../../kit/clock.ts';
-import { dayMs, hourMs } from '../../kit/spans.ts';
+import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import type { AuditVerbs, NotedAct } from '../ports/operator.ts';
@@ -27,6 +29,9 @@ const removal = 'remove old entries';
 /** Entries that are removed in one write, and read at once by a check. */
 const atOnce = 256;
 const pauseMs = 20;
+const readingMs = 15 * minuteMs;
+/** Readings that are remembered; beyond, all are forgotten, and each is an entry once more. */
+const readingsMax = 10_000;
 
 /** Digits of a number in a key, so that keys sort by number. */
 const idOf = (n: number): string => String(n).padStart(12, '0');
@@ -45,6 +50,11 @@ function textOf(entry: AuditEntry): string {
   return JSON.stringify(fields);
 }
 
+/** What is the same in repeated readings; null for an act. */
+function readingOf({ operator, role, verb, about, address, status }: NotedAct): string | null {
+  return verb.startsWith('GET ') ? JSON.stringify([operator, role, verb, about, address, status]) : null;
+}
+
 /** What is wrong with an entry that stands behind another one, or is the first that is kept. */
 function faultOf(entry: AuditEntry, before: AuditEntry | null, digest: string): AuditCheck['broken'] {
   const expected = before === null ? entry.n : before.n + 1;
@@ -56,6 +66,8 @@ function faultOf(entry: AuditEntry, before: AuditEntry | null, digest: string): 
 export class Audit implements AuditVerbs {
   readonly #context: Context;
   readonly #ending = new AbortController();
+  /** Entries of readings that were noted, and when, hub time. [AUDIT-4] */
+  readonly #readings = new Map<string, { readonly entry: AuditEntry; readonly at: number }>();
   #sweeping: Promise<void> = Promise.resolve();
 
   constructor(context: Context) {
@@ -64,9 +76,19 @@ export class Audit implements AuditVerbs {
 
   async noteAct(act: NotedAct): Promise<AuditEntry> {
     return this.#context.recorder.inTurn(turn, async () => {
-      const last = await this.#last();
-      return this.#append(last, act, [], []);
+      const reading = readingOf(act);
+      const known = reading === null ? undefined : this.#readings.get(reading);
+      const now = this.#context.ports.clock.now();
+      if (known !== undefined && now - known.at < readingMs) return known.entry;
+      const entry = await this.#append(await this.#last(), act, [], []);
+      if (reading !== null) this.#remember(reading, { entry, at: now });
+      return entry;
     });
+  }
+
+  #remember(reading: string, noted: { readonly entry: AuditEntry; readonly at: number }): void {
+    if (this.#readings.size >= readingsMax) this.#readings.clear();
+    this.#readings.set(reading, noted);
   }
 
   async checkAudit(): Promise<AuditCheck> {

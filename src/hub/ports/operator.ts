@@ -256,7 +256,7 @@ export interface AuditFilter {
 }
 
 export interface AuditVerbs {
-  /** Resolves when the entry is durable; throws `unavailable` when the store cannot write. */
+  /** Resolves when the entry is durable, with the earlier one for a repeated reading; throws `unavailable` when the store cannot write. */
   noteAct(act: NotedAct): Promise<AuditEntry>;
   /** Reads the whole chain. */
   checkAudit(): Promise<AuditCheck>;
