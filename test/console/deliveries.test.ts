@@ -381,6 +381,8 @@ t.test('a refresh of a list keeps what was loaded below it, and drops what no lo
     'a whole list counts for itself',
   );
   t.equal(ids(refreshed(shallow, { items: [row(20)], next_cursor: '19' }, order)), '20-NL-EMS');
+  const apart = refreshed(deep, { items: [row(20), row(19)], next_cursor: '18' }, order);
+  t.strictSame([ids(apart), apart.cursor], ['20-NL-EMS 19-NL-EMS', '18'], 'those between 19 and 9 come by more');
 });
 
 browserTest('a dead letter, and a group of them, are given up after a question and stay listed', async (t, browser) => {

@@ -23,11 +23,15 @@ export function ofPage<T>({ items, next_cursor: cursor }: Page<T>): Loaded<T> {
   return { items, cursor, isDeep: false };
 }
 
-/** Merges a fresh first page: it replaces the range that it covers, and the items loaded below stay. */
+/**
+ * Merges a fresh first page: it replaces the range that it covers, and the items loaded below stay. A page that ends before they
+ * begin replaces them: items between the two may be missing.
+ */
 export function refreshed<T>(before: Loaded<T>, page: Page<T>, order: ListOrder<T>): Loaded<T> {
-  if (!before.isDeep || page.next_cursor === null) return ofPage(page);
+  const [first, last] = [before.items[0], page.items.at(-1)];
+  const isApart = first !== undefined && last !== undefined && comesBefore(last, first, order);
+  if (!before.isDeep || page.next_cursor === null || isApart) return ofPage(page);
   const known = new Set(page.items.map(order.idOf));
-  const last = page.items.at(-1);
   const isCovered = (item: T) => last !== undefined && comesBefore(item, last, order);
   const below = before.items.filter((item) => !isCovered(item) && !known.has(order.idOf(item)));
   return { ...before, items: [...page.items, ...below] };
