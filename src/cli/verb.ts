@@ -105,7 +105,7 @@ function examplesOf(examples: readonly string[]): string {
 export const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
 
 /** The filter by module of every verb that finds deliveries. */
-export const moduleOption = ['--module <module>', eitherOf.format(moduleNames)] as const;
+export const moduleOption: Option = ['--module <module>', eitherOf.format(moduleNames), oneOf(...moduleNames)];
 
 /** The filter of deliveries by how they ended, or how their last attempt did. */
 export const classOption: Option = [

@@ -204,7 +204,7 @@ export function createHub(
       discard: (filter, trace) => redrive.discard(filter, trace),
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
-      cancelJob: (id) => jobs.cancel(id),
+      cancelJob: (id, trace) => jobs.cancel(id, trace),
       ...portalAccess(context),
       startCheck: (id, write, trace) => checks.start(id, write, trace),
       checkOf: (id) => checks.view(id),

@@ -339,6 +339,7 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     ],
     ['routes set NL-XXX NL-CPO', {}, 1, /no EMSP party NL-XXX/],
     ['redrive', {}, 2, /expected a delivery id or a filter/],
+    ['redrive --module session --dry-run', {}, 2, /--module .*expected one of locations/],
     ['discard', {}, 2, /expected a delivery id or a filter/],
     ['replay --yes', {}, 2, /say which stretch/],
     ['parties add NL-TNM', {}, 2, /--role is missing/],

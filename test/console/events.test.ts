@@ -97,6 +97,8 @@ browserTest('an event is told whole on demand, and leads to its story', async (t
   t.equal(await row.getAttribute('aria-expanded'), 'true');
   const told = JSON.parse((await page.locator('.event-detail pre').textContent()) ?? '') as EventView;
   t.match(told, { type: 'object.put', party: 'NL-CPO', object: 'NL-CPO/A1', data: { module: 'tariffs' } });
+  const added = page.getByRole('row').filter({ hasText: 'partner.added' }).first();
+  await added.getByRole('cell', { name: 'admin', exact: true }).waitFor();
   const partner = page.getByRole('button', { name: /, partner\.registered$/ }).first();
   if ((await partner.count()) > 0) await partner.click();
   t.notMatch(await page.content(), flow.emsp.token, 'no token in any event');

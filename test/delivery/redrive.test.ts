@@ -2,13 +2,15 @@
  * Putting deliveries back, by the admin API as an operator does it: one, by a filter, a range of the log, a module anew; what is skipped
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
+import { join } from 'node:path';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { callsTo, ended as endedAt, itemsOf, quiet } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { operatorsFile, tokenOf } from '../support/operators.ts';
+import { admin, endAdmin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
@@ -267,13 +269,17 @@ t.test('a filter chooses by receiver, module, object, time and sequence', async 
   }
   t.equal((await asked(hub, '/redrive', { filter: { state: 'PENDING' } })).status, 422);
   t.equal((await asked(hub, '/redrive', { filter: { nonsense: 1 } })).status, 422);
+  t.equal((await asked(hub, '/redrive', { filter: { module: 'session' } })).status, 422);
 });
 
 t.test(
   'no more are put back per second than was asked for, and a cancel takes effect before the next one',
   async (t) => {
     const clock = new SimulatedClock('2026-01-02T03:00:00Z');
-    const hub = await hubFor(t, {}, { clock });
+    const HUB_OPERATORS_FILE = operatorsFile(join(directoryFor(t), 'file'), [{ name: 'ben', role: 'support' }]);
+    const hub = await hubFor(t, { HUB_OPERATORS_FILE }, { clock });
+    const ben = { url: hub.url, adminToken: tokenOf('ben') };
+    t.teardown(() => endAdmin(ben));
     let isIll = true;
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isIll ? { status: 404 } : {}) });
     for (let n = 1; n <= 6; n++) await putSession(cpo, `S${n}`);
@@ -290,8 +296,17 @@ t.test(
     }
     await hub.settled(emsp);
     t.equal(emsp.received.length, 10, 'number 4 arrived');
-    const canceled = (await admin(hub, 'DELETE', `/redrives/${id}`)) as unknown as Job;
+    const canceled = (await admin(ben, 'DELETE', `/redrives/${id}`)) as unknown as Job;
     t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
+    const told = (await itemsOf(hub, '/events?type=job')).map(({ type, who }) => [type, who]);
+    t.strictSame(
+      [told.at(0), told.at(-1)],
+      [
+        ['job.started', 'admin'],
+        ['job.ended', 'ben'],
+      ],
+      'who did which [D80]',
+    );
     clock.advance(60_000);
     await quiet(hub);
     t.equal(emsp.received.length, 10);

@@ -7,14 +7,14 @@ import { delivery } from '../../api/deliveries.ts';
 import { discardPlan, job, redrivePlan } from '../../api/jobs.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, bound, classFilter, filter, partnerId, partyId } from '../fields.ts';
+import { anyId, bound, classFilter, filter, moduleFilter, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const sequence = z.int().min(1);
 
 const discarded = z.strictObject({
   receiver: partyId.exactOptional(),
-  module: filter,
+  module: moduleFilter,
   class: classFilter,
   object: filter,
   from: bound.exactOptional(),
@@ -114,7 +114,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       summary: 'Cancel a re-drive, resync or discard; what was done stays done',
       params,
       answer: job,
-      run: ({ params: { id } }) => operations.cancelJob(id),
+      run: ({ params: { id }, trace }) => operations.cancelJob(id, trace),
     }),
     route({
       method: 'POST',

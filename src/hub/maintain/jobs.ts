@@ -33,6 +33,8 @@ interface Run {
   view: JobView;
   /** State in which the job ends early; null while nothing stops it. */
   stopped: 'CANCELED' | 'INTERRUPTED' | null;
+  /** The operator who canceled it, whom its last event names; else that is the one who started it. */
+  canceledBy?: string | undefined;
   /** Aborted when the job is to stop, which ends its pause. */
   readonly ending: AbortController;
   done: Promise<void>;
@@ -90,9 +92,12 @@ export class Jobs {
     return !running && view.state === 'RUNNING' ? { ...view, state: 'INTERRUPTED' } : view;
   }
 
-  async cancel(id: string): Promise<JobView> {
+  async cancel(id: string, { operator }: Trace): Promise<JobView> {
     const run = this.#running.get(id);
-    if (run) await this.#stop(run, 'CANCELED');
+    if (run) {
+      if (run.stopped === null) run.canceledBy = operator;
+      await this.#stop(run, 'CANCELED');
+    }
     return this.view(id);
   }
 
@@ -129,7 +134,8 @@ export class Jobs {
       ended = { state: 'FAILED', error: error instanceof Error ? error.message : String(error) };
     }
     run.view = { ...run.view, ...ended, ended_at: recorder.instant() };
-    await this.#write(run.view, plan, trace).catch((error: unknown) =>
+    const { canceledBy: operator = trace.operator } = run;
+    await this.#write(run.view, plan, { ...trace, ...(operator && { operator }) }).catch((error: unknown) =>
       ports.log.error({ err: error, job: run.view.id }, 'could not record the end of a job'),
     );
   }

@@ -350,7 +350,7 @@ export interface Operations
   /** Sends a receiver the current objects of a module that it is entitled to. */
   resync(id: string, module: ObjectModule, trace: Trace): Promise<JobView>;
   job(id: string): Promise<JobView>;
-  cancelJob(id: string): Promise<JobView>;
+  cancelJob(id: string, trace: Trace): Promise<JobView>;
   /** What a partner does wrong, and what the hub makes up for. Throws `notFound`. */
   report(id: string): Promise<ReportView>;
   /**

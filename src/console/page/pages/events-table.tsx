@@ -35,7 +35,7 @@ export function EventTable({ events, isOldestFirst }: { events: readonly EventVi
 
 function EventRow({ event }: { event: EventView }) {
   const [isOpen, setOpen] = useState(false);
-  const { seq, at, type, by, party, object, correlation_id } = event;
+  const { seq, at, type, by, who, party, object, correlation_id } = event;
   return (
     <>
       <tr data-row>
@@ -56,7 +56,7 @@ function EventRow({ event }: { event: EventView }) {
         <td>
           <span class="chip">{type}</span>
         </td>
-        <td class="mono">{by === 'partner' && party !== null ? party : <span class="quiet">{by}</span>}</td>
+        <td class="mono">{who ?? (by === 'partner' && party !== null ? party : <span class="quiet">{by}</span>)}</td>
         <td class="about">
           {object === null ? (
             about(event)
