@@ -1,6 +1,6 @@
 # The hub as an ordinary user, with what runs in production and nothing else. Build it with any builder that reads this form:
 #   docker build --tag ocpi-hub .
-#   docker run --volume ocpi-hub-data:/data --publish 8080:8080 --stop-timeout 15 --env HUB_PUBLIC_URL=https://hub.example ocpi-hub
+#   docker run --volume ocpi-hub-data:/data --volume ocpi-hub-backups:/backups --publish 8080:8080 --stop-timeout 15 --env HUB_PUBLIC_URL=https://hub.example ocpi-hub
 # The hub takes up to ten seconds to finish what is in flight, so its stop needs a little more than the usual ten.
 
 # Node 24.21.0 on Debian 12, by the digest under which docker-library/repo-info lists it (repos/node/remote/24.21.0-slim.md; amd64, arm64, ppc64le).
@@ -17,7 +17,7 @@ RUN npm run build && npm ci --omit=dev
 FROM ${NODE_IMAGE}
 ENV NODE_ENV=production HUB_HOST=0.0.0.0 HUB_PORT=8080 HUB_DATA_DIR=/data
 WORKDIR /hub
-RUN install --directory --owner=node --group=node --mode=0700 /data
+RUN install --directory --owner=node --group=node --mode=0700 /data /backups
 COPY --from=build /build/package.json /build/LICENSE ./
 COPY --from=build /build/node_modules node_modules
 COPY --from=build /build/dist dist

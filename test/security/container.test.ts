@@ -117,3 +117,18 @@ t.test('one hub with Prometheus and Grafana: settings, places and names are thos
   t.ok(grafana.volumes.includes(`../grafana:${options.path}:ro`));
   t.ok(grafana.environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH?.startsWith(`${options.path}/`));
 });
+
+t.test('a backup of the running hub has a place that the hub may write, outside its data directory', async (t) => {
+  const settingIn = (file: string, name: string) =>
+    new RegExp(`^${name}=(.*)$`, 'm').exec(readFileSync(join('docs/deploy', file), 'utf8'))?.[1] ?? '';
+  t.equal(settingIn('ocpi-hub.service', 'ProtectSystem'), 'strict');
+  const writable = settingIn('ocpi-hub.service', 'StateDirectory').split(' ');
+  t.strictSame(
+    writable.map((name) => join('/var/lib', name)),
+    [settingIn('ocpi-hub.env', 'HUB_DATA_DIR'), '/var/lib/ocpi-hub-backups'],
+  );
+  const { services } = parse(readFileSync('docs/deploy/compose-one.yaml', 'utf8')) as Compose;
+  t.strictSame(services.hub?.volumes, ['hub:/data', 'backups:/backups']);
+  const made = after('RUN').find((line) => line.startsWith('install ')) ?? '';
+  t.match(made, /--owner=node --group=node --mode=0700 \/data \/backups$/, 'a volume is given to the user of the hub');
+});
