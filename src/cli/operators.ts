@@ -1,9 +1,11 @@
 /**
  * `ocpi-hub operators`: edits HUB_OPERATORS_FILE on the machine of the hub; it talks to no hub. A running hub reads the
  * file again on SIGHUP.
+ *
+ * CLI-OPERATORS-1  A changed file keeps its owner: run by root, it would else be one that the hub cannot read.
  */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { operatorRoles } from '../api/audit.ts';
 import type { Operator } from '../api/operators.ts';
@@ -102,10 +104,22 @@ const known = (file: string) => (existsSync(file) ? usable(() => readOperators(f
 function write(file: string, operators: readonly Operator[]): void {
   const beside = `${file}.new`;
   usable(() => {
-    writeFileSync(beside, `${JSON.stringify({ operators }, null, 2)}\n`, { mode: 0o600, flush: true });
-    chmodSync(beside, 0o600);
-    renameSync(beside, file);
+    try {
+      writeFileSync(beside, `${JSON.stringify({ operators }, null, 2)}\n`, { mode: 0o600, flush: true });
+      chmodSync(beside, 0o600);
+      if (existsSync(file)) giveTo(beside, statSync(file));
+      renameSync(beside, file);
+    } catch (error) {
+      rmSync(beside, { force: true });
+      throw error;
+    }
   });
+}
+
+/** [CLI-OPERATORS-1] */
+function giveTo(path: string, owner: { uid: number; gid: number }): void {
+  const { uid, gid } = statSync(path);
+  if (uid !== owner.uid || gid !== owner.gid) chownSync(path, owner.uid, owner.gid);
 }
 
 function usable<T>(work: () => T): T {

@@ -5,8 +5,9 @@
  *     token's place and a warning of a Node that has ended; everything else goes to stderr.
  * SERVE-2  SIGTERM or SIGINT stops the hub gracefully, also while it starts; a second one, more than 2 s later, ends
  *     the process at once (`stop-signal.ts`).
- * SERVE-3  SIGHUP reloads the operators file, and the certificate and its key when the hub terminates TLS itself. What
- *     cannot be used is reported, and what was in use stays.
+ * SERVE-3  SIGHUP reloads the operators file, and the certificate and its key when the hub terminates TLS itself; with
+ *     neither it does nothing, or on a terminal, which was closed, what SIGTERM does. One that comes during the start is
+ *     heeded once the hub serves. What cannot be used is reported, and what was in use stays.
  */
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
@@ -45,10 +46,15 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
   try {
     const stop = stopSignal();
     const config = loadConfig({ env: process.env, flags });
+    let asked = false;
+    let reload = () => {
+      asked = true;
+    };
+    process.on('SIGHUP', () => reload());
     const { startServing } = await import('../main.ts');
     const hub = await startServing(config);
-    if (config.tls) process.on('SIGHUP', () => renew(hub, flags));
-    if (config.operatorsFile !== null) process.on('SIGHUP', () => reloadOperators(hub));
+    reload = () => reloadOf(hub, config, flags);
+    if (asked) reload();
     console.log(`ocpi-hub listening on ${hub.url}`);
     if (process.stdout.isTTY) console.log(whereNext(hub.adminUrl, config, process.versions.node, systemClock));
     await stop.promise;
@@ -81,6 +87,14 @@ function browsable(url: string): string {
 }
 
 /** [SERVE-3] */
+function reloadOf(hub: ServingHub, { tls, operatorsFile }: Config, flags: Record<string, string | undefined>): void {
+  if (tls) renew(hub, flags);
+  if (operatorsFile !== null) reloadOperators(hub);
+  if (tls || operatorsFile !== null) return;
+  if (process.stdout.isTTY) process.kill(process.pid, 'SIGTERM');
+  else process.stderr.write('ocpi-hub: SIGHUP: there is neither a certificate nor an operators file to read anew\n');
+}
+
 function reloadOperators(hub: ServingHub): void {
   try {
     process.stderr.write(`ocpi-hub: the operators were read anew: ${hub.reloadOperators()}\n`);

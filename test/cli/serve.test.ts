@@ -1,13 +1,15 @@
 /**
  * `ocpi-hub serve` as a process: what it prints, how it stops, and how it ends when it cannot run.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
+import { operatorsFile } from '../support/operators.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -32,7 +34,8 @@ function serve(t: Test, env: Record<string, string>, before: readonly string[] =
 async function listening({ child, output, ended }: Served): Promise<string> {
   while (!output.stdout.includes('\n')) {
     await Promise.race([child.stdout && once(child.stdout, 'data'), ended]);
-    if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}: ${output.stderr}`);
+    const end = child.exitCode ?? child.signalCode;
+    if (end !== null) throw new Error(`ended with ${end}: ${output.stderr}`);
   }
   return /^ocpi-hub listening on (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(output.stdout)?.[1] ?? output.stdout;
 }
@@ -78,6 +81,28 @@ for (const [signal, tier] of [
     },
   );
 }
+
+t.test(
+  '[SERVE-3] SIGHUP ends no hub: with nothing to read anew it does nothing, and during the start it waits',
+  async (t) => {
+    const dataDir = dataDirOf(t);
+    // A start that reads a pipe waits for who writes to it.
+    const file = join(t.testdirName, 'operators.json');
+    execFileSync('mkfifo', ['-m', '600', file]);
+    const starting = serve(t, { HUB_DATA_DIR: dataDir, HUB_OPERATORS_FILE: file });
+    const pipe = await open(file, 'w');
+    starting.child.kill('SIGHUP');
+    renameSync(operatorsFile(`${file}.new`, [{ name: 'anna', role: 'support' }]), file);
+    await pipe.writeFile('{"operators":[]}');
+    await pipe.close();
+    await listening(starting);
+    await eventually('it was heeded', () => starting.output.stderr.includes('the operators were read anew: 1'));
+    const { served } = await usual();
+    served.child.kill('SIGHUP');
+    await eventually('it says so', () => served.output.stderr.includes('neither a certificate nor an operators file'));
+    t.equal((await fetch(`${await listening(served)}/healthz`)).status, 200);
+  },
+);
 
 t.test('serve has 64 threads for name look-ups and files, or as many as the operator says', async (t) => {
   const threadsOf = ({ child }: Served) => readdirSync(`/proc/${child.pid}/task`).length;
