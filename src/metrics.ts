@@ -13,7 +13,7 @@ import type { ClockMeter } from './clock-watch.ts';
 import type { InspectorMeter } from './console/inspector.ts';
 import { ownedModules } from './domain/modules.ts';
 import type { Operations } from './hub/ports/operator.ts';
-import type { Meter } from './hub/ports/ports.ts';
+import { type Meter, notedTypes } from './hub/ports/ports.ts';
 import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
 
 /** One HTTP answer of the hub. */
@@ -200,7 +200,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   for (const kind of actorKinds) for (const one of [restarts, quarantines]) one.inc({ kind }, 0);
   for (const end of ['made', 'waiting']) hostChanges.inc({ end }, 0);
   for (const urgency of urgencies) for (const signal of signals) shed.inc({ urgency, signal }, 0);
-  unrecorded.inc({ type: 'token.authorized' }, 0);
+  for (const type of notedTypes) unrecorded.inc({ type }, 0);
   return {
     answered({ route, method, httpStatus, ocpiStatus, seconds }) {
       const module = moduleOf(route);
@@ -349,7 +349,8 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   return (operations) => {
     // Without the reset, partners and states that no longer exist would keep their last value.
     for (const metric of all) metric.reset();
-    if (operations === null) return;
+    // A reset sets 0, from which a takeover would look like as many events at once.
+    if (operations === null) return events.remove();
     const now = operations.status();
     const vitals = operations.vitals();
     ready.set(now.ready ? 1 : 0);

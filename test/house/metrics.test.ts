@@ -166,12 +166,24 @@ t.test('what stands is read when it is asked for: partners, circuits, actors, st
   }
   t.equal(value('actors', { kind: 'partner', state: 'connected' }), 2);
   t.equal(value('actor_restarts_total', { kind: 'courier' }), 0, 'counters of alerts begin at zero');
+  for (const type of ['circuit.opened', 'delivery.dead'])
+    t.equal(value('unrecorded_total', { type }), 0, `${type}, too`);
   t.equal(value('ready'), 1);
   t.equal(value('store_state', { state: 'open' }), 1);
   t.equal(value('store_state'), 1);
   const status = await admin(hub, 'GET', '/status');
   t.equal(value('events_total'), status.sequence);
   t.ok((sumOf(samples, 'nodejs_eventloop_lag_p99_seconds') ?? 0) > 0, 'event loop lag');
+  const node = createMetrics('0.0.0');
+  const { operations } = hub.created.hub;
+  for (const [held, length] of [
+    [null, null],
+    [operations, status.sequence],
+    [null, null],
+  ] as const) {
+    const { text } = await node.exposition(held, {});
+    t.equal(sumOf(samplesOf(text), 'ocpi_hub_events_total'), length, 'a takeover is no increase');
+  }
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   t.equal(await measured(hub, 'partner_status', { partner: 'NL-EMS', status: 'SUSPENDED' }), 1);
   t.equal(await measured(hub, 'partner_status', { partner: 'NL-EMS', status: 'CONNECTED' }), 0);
@@ -386,6 +398,24 @@ t.test('dashboard and alerts ask only for metrics and labels that a hub with tra
     t.ok(labelsOf.has(name), `${name} is there`);
     for (const label of labels) t.ok(scrapers.has(label) || labelsOf.get(name)?.has(label), `${name} has ${label}`);
   }
+});
+
+t.test('an alert asks for what its text says: of a node, of a partner or of guesses', async (t) => {
+  const alerts = readFileSync('docs/alerts.yml', 'utf8');
+  const exprOf = (name: string) => new RegExp(`- alert: ${name}\\n(?: +#.*\\n)* +expr: (.*)`).exec(alerts)?.[1] ?? '';
+  /** Whether the first selector of an alert takes this value of the label. */
+  const takes = (alert: string, label: string, value: string) => {
+    const [, how, pattern = ''] = new RegExp(`[{,]${label}(!~|=~|!=|=)"([^"]*)"`).exec(exprOf(alert)) ?? [];
+    return new RegExp(`^(${pattern})$`).test(value) === (how === '=' || how === '=~');
+  };
+  t.ok(takes('HubStoredNotForwarded', 'reason', 'not routed'));
+  t.notOk(takes('HubStoredNotForwarded', 'reason', 'pull only'), 'which is so for every session of such an eMSP');
+  for (const module of ['sessions', 'admin', 'other']) {
+    t.equal(takes('HubRateLimited', 'module', module), module === 'sessions', module);
+    t.equal(takes('HubGuessesRefused', 'module', module), module !== 'sessions', module);
+  }
+  const ofBackup = exprOf('HubBackupOld');
+  t.equal(ofBackup.split('max by (job) (ocpi_hub_backup_timestamp_seconds)').length, 3, 'a former owner says nothing');
 });
 
 t.test('a hub that is down is an alert, and no alert that pages ends before it fires', async (t) => {

@@ -39,7 +39,7 @@ async function recording(t: Test) {
     facts: [
       {
         stream: name,
-        event: { type: 'row.rebuilt', data: { kind: 'k', owner: 'o', id: name } },
+        event: { type: 'quota.warned', data: { party: name, mb: 8, mb_per_day: 10 } },
         party: null,
       } as const,
     ],
@@ -64,7 +64,7 @@ t.test('what nobody waits for and could not be written is counted, and nothing e
   fault({ before: () => Promise.reject(new StoreUnavailable('it is away')) });
   note('gone');
   await eventually('it is counted', async () => unrecorded.length > 0);
-  t.strictSame([unrecorded, dispatched], [['row.rebuilt'], [1]]);
+  t.strictSame([unrecorded, dispatched], [['quota.warned'], [1]]);
 });
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));

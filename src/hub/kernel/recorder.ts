@@ -23,7 +23,7 @@ import { instantText } from '../../domain/instant.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
-import { type Log, type Meter, noMeter } from '../ports/ports.ts';
+import { type Log, type Meter, type NotedType, noMeter } from '../ports/ports.ts';
 import { CommitFeed } from './commit-feed.ts';
 import { directoryKey, directoryPut } from './directory.ts';
 import { signed } from './who.ts';
@@ -50,6 +50,11 @@ export interface Recording {
   readonly trace: Pick<Trace, 'correlationId' | 'operator'> | null;
   /** Time of the facts, RFC 3339, from `instant()`. */
   readonly at: string;
+}
+
+/** A recording of facts that no caller waits for. */
+export interface Noted extends Recording {
+  readonly facts: readonly (Fact & { readonly event: { readonly type: NotedType } })[];
 }
 
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
@@ -142,7 +147,7 @@ export class Recorder {
   }
 
   /** Records a fact that no caller waits for; a failure is logged and counted. */
-  note(recording: Recording): void {
+  note(recording: Noted): void {
     this.record(recording).catch((error: unknown) => {
       const types = recording.facts.map((fact) => fact.event.type);
       for (const type of types) this.#meter.unrecorded(type);

@@ -6,7 +6,7 @@
  * WRITE-COALESCER-2  `close` flushes the pending facts; a fact that arrives after `close` goes to the store at once.
  */
 import type { Clock } from '../../kit/clock.ts';
-import type { Recorder, Recording } from './recorder.ts';
+import type { Noted, Recorder } from './recorder.ts';
 
 /** How long facts are gathered, ms: a crash loses the facts of this span. */
 const gatherMs = 20;
@@ -16,7 +16,7 @@ const gatheredMax = 256;
 export class WriteCoalescer {
   readonly #recorder: Pick<Recorder, 'note'>;
   readonly #clock: Clock;
-  #gathered: Recording[] = [];
+  #gathered: Noted[] = [];
   #closed = false;
 
   constructor(recorder: Pick<Recorder, 'note'>, clock: Clock) {
@@ -24,7 +24,7 @@ export class WriteCoalescer {
     this.#clock = clock;
   }
 
-  add(recording: Recording): void {
+  add(recording: Noted): void {
     this.#gathered.push(recording);
     if (this.#closed || this.#gathered.length >= gatheredMax) this.#handOver();
     else if (this.#gathered.length === 1) this.#clock.setTimeout(() => this.#handOver(), gatherMs);

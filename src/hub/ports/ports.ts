@@ -220,8 +220,20 @@ export interface Meter {
   hostChanged(end: 'made' | 'waiting'): void;
   actorFailed(kind: string, end: 'restarted' | 'quarantined'): void;
   /** A fact that no caller waits for could not be written. */
-  unrecorded(type: string): void;
+  unrecorded(type: NotedType): void;
 }
+
+/** Events that no caller waits for: what `Recorder.note` takes, and reports of refused pushes. */
+export const notedTypes = [
+  'token.authorized',
+  'circuit.opened',
+  'circuit.closed',
+  'quota.warned',
+  'push.refused',
+  'delivery.dead',
+  'actor.quarantined',
+] as const;
+export type NotedType = (typeof notedTypes)[number];
 
 /** A meter that drops every measurement. */
 export const noMeter: Meter = {
