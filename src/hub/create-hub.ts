@@ -231,6 +231,8 @@ export function createHub(
     calm: (graceMs) => dispatcher.calm(graceMs),
     async close() {
       ready = false;
+      // What is closed below may wait for a write that never succeeds.
+      dispatcher.giveUp();
       context.contacts.close();
       // A running pull, or the query of a case, ends at the page that it waits for.
       const asked = orphans.close();

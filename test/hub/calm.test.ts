@@ -3,7 +3,11 @@ import { Holding, kwhOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { quiet } from '../support/observed.ts';
+import { admin } from '../support/plain-partner.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
+import { within } from '../support/within.ts';
 
 t.test('a hub that was calmed lets what is in flight end, and the next one sends the rest', async (t) => {
   const dataDir = directoryFor(t);
@@ -31,4 +35,30 @@ t.test('a hub that was calmed lets what is in flight end, and the next one sends
   await emsp.gotCalls(2);
   holding.releaseAll();
   t.strictSame(emsp.received.map(kwhOf), [1, 2], 'the first is not sent again');
+});
+
+t.test('a hub closes although a job waits for a row that it may not write any more', async (t) => {
+  let mayWrite = true;
+  let waits = () => {};
+  const waiting = new Promise<void>((resolve) => {
+    waits = resolve;
+  });
+  const wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      const written = await store.append(commit);
+      if (commit.events.some(({ type }) => type === 'delivery.discarded')) mayWrite = false;
+      return written;
+    },
+    held: () => {
+      if (!mayWrite) waits();
+      return mayWrite ? store.held() : null;
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await quiet(hub);
+  await admin(hub, 'POST', '/discard', { filter: {} });
+  await waiting;
+  await within(30_000, hub.close(), () => 'the hub does not close');
 });

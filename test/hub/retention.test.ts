@@ -6,6 +6,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import {
   damageRows,
@@ -263,4 +264,26 @@ t.test('the hub logs that the log was trimmed only after the trim', async (t) =>
     logged.some((line) => line.includes('dead letters are trimmed with their expired events')),
     'a piece with dead letters',
   );
+});
+
+t.test('a sweep on a node that may not write any more neither reads the outbox nor waits for it', async (t) => {
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+  let mayWrite = true;
+  let reads = 0;
+  const wrap = wrapStore((store) => ({
+    held: () => (mayWrite ? store.held() : null),
+    floors: () => {
+      reads += 1;
+      return store.floors();
+    },
+  }));
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap });
+  const { cpo } = await routedPair(t, hub);
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await quiet(hub);
+  mayWrite = false;
+  reads = 0;
+  clock.advance(2 * dayMs);
+  await hub.close();
+  t.equal(reads, 0);
 });

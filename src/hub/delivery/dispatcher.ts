@@ -173,9 +173,14 @@ export class Dispatcher {
     return this.#writer.unwrittenRows();
   }
 
-  /** Resolves when the store holds the row of every delivery that ended before this call. */
+  /** Resolves when the store holds the row of every delivery that ended before this call; rejects when it cannot once the hub closes. */
   flushed(): Promise<void> {
     return this.#writer.flushed();
+  }
+
+  /** Ends every wait in `flushed` that the store does not let succeed now. [OUTBOX-WRITER-3] */
+  giveUp(): void {
+    this.#writer.giveUp();
   }
 
   /** Starts no further attempt; resolves when the calls in flight have ended, at the latest after `graceMs`. */

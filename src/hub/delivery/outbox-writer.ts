@@ -4,6 +4,7 @@
  *
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
  * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
+ * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it rejects its waiting callers instead.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
 import { deliveryId } from '../../domain/events.ts';
@@ -124,8 +125,13 @@ export class OutboxWriter {
     this.#writing ??= this.#drain();
   }
 
-  async close(): Promise<void> {
+  /** From now on a write that fails rejects its waiting callers and is not repeated. [OUTBOX-WRITER-3] */
+  giveUp(): void {
     this.#ending.abort();
+  }
+
+  async close(): Promise<void> {
+    this.giveUp();
     await this.#writing;
   }
 
@@ -146,11 +152,13 @@ export class OutboxWriter {
         for (const { resolve } of waiting) resolve();
       } catch (error) {
         const level = this.#store.held() ? 'error' : 'warn';
-        this.#log[level]({ err: error, rows: rows.size }, 'could not write delivery state; next try in 1 s');
+        const isLast = this.#ending.signal.aborted;
+        const next = isLast ? 'the hub closes without it' : 'next try in 1 s';
+        this.#log[level]({ err: error, rows: rows.size }, `could not write delivery state; ${next}`);
         this.#rows = new Map([...rows, ...this.#rows]);
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
-        if (this.#ending.signal.aborted) {
+        if (isLast) {
           for (const { reject } of this.#waiting.splice(0)) reject(error);
           break;
         }

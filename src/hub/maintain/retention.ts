@@ -132,6 +132,7 @@ export class Retention {
   async #piece(before: number, limit: number, trimmed: Trimmed): Promise<boolean> {
     const { store, ports } = this.#context;
     const fence = store.held();
+    if (!fence) return false;
     const horizon = store.horizon();
     this.#forget(horizon);
     const next = await store.read({ after: horizon, limit, size: charactersMax });
@@ -140,7 +141,7 @@ export class Retention {
     const first = old.find(({ seq }) => seq > upTo);
     this.#held = first ? { since: first.at, by: holders } : null;
     this.#lag.look(first ? null : (next[0]?.at ?? null));
-    if (!fence || upTo <= horizon) return false;
+    if (upTo <= horizon) return false;
     const events = old.filter(({ seq }) => seq <= upTo);
     await this.#undisturbed(events, async () => {
       const { keeps, drops, rows } = await this.#kept(horizon, events);
