@@ -3,6 +3,7 @@
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
 import { join } from 'node:path';
+import type { EventQuery } from '../../storage/contract.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -639,4 +640,21 @@ t.test('explain tells every condition of a delivery, and which one fails', async
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   t.match(await explained('from=NL-CPO&to=NL-EMS&module=cdrs'), [false, /not exchanged credentials/]);
   t.equal(emsp.received.length, 0);
+});
+
+t.test('a re-drive that scans the log reads it in pages of a bounded size', async (t) => {
+  const reads: EventQuery[] = [];
+  const wrap = wrapStore((store) => ({
+    read: (query) => {
+      reads.push(query);
+      return store.read(query);
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const { cpo } = await routedPair(t, hub);
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  reads.length = 0;
+  t.match(await redrive(hub, { filter: { state: 'DELIVERED' }, dry_run: true }), { matched: 1 });
+  t.ok(reads.length > 0 && reads.every(({ size }) => size !== undefined));
 });

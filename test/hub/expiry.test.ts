@@ -1,20 +1,22 @@
 /** Old sessions, CDRs and tokens end, what is owed or just came stays. [interface, HUB_SESSIONS_KEEP_DAYS] */
 import { join } from 'node:path';
+import type { Replaced } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { idsOf, itemsOf, quiet } from '../support/observed.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 import { dayMs, inTime } from './retention-scene.ts';
 
 const begin = '2026-01-10T08:00:00.000Z';
 const at = (days: number) => new Date(Date.parse(begin) + days * dayMs).toISOString();
 
-async function scene(t: Test, env: Record<string, string>) {
+async function scene(t: Test, env: Record<string, string>, replaced: Replaced = {}) {
   const clock = new SimulatedClock(begin);
   const dataDir = join(directoryFor(t), 'data');
-  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000', ...env }, { clock }, dataDir);
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000', ...env }, { clock, ...replaced }, dataDir);
   let isDown = false;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (isDown ? { status: 503 } : {}) });
   const stored = async () => ({
@@ -96,3 +98,30 @@ t.test('[EXPIRY-2] what is owed stays until it is delivered', async (t) => {
   );
   t.strictSame((await stored()).sessions, []);
 });
+
+t.test(
+  '[EXPIRY-2] a sweep reads the events of few objects at a time, in short pages to the last of them',
+  async (t) => {
+    let [atOnce, most, longest] = [0, 0, 0];
+    const wrap = wrapStore((store) => ({
+      history: async (stream, after, limit = Number.POSITIVE_INFINITY) => {
+        if (!stream.startsWith('sessions/')) return store.history(stream, after, limit);
+        most = Math.max(most, ++atOnce);
+        longest = Math.max(longest, limit);
+        return store.history(stream, after, limit).finally(() => atOnce--);
+      },
+    }));
+    const env = { HUB_SESSIONS_KEEP_DAYS: '2', HUB_RETRY_WINDOW_H: '700' };
+    const stage = await scene(t, env, { wrap });
+    const { stored, ended, fail, cpo, hub } = stage;
+    for (let n = 1; n <= 20; n++)
+      await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/S${n}`, sessionBody(`S${n}`, { last_updated: at(-5) }));
+    for (let n = 0; n < 20; n++) await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: n, last_updated: at(-4) });
+    await quiet(hub);
+    fail(true);
+    await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 20, last_updated: at(-4) });
+    await pass(stage, 3, 'the end of the delivered ones', () => ended(19));
+    t.strictSame((await stored()).sessions, ['S1'], 'its last change is owed');
+    t.ok(most <= 4 && longest <= 16, `${most} at once, ${longest} events`);
+  },
+);

@@ -12,6 +12,7 @@ import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
 import { sleep } from '../../kit/clock.ts';
+import { mapLimit } from '../../kit/concurrency.ts';
 import { dayMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
@@ -22,6 +23,9 @@ const sweepMs = 3_600_000;
 /** Limits of one piece: objects, and characters of their bodies. Larger pieces delay pushes. */
 const objectsMax = 64;
 const charactersMax = 1 << 20;
+/** Objects that are decided at the same time, and events in memory of each: bounds of the bodies that are read. */
+const objectsAtOnce = 4;
+const eventsAtOnce = 16;
 /** Pause between two pieces, ms. [EXPIRY-3] */
 const pauseMs = 20;
 
@@ -68,8 +72,9 @@ export class Expiry {
     let removed = 0;
     for (let after: Position | null = null; !this.#ending.signal.aborted && store.held(); ) {
       const { rows } = await store.list({ ...query, size: charactersMax, ...(after && { after }) });
-      const ended = await Promise.all(rows.map((row) => this.#end(module, row, keepMs)));
-      removed += ended.filter(Boolean).length;
+      await mapLimit(rows, objectsAtOnce, async (row) => {
+        if (await this.#end(module, row, keepMs)) removed += 1;
+      });
       after = rows.at(-1) ?? null;
       if (after === null) break;
       await sleep(ports.clock, pauseMs, this.#ending.signal);
@@ -100,9 +105,14 @@ export class Expiry {
   /** [EXPIRY-2] */
   async #isOwed(stream: string): Promise<boolean> {
     const { store } = this.#context;
-    for (const { seq, to } of await store.history(stream, store.horizon())) {
-      for (const receiver of to) if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
+    for (let after = store.horizon(); ; ) {
+      const page = await store.history(stream, after, eventsAtOnce);
+      for (const { seq, to } of page) {
+        for (const receiver of to)
+          if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
+        after = seq;
+      }
+      if (page.length < eventsAtOnce) return false;
     }
-    return false;
   }
 }

@@ -23,6 +23,7 @@ import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
+import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
 import type { DiscardFilter, RedriveFilter, RedriveOptions } from '../ports/operator.ts';
@@ -56,7 +57,6 @@ const refusals: Readonly<Record<Refusal, (delivery: string, receiver: PartyId) =
   notDead: (delivery) => `${delivery} is not a dead letter`,
 };
 
-const readBatch = 500;
 /** A larger number makes a re-drive of an object with many dead updates read, for each of them, more of the others. */
 const laterMax = 500;
 const sampleMax = 20;
@@ -260,7 +260,7 @@ export class Redrive {
     const { store } = this.#context;
     const last = Math.min(upTo, store.head());
     for (let after = before; after < last; ) {
-      const events = await store.read({ after, limit: readBatch });
+      const events = await store.read({ ...logPage, after });
       if (events.length === 0) return;
       for (const event of events) {
         after = event.seq;
