@@ -350,7 +350,6 @@ export interface Store extends Outbox {
   held(): Fence | null;
 
   append(commit: Commit): Promise<Appended>;
-
   event(seq: Seq): Promise<StoredEvent | null>;
   /** Events in order of sequence. */
   read(query: EventQuery): Promise<StoredEvent[]>;
@@ -360,7 +359,9 @@ export interface Store extends Outbox {
   history(stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
   /** Events of these streams that earlier trims kept, oldest first within a stream. No trim may run meanwhile. */
   kept(streams: readonly string[]): Promise<StoredEvent[]>;
-  /** Events with this correlation id, oldest first. */
+  /** The newest events of one stream, without their bodies, oldest of them first. */
+  recent(stream: string, limit: number): Promise<StoredEvent[]>;
+  /** The newest events with this correlation id, likewise. */
   correlated(correlationId: string, limit?: number): Promise<StoredEvent[]>;
   head(): Seq;
   /** The sequence up to which the log was trimmed; 0 when nothing was. */
@@ -383,7 +384,6 @@ export interface Store extends Outbox {
   list(query: ListQuery): Promise<ListPage>;
   /** Every row of a kind (and of one owner, when given), listed or not, in order of owner and id. */
   scan(kind: string, owner?: string): AsyncIterable<Row>;
-
   /** Timers that are set, in order of instant. */
   due(): Promise<{ key: string; at: string }[]>;
 

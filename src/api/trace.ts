@@ -31,6 +31,9 @@ export const story = z.object({
       deliveries: z.array(delivery),
     }),
   ),
+  has_older: z
+    .boolean()
+    .meta({ description: 'it has more events than the newest 10,000, which are shown; events lists the older ones' }),
   next_cursor: z.string().nullable().meta({
     description:
       'more of the log may hold commands, authorizations, CDRs or cases that belong here: ask with this cursor',

@@ -57,8 +57,8 @@ function several({ asked, candidates }: TraceView, page: Page): string[] {
   ];
 }
 
-function story({ asked, key, steps, next_cursor }: TraceView, page: Page): string[] {
-  const count = steps.length === 1 ? '1 step' : `${steps.length} steps`;
+function story({ asked, key, steps, has_older, next_cursor }: TraceView, page: Page): string[] {
+  const count = steps.length === 1 ? '1 step' : `${has_older ? 'the newest ' : ''}${steps.length} steps`;
   const meant = asked === key ? '' : `${plain(asked)} is `;
   return [
     page.paint('bold', `${meant}${plain(key)}: ${count}, oldest first`),

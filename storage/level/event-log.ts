@@ -136,6 +136,9 @@ export function toEvent(key: string, { head, data, body }: Content): StoredEvent
   return { seq: keys.seqOf(key), stream, type, at, party, correlationId, to, data, body };
 }
 
+/** Records in memory at a time, with their bodies, while events are read without them. */
+const bodiesAtOnce = 16;
+
 /** What was verified of an open database. */
 export interface Verified {
   /** Every record was read and is sound. */
@@ -163,6 +166,7 @@ export class EventReader {
     { limit, size = Number.POSITIVE_INFINITY, to, kept, ...query }: EventQuery,
     head: Seq,
     horizon: Seq,
+    withBody = true,
   ): Promise<StoredEvent[]> {
     const after = kept ? query.after : Math.max(query.after, horizon);
     const found: StoredEvent[] = [];
@@ -180,7 +184,7 @@ export class EventReader {
         }
         if (!this.#verified.isWhole && inspect(key, value) !== 'sound') throw new Damaged(key);
         if (!value.includes(named)) continue;
-        const event = this.#event(key, value);
+        const event = this.#event(key, value, withBody);
         if (event === null || (to !== undefined && !event.to.includes(to))) continue;
         found.push(event);
         characters += value.length;
@@ -205,6 +209,28 @@ export class EventReader {
         const values = await fetch(this.#db, wanted, this.#tolerate, snapshot);
         found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []));
         if (found.length >= limit) break;
+      }
+    } finally {
+      await snapshot.close();
+    }
+    return found;
+  }
+
+  /** The newest events that an index names, oldest of them first, without their bodies. */
+  async newest(range: keys.Range, limit: number): Promise<StoredEvent[]> {
+    const found: StoredEvent[] = [];
+    await this.#verified.checkIndex(range);
+    const snapshot = this.#db.snapshot();
+    try {
+      const named: string[] = [];
+      for await (const chunk of chunks(this.#db, range, undefined, this.#tolerate, snapshot)) {
+        for (const [key] of chunk) named.push(keys.eventKey(keys.seqOf(key)));
+        if (named.length > limit) named.splice(0, named.length - limit);
+      }
+      for (let from = 0; from < named.length; from += bodiesAtOnce) {
+        const wanted = named.slice(from, from + bodiesAtOnce);
+        const values = await fetch(this.#db, wanted, this.#tolerate, snapshot);
+        found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '', false) ?? []));
       }
     } finally {
       await snapshot.close();
@@ -253,9 +279,10 @@ export class EventReader {
     if (seq !== expected && this.#tolerate === null) throw new Damaged(keys.eventKey(expected));
   }
 
-  #event(key: string, value: string): StoredEvent | null {
+  #event(key: string, value: string, withBody = true): StoredEvent | null {
     try {
-      return toEvent(key, decode(key, value));
+      const content = decode(key, value);
+      return toEvent(key, withBody ? content : { head: content.head, data: content.data, body: null });
     } catch (error) {
       if (this.#tolerate !== null && error instanceof Damaged) return null;
       throw error;

@@ -88,8 +88,7 @@ export class Reads {
           continue;
         }
         const query = { after, limit: upTo - after };
-        const read = await reader.read(query, Math.min(upTo, found.head), found.horizon.seq);
-        events.push(...read.map((event) => ({ ...event, body: null })));
+        events.push(...(await reader.read(query, Math.min(upTo, found.head), found.horizon.seq, false)));
       }
       return events.sort((a, b) => a.seq - b.seq);
     });
@@ -105,9 +104,14 @@ export class Reads {
     return this.reading(({ reader, found }) => reader.kept(streams, found));
   }
 
+  async recent(stream: string, limit: number): Promise<StoredEvent[]> {
+    keys.checkName('stream', stream);
+    return this.reading(({ reader }) => reader.newest(keys.indexFrom('s', stream, 0), limit));
+  }
+
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     keys.checkName('correlation id', correlationId);
-    return this.reading(({ reader }) => reader.indexed(keys.indexFrom('c', correlationId, 0), limit));
+    return this.reading(({ reader }) => reader.newest(keys.indexFrom('c', correlationId, 0), limit));
   }
 
   head(): Seq {

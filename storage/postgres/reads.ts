@@ -79,7 +79,11 @@ select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
   order by e.seq`;
 const HISTORY = `select ${EVENT} from events e where e.stream = $1 and e.seq > $2 order by e.seq limit $3`;
 const KEPT = `select ${EVENT} from events e where e.stream = any ($1::text[]) and e.seq <= (select horizon from ${LOG} l) order by e.seq`;
-const CORRELATED = `select ${EVENT} from events e where e.correlation_id = $1 order by e.seq limit $2`;
+const newest = (where: string) => `
+select * from (select ${EVENT.replace('e.body', 'null as body')} from events e where ${where} = $1 order by e.seq desc limit $2) n
+  order by seq`;
+const RECENT = newest('e.stream');
+const CORRELATED = newest('e.correlation_id');
 
 const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3 ${LATEST}`;
 const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
@@ -153,6 +157,11 @@ export class PostgresReads {
   async kept(streams: readonly string[]): Promise<StoredEvent[]> {
     for (const stream of streams) keys.checkName('stream', stream);
     return (await this.#ask<EventColumns>('kept', KEPT, [streams])).map(toEvent);
+  }
+
+  async recent(stream: string, limit: number): Promise<StoredEvent[]> {
+    keys.checkName('stream', stream);
+    return (await this.#ask<EventColumns>('recent', RECENT, [stream, whole(limit)])).map(toEvent);
   }
 
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {

@@ -4,6 +4,7 @@
 import type { TraceView } from '../../src/api/trace.ts';
 import { append, event } from '../storage/support.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { runCommand } from '../support/command.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
@@ -168,4 +169,23 @@ t.test('a long log is searched in parts: the cursor goes on where the answer bef
   t.same(typesOf(second), ['command.relayed'], 'its own steps are not repeated');
   t.equal(second.next_cursor, null);
   await t.rejects(traceOf('NL-CPO/LONG', '?cursor=x'), /422/);
+});
+
+t.test('of a busy object the newest events are shown, and that there are older ones', async (t) => {
+  const { store } = hub.created.context;
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/BUSY', locationBody('BUSY'));
+  await hub.settled();
+  t.equal((await traceOf('NL-CPO/BUSY')).has_older, false);
+  const [{ seq: first = 0, data } = {}] = await store.history('locations/NL-CPO/busy');
+  const change = event({ stream: 'locations/NL-CPO/busy', correlationId: 'busy', data });
+  for (let n = 0; n < 10_001; n += 1_429) await append(store, { events: Array(1_429).fill(change) });
+  const head = store.head();
+  for (const key of ['NL-CPO/BUSY', 'busy']) {
+    const { steps, has_older } = await traceOf(key);
+    t.equal(has_older, true, key);
+    t.strictSame([steps.length, steps[0]?.seq, steps.at(-1)?.seq], [10_000, head - 9_999, head], key);
+  }
+  t.ok(first < head - 9_999);
+  const { out } = await runCommand(['trace', 'NL-CPO/BUSY'], { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+  t.match(out, /^NL-CPO\/BUSY: the newest 10000 steps, oldest first/);
 });

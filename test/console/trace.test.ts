@@ -30,6 +30,7 @@ browserTest('the story of an object is told across partners, and its key stays i
   await isTold(page, 'To NL-EMS: 1 delivered, 1 dead.');
   t.equal(new URL(page.url()).searchParams.get('key'), 'sessions/NL/CPO/S1');
   t.equal(await stepsOf(page).count(), 3);
+  await page.getByText('3 steps, oldest first', { exact: true }).waitFor();
   t.match(
     await stepsOf(page).first().textContent(),
     /object\.put.*NL-CPO sent PUT sessions S1: stored, owed to NL-EMS.*DELIVERED/,
@@ -58,6 +59,12 @@ browserTest('the story of an object is told across partners, and its key stays i
   await recent.last().click();
   await are(5, stepsOf(page));
   t.notMatch(await page.evaluate('JSON.stringify(localStorage)'), 'S1', 'they are of this tab alone');
+  await page.route('**/trace/**', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...((await response.json()) as object), has_older: true } });
+  });
+  await page.reload();
+  await page.getByText('the newest 5 steps, oldest first', { exact: true }).waitFor();
 });
 
 browserTest('of what went nowhere the reason is told in a sentence', async (t, browser) => {

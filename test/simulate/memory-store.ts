@@ -208,7 +208,7 @@ export class MemoryStore implements Store {
       const end = Math.min(upTo, this.#disk.head);
       return this.#events(Array.from({ length: Math.max(0, end - from + 1) }, (_, index) => from + index));
     });
-    return events.map((event) => ({ ...event, body: null })).sort((a, b) => a.seq - b.seq);
+    return withoutBodies(events).sort((a, b) => a.seq - b.seq);
   }
 
   async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
@@ -221,9 +221,14 @@ export class MemoryStore implements Store {
     return this.#events(streams.flatMap((stream) => this.#disk.keptOf(stream)));
   }
 
+  async recent(stream: string, limit: number): Promise<StoredEvent[]> {
+    await this.#read(stream);
+    return this.#newest(this.#disk.streams.get(stream) ?? [], limit);
+  }
+
   async correlated(correlationId: string, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
     await this.#read(correlationId);
-    return this.#events((this.#disk.correlations.get(correlationId) ?? []).slice(0, limit));
+    return this.#newest(this.#disk.correlations.get(correlationId) ?? [], limit);
   }
 
   head(): number {
@@ -317,6 +322,10 @@ export class MemoryStore implements Store {
     this.#set('closed');
   }
 
+  #newest(seqs: readonly number[], limit: number): StoredEvent[] {
+    return withoutBodies(this.#events(seqs.slice(Math.max(0, seqs.length - limit))));
+  }
+
   #events(seqs: readonly number[]): StoredEvent[] {
     return seqs.flatMap((seq) => {
       const event = this.#disk.events.get(seq);
@@ -397,6 +406,8 @@ export class MemoryStore implements Store {
     for (const name of names) checkName(name);
   }
 }
+
+const withoutBodies = (events: readonly StoredEvent[]) => events.map((event) => ({ ...event, body: null }));
 
 function byPlace(a: Pick<DiskRow, 'upd' | 'owner' | 'id'>, b: Pick<DiskRow, 'upd' | 'owner' | 'id'>): number {
   return compareText(a.upd, b.upd) || compareText(a.owner, b.owner) || compareText(a.id, b.id);

@@ -54,6 +54,21 @@ const ROLES: Record<string, () => Promise<void>> = {
     await store.close();
   },
 
+  /** Stores 48 MiB of bodies, and reads their events without them. */
+  async bodiless() {
+    const store = await open();
+    const events = 48;
+    const large = event({ stream: 's', correlationId: 'c', body: 'x'.repeat(1 << 20) });
+    for (let i = 0; i < events; i += 1) await append(store, { events: [large] });
+    for (const read of [
+      () => store.ranges([{ after: 0, upTo: events }]),
+      () => store.recent('s', events),
+      () => store.correlated('c'),
+    ])
+      say(`${(await read()).length}`);
+    await store.close();
+  },
+
   /** Compacts all of it, as the engine does by itself with a part now and then. */
   async compact() {
     const db = new Level(join(directory, 'db'));

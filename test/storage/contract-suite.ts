@@ -453,7 +453,10 @@ export function storeSuite(t: Test, open: Opener): void {
     t.strictSame(seqs(await store.history('even', 4, 2)), [6, 8]);
     t.strictSame(seqs(await store.history('eve')), []);
     t.strictSame(seqs(await store.correlated('third')), [3, 6, 9, 12]);
-    t.strictSame(seqs(await store.correlated('third', 1)), [3]);
+    t.strictSame(seqs(await store.correlated('third', 2)), [9, 12], 'the newest of them');
+    t.strictSame(seqs(await store.recent('even', 2)), [10, 12]);
+    t.strictSame(seqs(await store.recent('even', 7)), [2, 4, 6, 8, 10, 12]);
+    t.strictSame(await store.recent('eve', 7), []);
   });
 
   promise('a row is what was put last; its seq is that of the last event of its commit', async (t, store) => {

@@ -1,4 +1,7 @@
 /** The embedded store passes the exam of every store, and keeps its own promises about order and load. */
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Level } from 'level';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
@@ -109,4 +112,10 @@ t.test('ANSWER: get and event find keys that end in characters of several bytes,
   await append(store, { puts: ids.map((id) => row(id, { data: id })) });
   for (const id of ['', ...ids.reverse()]) if ((await store.get(row(id)))?.data !== id) t.fail(`${id} is not found`);
   t.pass('each is found');
+});
+
+t.test('a read without bodies needs no memory for all of them', async (t) => {
+  const args = ['--max-old-space-size=24', join(import.meta.dirname, 'child.js'), 'bodiless', directoryFor(t)];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  t.equal(stdout, '48\n48\n48\n');
 });

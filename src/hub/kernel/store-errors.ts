@@ -32,6 +32,7 @@ export function withStoreErrors(store: Store): Store {
     ranges: (of) => store.ranges(of).catch(refuse),
     history: (...of) => store.history(...of).catch(refuse),
     kept: (streams) => store.kept(streams).catch(refuse),
+    recent: (...of) => store.recent(...of).catch(refuse),
     correlated: (...of) => store.correlated(...of).catch(refuse),
     get: (key) => store.get(key).catch(refuse),
     size: (keys) => store.size(keys).catch(refuse),

@@ -2,7 +2,7 @@
  * Traces an object or a request through the log: what arrived, what the hub decided and why, which receivers are owed
  * it, every attempt, and the reason in a sentence when nothing was forwarded.
  */
-import type { Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceStep, TraceView } from '../../api/trace.ts';
@@ -20,6 +20,7 @@ import { type PartnerReports, refusalsOf, refusedStream } from '../partners/repo
 import { candidatesFor, typesOf } from './trace-keys.ts';
 import { relatedTo } from './trace-related.ts';
 
+/** Of the own events of an object or a request, the newest are shown. */
 const eventsMax = 10_000;
 
 /** Sentences for the domain's reasons why a change is owed to no receiver. [D23] */
@@ -47,24 +48,26 @@ export async function traceOf(
   view: ViewDelivery,
 ): Promise<TraceView> {
   await reports.flushAll();
-  const none = { asked, key: asked, candidates: [], steps: [], next_cursor: null };
+  const none = { asked, key: asked, candidates: [], steps: [], has_older: false, next_cursor: null };
   let key = asked;
-  let events = isName(key) ? await (isObjectKey(key) ? objectEvents : requestEvents)(context, key) : [];
-  if (events.length === 0 && !isObjectKey(key) && isName(key)) {
+  let own = isName(key) ? await (isObjectKey(key) ? objectEvents : requestEvents)(context, key) : [];
+  if (own.length === 0 && !isObjectKey(key) && isName(key)) {
     const { candidates, isWhole } = await candidatesFor(context, key);
     const keys = new Set(candidates.map((candidate) => candidate.key));
     if (keys.size > 1) return { ...none, kind: 'candidates', candidates: [...candidates] };
     if (keys.size === 0 && !isWhole)
       throw unknown(context, `${key}; not all locations and tokens were searched for it`);
     [key = asked] = keys;
-    if (keys.size === 1) events = await objectEvents(context, key);
+    if (keys.size === 1) own = await objectEvents(context, key);
   }
-  if (events.length === 0) throw unknown(context, key);
-  if (!isObjectKey(key)) return { ...none, kind: 'correlation', steps: await stepsOf(events, view) };
+  if (own.length === 0) throw unknown(context, key);
+  const events = own.slice(-eventsMax);
+  const has_older = own.length > eventsMax;
+  if (!isObjectKey(key)) return { ...none, kind: 'correlation', steps: await stepsOf(events, view), has_older };
   const { events: related, rest } = await relatedTo(context.store, events, cursor);
   const told = (cursor === null ? [...events, ...related] : [...related]).sort((a, b) => a.seq - b.seq);
   const next_cursor = rest === null ? null : String(rest);
-  return { ...none, key, kind: 'object', steps: await stepsOf(told, view), next_cursor };
+  return { ...none, key, kind: 'object', steps: await stepsOf(told, view), has_older, next_cursor };
 }
 
 const isObjectKey = (key: string): boolean => /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
@@ -78,12 +81,20 @@ function unknown({ store }: Context, key: string): HubError {
 const stepsOf = (events: readonly StoredEvent[], view: ViewDelivery): Promise<TraceStep[]> =>
   Promise.all(events.map((event) => stepOf(event, view)));
 
-/** Events of a correlation id; when there are none, of the command or orphan case with this id. */
+/** Newest events of a correlation id; when there are none, of the command or orphan case with this id. */
 async function requestEvents({ store }: Context, key: string): Promise<StoredEvent[]> {
-  const found = await store.correlated(key, eventsMax);
-  if (found.length > 0) return found;
-  const streams = [`command:${key}`, `orphan:${key}`];
-  return (await Promise.all(streams.map((stream) => store.history(stream, 0, eventsMax)))).flat();
+  const found = await store.correlated(key, eventsMax + 1);
+  return found.length > 0 ? found : recentOf(store, [`command:${key}`, `orphan:${key}`]);
+}
+
+/** The newest events of these streams, oldest first: one more than `eventsMax` when there are more. */
+async function recentOf(store: Store, streams: readonly string[]): Promise<StoredEvent[]> {
+  let found: StoredEvent[] = [];
+  for (const stream of streams) {
+    found = [...found, ...(await store.recent(stream, eventsMax + 1))].sort((a, b) => a.seq - b.seq);
+    found = found.slice(-eventsMax - 1);
+  }
+  return found;
 }
 
 async function objectEvents(context: Context, key: string): Promise<StoredEvent[]> {
@@ -95,8 +106,7 @@ async function objectEvents(context: Context, key: string): Promise<StoredEvent[
     typesOf(module).map((tokenType) => streamOf(module, owner, objectKey(module, id, { tokenType }))),
   );
   const refused = await refusedPushes(context, owner, `${owner}/${id}`.toLowerCase());
-  const found = await Promise.all([...streams, ...refused].map((stream) => store.history(stream, 0, eventsMax)));
-  return found.flat().sort((a, b) => a.seq - b.seq);
+  return recentOf(store, [...streams, ...refused]);
 }
 
 /** Streams of the refused pushes of an object, which its owner sent. */

@@ -41,6 +41,7 @@ export function Story({ story, module }: { story: TraceView; module: string | nu
             {story.key}
           </h2>
           <span class="quiet">
+            {story.has_older && 'the newest '}
             {count(steps.length)} {steps.length === 1 ? 'step' : 'steps'}, oldest first
           </span>
         </header>
