@@ -16,7 +16,7 @@
  * LEASES-7  A node that others may be unable to reach leaves a free log to them for a lease, while another node lives.
  * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the judging node. The
  *     database's clock may be moved, so it decides only about rows not seen before. A row that was seen with more of
- *     its lease left counts for that longer time.
+ *     its lease left counts for that longer time, unless no lease is so long: then that clock was put back.
  * LEASES-9  Each node tells the others how long its way to the database takes. One whose way is slow beside another's
  *     (`trips.ts`) leaves a free log to that one, as a node does that others may be unable to reach (LEASES-7). Only a
  *     node that could take the log well tells it.
@@ -30,6 +30,8 @@ import { type Slowness, Trips } from './trips.ts';
 import { LOG } from './write-sql.ts';
 
 const HELD_PART = 0.8;
+/** The longest lease that can be set (`HUB_LEASE_S`). */
+const LEASE_MAX = "interval '300 seconds'";
 /** How long after its lease expired a node's row is kept; a leaving node deletes older ones. */
 const FORGET = "interval '1 hour'";
 
@@ -82,8 +84,9 @@ interface LogRow {
 const RENEW = `insert into nodes (id, name, url, expires, follows, trip_ms)
   values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms', true, $5)
   on conflict (id) do update set expires = excluded.expires, trip_ms = excluded.trip_ms`;
-const NODES = `select id, name, url, follows, trip_ms as "tripMs", expires > now as alive, extract(epoch from expires)::text as expires, greatest(0, extract(epoch from expires - now) * 1000)::int as left
-  from nodes, clock_timestamp() now`;
+const NODES = `select id, name, url, follows, trip_ms as "tripMs", alive, extract(epoch from expires)::text as expires,
+    case when alive then (extract(epoch from expires - now) * 1000)::int else 0 end as left
+  from nodes, clock_timestamp() now, lateral (select expires > now and expires <= now + ${LEASE_MAX} as alive) a`;
 const READ = `select token, owner, head, horizon from ${LOG} l`;
 /** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-8] */
 const CLAIM = `update log set token = token + 1, owner = $2, turn = 0

@@ -10,7 +10,7 @@ import { skip } from './nodes.ts';
 import { type Steps, startOneNode } from './one-node.ts';
 
 /** It ends when the test says so. */
-const ttlMs = 600_000;
+const ttlMs = 300_000;
 
 t.test('a node that does not reach the database', { skip }, async (t) => {
   const server = await sharedPostgres();

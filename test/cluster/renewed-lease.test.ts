@@ -29,7 +29,7 @@ t.test('a hub of a lease that was lost meanwhile answers nothing', longer, async
       const { node, store, hubs } = await startOneNode(
         t,
         // It renews so seldom that its lease ends when the test says so.
-        { url, node: 'first', ttlMs: 600_000 },
+        { url, node: 'first', ttlMs: 300_000 },
         {
           async make({ store }, hub) {
             found.set(hub, (await store.get(written)) !== null);

@@ -8,7 +8,7 @@ import { longer } from './nodes.ts';
 import { startOneNode } from './one-node.ts';
 
 /** Nobody's lease ends in this test. */
-const ttlMs = 600_000;
+const ttlMs = 300_000;
 const beats = 10;
 
 t.test('an owner whose way to the database is slow', longer, async (t) => {

@@ -147,7 +147,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('[LEASES-6] a log that was given up: the former fence is refused, and the next one is greater', async (t) => {
-    const store = await openNode(t, server.url(newSchema('given')), 'a', 600_000);
+    const store = await openNode(t, server.url(newSchema('given')), 'a', 300_000);
     await holds(store);
     const fence = fenceOf(store);
     await store.append({ fence, idem: 'before', events: [event()] });
@@ -172,7 +172,7 @@ function suite(server: PostgresServer): void {
   t.test('[CONTRACT-4] a late append of a node whose log was taken is Fenced and writes nothing', async (t) => {
     const schema = newSchema('late');
     const url = server.url(schema);
-    const a = await openPostgresStore({ url, node: 'a', sole: false, ...patient, ttlMs: 600_000 });
+    const a = await openPostgresStore({ url, node: 'a', sole: false, ...patient, ttlMs: 300_000 });
     t.teardown(() => a.close());
     await holds(a);
     const fence = fenceOf(a);
@@ -194,7 +194,7 @@ function suite(server: PostgresServer): void {
   t.test('a node that is killed under load: another gains the log and all that it was told is there', async (t) => {
     const schema = newSchema('killed');
     const url = server.url(schema);
-    const dying = await startNode(t, url, 'dying', 600_000);
+    const dying = await startNode(t, url, 'dying', 300_000);
     await until(() => dying.acknowledged().length > some);
     const store = await openNode(t, url, 'survivor');
     const acks = dying.acknowledged().length;
@@ -231,6 +231,24 @@ function suite(server: PostgresServer): void {
     await sleeper.end;
     const store = await openNode(t, url, 'reader');
     await mustBeWhole(t, store, [sleeper, other]);
+  });
+
+  t.test("[LEASES-8] a dead owner's row that ends after the longest lease is no reason to wait for it", async (t) => {
+    const schema = newSchema('ahead');
+    const url = server.url(schema);
+    await (await openNode(t, url, 'first')).close();
+    const own = (expires: string) =>
+      server.query(`set search_path = ${schema}; delete from nodes where name = 'dead'; update log set owner = 'dead';
+        insert into nodes (id, name, expires) values ('dead', 'dead', clock_timestamp() + interval '${expires}')`);
+    await own('60 days');
+    const sole = await openPostgresStore({ url, node: 'sole', ttlMs });
+    t.not(sole.held(), null);
+    await sole.close();
+    await own('200 s');
+    const second = await openNode(t, url, 'second');
+    await until(() => second.owner()?.name === 'dead');
+    await own('60 days');
+    await holds(second);
   });
 
   t.test(
