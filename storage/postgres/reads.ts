@@ -30,7 +30,9 @@ import { LATEST, LOG } from './write-sql.ts';
 /** Runs a read on a database session of its own. */
 export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;
 
+/** A page of a scan ends before the row that would begin behind so many characters. */
 const SCAN_ROWS = 1000;
+const SCAN_CHARACTERS = 1 << 20;
 interface EventColumns {
   readonly seq: Seq;
   readonly stream: string;
@@ -50,6 +52,7 @@ interface RangeColumns extends EventColumns {
 }
 
 type RowColumns = Omit<Row, 'data'> & { readonly data: string };
+type ScanColumns = RowColumns & { readonly reached: number };
 
 const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
 
@@ -89,9 +92,15 @@ const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.
 const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
   join unnest($1::text[], $2::text[], $3::text[]) k(kind, owner, id) on k.kind = r.kind and k.owner = r.owner and k.id = r.id
   where r.chars > ${smallBody}`;
-const SCAN = `select ${ROW} from rows r where r.kind = $1 and (r.owner, r.id) > ($2, $3)
-  and ($4::text is null or r.owner = $4) order by r.owner, r.id limit $5`;
-const FIRST = `select ${ROW} from rows r where r.kind = $1 and ($2::text is null or r.owner = $2) order by r.owner, r.id limit $3`;
+/** $1 kind, $2 owner or null. `reached`: how many rows there are, up to `SCAN_ROWS`, in front of any cut by size. */
+const scanning = (after: string) => `
+select w.* from (
+  select r.*, count(*) over () as reached, sum(r.size) over (order by r.owner, r.id) - r.size as before
+    from (select ${ROW}, r.chars + octet_length(r.data) as size from rows r
+      where r.kind = $1 and ($2::text is null or r.owner = $2) ${after} order by r.owner, r.id limit ${SCAN_ROWS}) r) w
+  where w.before < ${SCAN_CHARACTERS} order by w.owner, w.id`;
+const FIRST = scanning('');
+const SCAN = scanning('and (r.owner, r.id) > ($3, $4)');
 const DUE = 'select key, at from timers order by at, key';
 const FLOORS = 'select dest, seq from floors order by dest';
 const DELIVERY = 'select dest, seq, state, data from deliveries where dest = $1 and seq = $2';
@@ -190,12 +199,12 @@ export class PostgresReads {
   }
 
   async *scan(kind: string, owner?: string): AsyncGenerator<Row> {
-    let found = await this.#ask<RowColumns>('first', FIRST, [kind, owner ?? null, SCAN_ROWS]);
+    let found = await this.#ask<ScanColumns>('first', FIRST, [kind, owner ?? null]);
     for (;;) {
       yield* found.map(toRow);
       const last = found.at(-1);
-      if (last === undefined || found.length < SCAN_ROWS) return;
-      found = await this.#ask('scan', SCAN, [kind, last.owner, last.id, owner ?? null, SCAN_ROWS]);
+      if (last === undefined || (found.length === last.reached && last.reached < SCAN_ROWS)) return;
+      found = await this.#ask('scan', SCAN, [kind, owner ?? null, last.owner, last.id]);
     }
   }
 

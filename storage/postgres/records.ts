@@ -21,7 +21,9 @@ export type Entry = readonly [key: string, value: string];
 const SPACES = ['e', 'o', 'p', 'd', 'f', 't'] as const;
 type Space = (typeof SPACES)[number];
 
+/** A piece has so many records at most, of so many bytes together: one object may have 4 MiB of them. */
 const PIECE = 500;
+const PIECE_BYTES = 1 << 20;
 
 interface EventColumns {
   readonly seq: Seq;
@@ -59,16 +61,20 @@ interface DeliveryColumns {
 /** How one key space maps to a table: reading it in key order, and converting both ways. */
 interface Form {
   readonly select: string;
+  /** Bytes of a record that vary, from its columns; reads none of what is stored outside its row. */
+  readonly size: string;
   readonly toEntry: (columns: never) => Entry;
   readonly fromEntry: (key: string, value: string) => object;
   readonly insert: string;
 }
 
+const OF_TEXTS = 'octet_length(data) + coalesce(octet_length(body), 0)';
 const text = (body: string | null) => (body === null ? null : toText(body));
 const body = (stored: string | null) => (stored === null ? null : fromText(stored));
 
 const delivery = (is: '=' | '<>', keyOf: (dest: string, seq: Seq) => string): Form => ({
   select: `select dest, seq, state, data from deliveries where state ${is} 'DELIVERED' order by dest, seq`,
+  size: 'octet_length(data)',
   toEntry({ dest, seq, state, data }: DeliveryColumns) {
     const key = keyOf(dest, seq);
     return [key, encode(key, JSON.stringify([state]), data)];
@@ -85,6 +91,7 @@ const FORMS: Readonly<Record<Space, Form>> = {
   e: {
     select: `select seq, stream, type, at, party, correlation_id as correlation, to_json("to") as "to", data, body, idem, n, touched
       from events order by seq`,
+    size: OF_TEXTS,
     toEntry(event: EventColumns) {
       const { seq, stream, type, at, party, correlation, to, data, idem, n, touched } = event;
       const key = keys.eventKey(seq);
@@ -108,6 +115,7 @@ const FORMS: Readonly<Record<Space, Form>> = {
   },
   o: {
     select: 'select kind, owner, id, shelf, upd, data, body, seq from rows order by kind, owner, id',
+    size: OF_TEXTS,
     toEntry(row: RowColumns) {
       const key = keys.rowKey(row);
       const head: RowHead = [row.seq, row.shelf, row.upd];
@@ -127,6 +135,7 @@ const FORMS: Readonly<Record<Space, Form>> = {
   d: delivery('=', keys.deliveredKey),
   f: {
     select: 'select dest, seq from floors order by dest',
+    size: '0',
     toEntry({ dest, seq }: { dest: string; seq: Seq }) {
       const key = keys.floorKey(dest);
       return [key, encode(key, JSON.stringify([seq]))];
@@ -136,6 +145,7 @@ const FORMS: Readonly<Record<Space, Form>> = {
   },
   t: {
     select: 'select key, at from timers order by key',
+    size: '0',
     toEntry({ key: name, at }: { key: string; at: string }) {
       const key = keys.dueKey(name);
       return [key, encode(key, JSON.stringify([at]))];
@@ -148,15 +158,33 @@ const FORMS: Readonly<Record<Space, Form>> = {
 /** Requires a transaction with one snapshot. Ordered by space as in `SPACES`, then by key. */
 export async function* recordsIn(client: Client): AsyncGenerator<Entry[]> {
   for (const space of SPACES) {
-    const { select, toEntry } = FORMS[space];
+    const { select, size, toEntry } = FORMS[space];
+    await client.query(`declare sizes no scroll cursor for select ${size} as size from (${select}) x`);
     await client.query(`declare records no scroll cursor for ${select}`);
     for (;;) {
-      const { rows } = await client.query(`fetch ${PIECE} from records`);
-      if (rows.length === 0) break;
-      yield rows.map((row) => toEntry(row as never));
+      const { rows: sizes } = await client.query<{ size: number }>(`fetch ${PIECE} from sizes`);
+      if (sizes.length === 0) break;
+      for (const count of pieces(sizes)) {
+        const { rows } = await client.query(`fetch ${count} from records`);
+        yield rows.map((row) => toEntry(row as never));
+      }
     }
-    await client.query('close records');
+    await client.query('close sizes; close records');
   }
+}
+
+/** How many records each piece has: no more than `PIECE_BYTES`, or one. */
+function* pieces(sizes: readonly { size: number }[]): Generator<number> {
+  let [count, bytes] = [0, 0];
+  for (const { size } of sizes) {
+    if (count > 0 && bytes + size > PIECE_BYTES) {
+      yield count;
+      [count, bytes] = [0, 0];
+    }
+    count += 1;
+    bytes += size;
+  }
+  yield count;
 }
 
 /** The same records from an embedded store, in the same order. */

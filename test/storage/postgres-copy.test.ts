@@ -5,7 +5,10 @@ import type { Store } from '../../storage/contract.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
+import { Primary } from '../../storage/postgres/connect.ts';
+import { recordsIn } from '../../storage/postgres/records.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
+import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
@@ -124,6 +127,26 @@ function suite(server: PostgresServer): void {
     t.teardown(() => again.close());
     t.match(again.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
     t.strictSame(await everything(again), held);
+  });
+
+  t.test('records are read in pieces of bounded size, whose order is that of the store', async (t) => {
+    const schema = newSchema('copy');
+    const url = server.url(schema);
+    await (await openPostgresStore({ url, node: 'test', ...patient })).close();
+    await server.query(`insert into ${schema}.rows (kind, owner, id, upd, data, body, chars, seq)
+      select 'locations', 'NL-TNM', to_char(i, '0000'), '', '1', case when i % 100 < 3 then repeat('x', 700000) end, 0, i
+        from generate_series(1, 700) i`);
+    const primary = new Primary(parsePostgresUrl(url), 'test');
+    t.teardown(() => primary.close());
+    await primary.find();
+    const client = await primary.connect();
+    await client.query('begin transaction isolation level repeatable read, read only');
+    const pieces = await collect(recordsIn(client));
+    const sizes = pieces.map((piece) => piece.reduce((sum, [, value]) => sum + value.length, 0));
+    t.ok(Math.max(...sizes) < 1.1 * 2 ** 20, `${sizes}`);
+    t.ok(pieces.length < 30, `${pieces.length} pieces`);
+    const names = pieces.flat().map(([key]) => key);
+    t.strictSame([names.length, names], [700, names.toSorted()]);
   });
 
   t.test('a copy that cannot be made says why, and leaves the schema empty', async (t) => {

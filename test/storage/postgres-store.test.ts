@@ -2,6 +2,7 @@
 import { Client } from 'pg';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { Primary } from '../../storage/postgres/connect.ts';
+import { PostgresReads } from '../../storage/postgres/reads.ts';
 import { DELIVERIES } from '../../storage/postgres/rewrite.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
@@ -18,11 +19,19 @@ import {
   sharedPostgres,
 } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
-import { t } from '../support/tap.ts';
+import { type Test, t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
-import { append, event, patient, row, seen, until } from './support.ts';
+import { append, collect, event, patient, row, seen, until } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
+
+/** A session as the store opens them. */
+async function connected(t: Test, url: string, ...settings: Parameters<Primary['connect']>): Promise<Client> {
+  const primary = new Primary(parsePostgresUrl(url), 'test');
+  t.teardown(() => primary.close());
+  await primary.find();
+  return primary.connect(...settings);
+}
 
 /** How many rows a statement finds, and at how many pages it looks. */
 async function explained(client: Client, text: string, values: unknown[]): Promise<{ found: number; pages: number }> {
@@ -306,10 +315,7 @@ function suite(server: PostgresServer): void {
     const schema = newSchema('store');
     const url = server.url(schema);
     await (await openPostgresStore({ url, node: 'test', ...patient })).close();
-    const primary = new Primary(parsePostgresUrl(url), 'test');
-    t.teardown(() => primary.close());
-    await primary.find();
-    const client = await primary.connect('lazy', true);
+    const client = await connected(t, url, 'lazy', true);
     let [last, head] = [0, 0];
     /** Pages at which a write looks that changes a row and a floor, and adds a row. */
     const looks = async (): Promise<number> => {
@@ -354,16 +360,34 @@ function suite(server: PostgresServer): void {
     await (await openPostgresStore({ url, node: 'test', ...patient })).close();
     await server.query(`insert into ${schema}.deliveries
       select 'R' || seq % 2, seq, 'DEAD', '' from generate_series(1, 20000) seq`);
-    const primary = new Primary(parsePostgresUrl(url), 'test');
-    t.teardown(() => primary.close());
-    await primary.find();
-    const client = await primary.connect();
+    const client = await connected(t, url);
     for (const statistics of ['none', 'of now']) {
       if (statistics === 'of now') await client.query('analyze deliveries');
       const { found, pages } = await explained(client, DELIVERIES, [[7, 8, 19_999]]);
       t.equal(found, 3);
       t.ok(pages < 100, `${pages} pages, statistics: ${statistics}`);
     }
+  });
+
+  t.test('a scan reads pages of bounded size, and every row', async (t) => {
+    const place = directoryFor(t);
+    const store = await open(place);
+    t.teardown(() => store.close());
+    const client = await connected(t, server.url(schemaAt(place)));
+    const rows = Array.from({ length: 1100 }, (_, i) => `${i + 1000}`);
+    const long = 'x'.repeat(400_000);
+    await append(store, { puts: rows.map((id, i) => row(id, { body: i < 7 ? long : null })) });
+    const pages: number[] = [];
+    const reads = new PostgresReads(async (read) => {
+      const found = await read(client);
+      pages.push((found as unknown[]).length);
+      return found;
+    });
+    t.strictSame(
+      (await collect(reads.scan('sessions'))).map(({ id }) => id),
+      rows,
+    );
+    t.strictSame(pages, [3, 3, 1000, 94]);
   });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
