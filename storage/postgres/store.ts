@@ -29,7 +29,7 @@ import type { PostgresStoreOptions } from './options.ts';
 import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
-import { prepareTrim, runTrim } from './trim.ts';
+import { prepareTrim, trimsOf } from './trim.ts';
 import type { Slowness } from './trips.ts';
 import { type PostgresAddress, parsePostgresUrl } from './url.ts';
 import { Watch } from './watch.ts';
@@ -72,6 +72,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #options: PostgresStoreOptions;
   readonly #clock: Clock;
   readonly #answerMs: number;
+  readonly #trim: ReturnType<typeof trimsOf>;
   readonly #opened: Opened;
   readonly #sessions: Sessions;
   readonly #pipeline: WritePipeline;
@@ -93,6 +94,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#answerMs = options.answerMs ?? ANSWER_MS;
+    this.#trim = trimsOf(this.#clock);
     this.#opened = opened;
     this.#sessions = opened.sessions;
     const { node, nodeUrl = null, ttlMs = TTL_MS, gained = () => {}, lost = () => {}, doubts = () => [] } = options;
@@ -245,7 +247,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#checkFence(trim.fence);
     this.#writable();
     const kept = prepareTrim(trim);
-    await this.#sessions.use((client) => runTrim(client, trim, kept));
+    await this.#sessions.use((client) => this.#trim(client, trim, kept));
     this.#seen(0, trim.upTo);
   }
 

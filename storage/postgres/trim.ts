@@ -3,6 +3,7 @@
  * writes left, so rows written by later events stay. A crash leaves the old horizon or the new one (CONTRACT-9).
  */
 import type { Client } from 'pg';
+import type { Clock } from '../../src/kit/clock.ts';
 import type { Kept, Seq, Trim } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -24,7 +25,10 @@ const ROWS = `with gone as (
       where r.kind = g.kind and r.owner = g.owner and r.id = g.id and r.seq <= $1
       returning r.kind, r.shelf, r.upd),
   ${UNCOUNTED}`;
+/** Reads all counts, under the lock of the log. */
 const TIDY = 'delete from counts where n = 0';
+/** A count of zero does no harm: so many are kept at most as become zero in this time. */
+const TIDY_MS = 24 * 3_600_000;
 const MOVE = 'update log set horizon = $1';
 
 /** Makes every check that needs no database; throws. */
@@ -52,11 +56,22 @@ function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows 
   return { ...fields, body: text, chars: body?.length ?? 0 };
 }
 
+/** Trims one after the other, of which one a day tidies. */
+export function trimsOf(clock: Clock): (client: Client, trim: Trim, kept: string) => Promise<void> {
+  let tidiedAt = Number.NEGATIVE_INFINITY;
+  return async (client, trim, kept) => {
+    const now = clock.monotonic();
+    const isTidying = now - tidiedAt >= TIDY_MS;
+    await runTrim(client, trim, kept, isTidying);
+    if (isTidying) tidiedAt = now;
+  };
+}
+
 /**
  * Requires a session of its own. Rejects with Fenced or a RangeError and changes nothing; rejects with StoreUnavailable
  * when the wait for a standby was cancelled, and then this server may have trimmed.
  */
-export async function runTrim(client: Client, trim: Trim, kept: string): Promise<void> {
+async function runTrim(client: Client, trim: Trim, kept: string, isTidying: boolean): Promise<void> {
   const { fence, upTo, events, keeps, drops, rows } = trim;
   const { token, node } = fence;
   await beginLocking(client);
@@ -81,7 +96,7 @@ export async function runTrim(client: Client, trim: Trim, kept: string): Promise
     await ask(client, 'trim-keep', KEEP, [kept]);
     await ask(client, 'trim-forget', FORGET, [upTo]);
     await ask(client, 'trim-rows', ROWS, [upTo, JSON.stringify(rows)]);
-    await ask(client, 'trim-tidy', TIDY);
+    if (isTidying) await client.query(TIDY);
     await ask(client, 'trim-move', MOVE, [upTo]);
     await acknowledged(client, () => client.query('commit'));
   } catch (error) {

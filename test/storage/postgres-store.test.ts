@@ -1,5 +1,6 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
 import { Client } from 'pg';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { Primary } from '../../storage/postgres/connect.ts';
 import { PostgresReads } from '../../storage/postgres/reads.ts';
@@ -22,7 +23,7 @@ import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
-import { append, collect, event, patient, row, seen, until } from './support.ts';
+import { append, collect, event, patient, row, seen, trim, until } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
 
 /** A session as the store opens them. */
@@ -367,6 +368,25 @@ function suite(server: PostgresServer): void {
       t.equal(found, 3);
       t.ok(pages < 100, `${pages} pages, statistics: ${statistics}`);
     }
+  });
+
+  t.test('one trim a day removes counts of zero', async (t) => {
+    const schema = newSchema('store');
+    let passedMs = 0;
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + passedMs };
+    const store = await openPostgresStore({ url: server.url(schema), node: 'test', clock, ...patient });
+    t.teardown(() => store.close());
+    const zeros: number[] = [];
+    for (const month of [1, 2, 3, 4]) {
+      await append(store, { puts: [row('1', { upd: `2024-0${month}` })] });
+      if (month === 4) {
+        passedMs = 24 * 3_600_000;
+        await store.poke();
+      }
+      await trim(store, month);
+      zeros.push((await server.query(`select from ${schema}.counts where n = 0`)).length);
+    }
+    t.strictSame(zeros, [0, 3, 6, 0]);
   });
 
   t.test('a scan reads pages of bounded size, and every row', async (t) => {
