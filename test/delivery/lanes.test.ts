@@ -10,6 +10,7 @@ import { callsTo, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, putSession } from './watched.ts';
 
@@ -585,5 +586,28 @@ t.test('what a suspended partner was owed is dead, and nothing more is owed to i
   t.match(await deliveriesOf(hub), [suspended, suspended, suspended]);
   await putSession(cpo, 'S2');
   t.equal((await deliveriesOf(hub)).length, 3);
+  t.equal(emsp.received.length, 1);
+});
+
+t.test('a burial that a kill cut off goes on at the start, whenever the next attempt was due [D50]', async (t) => {
+  const dir = directoryFor(t);
+  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '3600' };
+  const wrap = wrapStore((store) => ({
+    settle: async (fence, rows, floors) => {
+      if (rows.some(({ state }) => state === 'DEAD')) throw new Error('not written before the kill');
+      await store.settle(fence, rows, floors);
+    },
+  }));
+  const hub = await hubFor(t, env, { wrap }, dir);
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+  for (const kwh of [1, 2]) await putSession(cpo, 'S1', { kwh });
+  await hub.settled(emsp);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await quiet(hub);
+  await hub.close();
+  const next = await hubFor(t, env, {}, dir);
+  await quiet(next);
+  const suspended = { state: 'DEAD', reason: 'suspended', due_at: null };
+  t.match(await deliveriesOf(next), [suspended, suspended]);
   t.equal(emsp.received.length, 1);
 });

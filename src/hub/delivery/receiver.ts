@@ -303,12 +303,13 @@ export class Receiver implements Sender, Measured {
     return row;
   }
 
-  /** Holds a lane until its head is due. The deliveries of a suspended partner end at once. [RECEIVER-2] */
+  /** Holds a lane until its head is due. What was owed before a suspension ends at once, also after a restart. [RECEIVER-2] */
   #holdTried(lane: Lane): void {
-    const dueAt = lane.items[0]?.dueAt ?? null;
-    const courier = this.#courier;
-    const isEnding = courier !== undefined && isSuspended(courier);
-    if (dueAt !== null && dueAt > this.#desk.context.ports.clock.now() && !isEnding) this.hold(lane, dueAt);
+    const [head] = lane.items;
+    const { directory, ports } = this.#desk.context;
+    if (!head || head.dueAt === null || head.dueAt <= ports.clock.now()) return;
+    const partner = directory.partner(this.partnerId);
+    if (partner && !directory.isSuspendedSince(partner, head.owedAt)) this.hold(lane, head.dueAt);
   }
 
   /** [RECEIVER-1] */
