@@ -157,9 +157,15 @@ export function delivery(item: DeliveryView, page: Page): string[] {
 }
 
 function attempts({ attempts, state }: DeliveryView, page: Page): string[] {
-  if (attempts.length > 0) return table(attemptColumns, attempts, page);
-  return [state === 'DELIVERED' ? 'It arrived; its attempts are no longer kept.' : 'There was no attempt yet.'];
+  return attempts.length > 0 ? table(attemptColumns, attempts, page) : [untried[state]];
 }
+
+const untried: Readonly<Record<DeliveryView['state'], string>> = {
+  PENDING: 'There was no attempt yet.',
+  DELIVERED: 'It arrived; its attempts are no longer kept.',
+  DEAD: 'It was never sent.',
+  DISCARDED: 'It was never sent.',
+};
 
 function whatNext({ state, reason, due_at }: DeliveryView, now: number): string {
   if (state === 'DELIVERED') return '';

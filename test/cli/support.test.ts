@@ -266,16 +266,22 @@ t.test('one delivery is put back by its id; replay puts back what had arrived', 
 t.test('a re-drive to a partner that is suspended says what it skipped, and so do the jobs', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['U1', 'U2']);
+  await admin(at.hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await push(at, 'U3');
   await admin(at.hub, 'POST', '/parties/NL-EMS/suspend', {});
+  const unsent = async () => (await admin(at.hub, 'GET', '/deliveries?state=DEAD&object=NL-CPO/U3')).items as object[];
+  await eventually('it is dead', async () => (await unsent()).length === 1);
+  const [{ id: third } = { id: '' }] = (await unsent()) as { id: string }[];
+  t.match((await at.run(`deliveries show ${third}`)).out, /reason +suspended.*\nIt was never sent\.\n/s);
   const skipping = await at.run('redrive --receiver NL-EMS --yes');
   t.equal(skipping.code, 0);
   t.match(
     skipping.out,
-    /^0 re-driven by job .*\n2 skipped: the receiver is not registered, so nothing can be sent to it$/m,
+    /^0 re-driven by job .*\n3 skipped: the receiver is not registered, so nothing can be sent to it$/m,
   );
-  t.match((await at.run('jobs')).out, /redrive +DONE +0 +2 /);
+  t.match((await at.run('jobs')).out, /redrive +DONE +0 +3 /);
   const { id } = JSON.parse((await at.run('jobs list --json')).out).items[0] as { id: string };
-  t.match((await at.run(`jobs show ${id}`)).out, /skipped +0 stale, 0 on their way, 2 .*not registered/);
+  t.match((await at.run(`jobs show ${id}`)).out, /skipped +0 stale, 0 on their way, 3 .*not registered/);
 });
 
 t.test(

@@ -8,7 +8,7 @@ import type { DeliveryView } from '../../src/api/deliveries.ts';
 import { curlOf } from '../../src/console/page/data/curl.ts';
 import { laidOut } from '../../src/console/page/data/json-layout.ts';
 import { grown, type Loaded, refreshed } from '../../src/console/page/data/loaded.ts';
-import { cdrBody } from '../support/bodies.ts';
+import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
@@ -133,6 +133,13 @@ browserTest('one delivery is told with every attempt, its request and what it ch
   }
   await page.getByRole('link', { name: 'Trace the object' }).click();
   await page.getByRole('heading', { name: 'sessions NL-CPO/S1' }).waitFor();
+
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S2'));
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend', {});
+  await quiet(hub);
+  await page.goto(`${hub.url}/console/deliveries/${await deliveryOf(hub, 'S2')}`);
+  await page.getByText('It was never sent.').waitFor();
 });
 
 browserTest(

@@ -3,7 +3,7 @@
  */
 import type { Page } from 'playwright-core';
 import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
-import { locationBody, sessionBody } from '../support/bodies.ts';
+import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -116,6 +116,16 @@ browserTest(
   },
 );
 
+browserTest('a viewer traces a token, whose uid it is not shown', async (t, browser) => {
+  const viewerToken = 'viewer-token-of-the-test';
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const { emsp } = await traffic(t, hub);
+  await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/04A7B3C9D1E280', tokenBody('04A7B3C9D1E280'));
+  const path = '/trace?key=NL-EMS/04A7B3C9D1E280';
+  const page = await consoleFor(t, browser, hub, { token: viewerToken, path });
+  await stepsOf(page).first().filter({ hasText: 'NL-EMS sent PUT tokens …E280' }).waitFor();
+});
+
 browserTest('a key that nothing is known of says what to try', async (t, browser) => {
   const hub = await hubFor(t);
   const { push } = await traffic(t, hub);
@@ -133,6 +143,12 @@ browserTest('a key that nothing is known of says what to try', async (t, browser
   await page.getByText('Nothing is known of tariffs NL-CPO/S1').waitFor();
   await page.getByRole('link', { name: 'NL-CPO/S1 in every module' }).click();
   await are(1, stepsOf(page));
+
+  // Of what a hub says whose log was trimmed nothing is left out.
+  const detail = 'nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept';
+  await page.route('**/admin/v1/trace/*', (route) => route.fulfill({ status: 404, json: { detail } }));
+  await page.goto(`${hub.url}/console/trace?key=NL-CPO/OLD`);
+  await page.getByText('Nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept').waitFor();
 });
 
 browserTest('a trace has no barrier in light and dark, and fits a telephone', async (t, browser) => {

@@ -4,7 +4,7 @@
  */
 import { moduleNames } from '../../../domain/modules.ts';
 
-export interface TraceKey {
+interface TraceKey {
   /** The key that the hub is asked for: `{cc}-{pid}/{id}`, or a correlation id. */
   readonly key: string;
   /** Show only steps of this module; null for all. */

@@ -39,7 +39,7 @@ export function Attempts({ delivery }: { delivery: DeliveryView }) {
 const untried: Readonly<Record<DeliveryView['state'], string>> = {
   PENDING: 'It has not been sent yet.',
   DELIVERED: 'It arrived. Of deliveries that arrived long ago the attempts are not kept.',
-  DEAD: 'It expired before it was sent.',
+  DEAD: 'It was never sent.',
   DISCARDED: 'It was never sent.',
 };
 

@@ -8,7 +8,7 @@ import { useAction } from '../data/action.ts';
 import { call, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { recentKeys, remember } from '../data/recent-keys.ts';
-import { isDeliveryId, type TraceKey, traceKeyOf } from '../data/trace-key.ts';
+import { isDeliveryId, traceKeyOf } from '../data/trace-key.ts';
 import { useFilters } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Story } from './trace-story.tsx';
@@ -51,7 +51,7 @@ export function Trace() {
           </button>
         </form>
       </div>
-      {key === '' ? <Begin /> : <Traced pasted={key} />}
+      {key === '' ? <Begin /> : <Traced key={key} pasted={key} />}
     </div>
   );
 }
@@ -85,27 +85,27 @@ function Recent() {
   );
 }
 
+/** Mounted anew for each key: the story of another one is not shown as this one's. */
 function Traced({ pasted }: { pasted: string }) {
   const { key, module } = traceKeyOf(pasted);
   const [isLong, setLong] = useState(false);
   const path = `/trace/${encodeURIComponent(key)}`;
   const query = useQuery<TraceView>(path, isLong ? 0 : refreshMs);
-  const isKnown = query.data?.asked === key;
+  const isKnown = query.data !== undefined;
   const { steps, next_cursor } = query.data ?? { steps: [], next_cursor: null };
   useEffect(() => setLong(steps.length > freshMax || next_cursor !== null), [steps.length, next_cursor]);
   useEffect(() => {
     if (isKnown) remember(pasted);
   }, [isKnown, pasted]);
-  if (query.error?.status === 404) return <Unknown pasted={pasted} traced={{ key, module }} />;
+  if (query.error?.status === 404) return <Unknown traced={key} because={query.error.message} />;
   return (
     <Asked query={query} what={`the story of ${key}`}>
       {(story) =>
-        story.asked === key &&
-        (story.kind === 'candidates' ? (
+        story.kind === 'candidates' ? (
           <Candidates story={story} />
         ) : (
-          <WithRest key={path} path={path} begun={story} module={module} />
-        ))
+          <WithRest path={path} begun={story} module={module} />
+        )
       }
     </Asked>
   );
@@ -155,14 +155,15 @@ function WithRest({ path, begun, module }: { path: string; begun: TraceView; mod
   );
 }
 
-function Unknown({ pasted, traced: { key } }: { pasted: string; traced: TraceKey }) {
+/** `because`: what the hub says, also of what it did not search. */
+function Unknown({ traced: key, because }: { traced: string; because: string }) {
   const isObject = key.includes('/');
   return (
     <Empty
-      title={`Nothing is known of ${pasted}`}
+      title={`${because.charAt(0).toUpperCase()}${because.slice(1)}`}
       hint={
         isObject
-          ? 'The owner comes first: the CPO of a session, CDR, location or tariff, the eMSP of a token. What a partner sent and the hub refused is not kept; its log tells.'
+          ? 'The owner comes first: the CPO of a session, CDR, location or tariff, the eMSP of a token. Of the pushes that the hub refused, the last 200 of each partner are kept.'
           : 'A correlation id must be complete, in the case in which it was sent. An object needs its owner before it, as in NL-CPO/101.'
       }
     >
