@@ -7,6 +7,7 @@
  *     is disconnected.
  * INSPECTOR-3  A page of another origin cannot open the WebSocket, even with a token.
  * INSPECTOR-4  A viewer gets messages with the names of persons hidden.
+ * INSPECTOR-5  A reader whose token has ended or was revoked, or now has another role, is disconnected at the next beat.
  */
 import { once } from 'node:events';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
@@ -50,9 +51,14 @@ export interface InspectorDoor {
   readonly clock: Clock;
   readonly meter: InspectorMeter;
   readonly log: { info(fields: object, message: string): void; error(fields: object, message: string): void };
-  /** Interval of pings and of the check whether a reader is alive, milliseconds. */
+  /** Interval of pings and of the checks whether a reader is alive and still admitted, milliseconds. */
   readonly beatMs?: number;
   readonly readersMax?: number;
+}
+
+interface Admission {
+  readonly subscription: Subscription;
+  readonly role: Role;
 }
 
 export interface Inspector {
@@ -82,11 +88,11 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
     admin: new Feed(operations, clock, (message) => message),
     viewer: new Feed(operations, clock, door.masked),
   };
-  const readers = new Map<WebSocket, Reader>();
+  const readers = new Map<WebSocket, { readonly reader: Reader; readonly isAdmitted: () => boolean }>();
   let stopBeats: (() => void) | null = null;
   let isClosed = false;
 
-  function admitted(request: IncomingMessage): { subscription: Subscription; role: Role } {
+  function admitted(request: IncomingMessage): Admission {
     const [at, query] = (request.url ?? '').split('?', 2);
     if (at !== path || !door.isHere(request)) throw door.refusal(404, `there is no WebSocket at ${at}`);
     if (isClosed || !door.isReady()) throw busy('the hub is starting or stopping');
@@ -103,12 +109,12 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
 
   const busy = (detail: string) => door.refusal(503, detail, { headers: { 'retry-after': '1' } });
 
-  function attach(ws: WebSocket, socket: Duplex, subscription: Subscription, role: Role): void {
+  function attach(request: IncomingMessage, ws: WebSocket, socket: Duplex, { subscription, role }: Admission): void {
     const feed = feeds[role];
     const failed = (error: unknown) => log.error({ err: error }, 'inspector: internal error while serving a reader');
     const parts = { ws, socket, clock, feed, subscription, sent: meter.sent, missed: meter.missed, failed };
     const reader = new Reader(parts);
-    readers.set(ws, reader);
+    readers.set(ws, { reader, isAdmitted: () => hasRole(request, role) });
     feed.add(reader);
     stopBeats ??= every(clock, beatMs, beat);
     meter.readers(readers.size);
@@ -128,15 +134,27 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
     stopBeats = null;
   }
 
+  function hasRole(request: IncomingMessage, role: Role): boolean {
+    try {
+      return authorize(request, door.allow) === role;
+    } catch {
+      return false;
+    }
+  }
+
   function beat(): void {
-    for (const [ws, reader] of readers) if (!reader.beat()) ws.terminate();
+    for (const [ws, { reader, isAdmitted }] of readers) {
+      if (!reader.beat()) ws.terminate();
+      // [INSPECTOR-5]
+      else if (ws.readyState === ws.OPEN && !isAdmitted()) ws.close(4001, 'the token has ended or has another role');
+    }
   }
 
   return {
     upgrade(request, socket, head) {
       try {
-        const { subscription, role } = admitted(request);
-        server.handleUpgrade(request, socket, head, (ws) => attach(ws, socket, subscription, role));
+        const admission = admitted(request);
+        server.handleUpgrade(request, socket, head, (ws) => attach(request, ws, socket, admission));
       } catch (error) {
         refuse(socket, request.url ?? '', refusalOf(error, door));
       }

@@ -1,4 +1,4 @@
-/** Readers that show no life, or do not say goodbye: of the inspector alone, on a server of the test, with beats that come fast. */
+/** Readers that show no life, do not say goodbye, or may not watch any more: of the inspector alone, on a server of the test, with beats that come fast. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -14,6 +14,8 @@ interface Alone {
   readonly url: string;
   readonly adminToken: string;
   readonly readers: () => number;
+  /** Of every token from now on; null: none counts. */
+  role: 'admin' | 'viewer' | null;
 }
 
 async function alone(t: Test, isReady = true): Promise<Alone> {
@@ -21,14 +23,13 @@ async function alone(t: Test, isReady = true): Promise<Alone> {
   await routedPair(t, hub);
   let readers = 0;
   const inspector = createInspector(hub.created.hub.operations, {
-    allow: () => 'admin' as const,
+    allow: () => {
+      if (own.role === null) throw refusal(401, 'no such token');
+      return own.role;
+    },
     masked: (message: object) => message,
     isHere: () => true,
-    refusal: (status, detail, { headers } = { headers: {} }) => ({
-      status,
-      headers,
-      toJson: () => ({ status, detail }),
-    }),
+    refusal,
     ...{ isReady: () => isReady, publicUrl: () => hub.url, clock: systemClock, beatMs: 250 },
     meter: {
       readers: (count) => {
@@ -46,8 +47,15 @@ async function alone(t: Test, isReady = true): Promise<Alone> {
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { inspector, url, adminToken: 'any', readers: () => readers };
+  const own: Alone = { inspector, url, adminToken: 'any', readers: () => readers, role: 'admin' };
+  return own;
 }
+
+const refusal = (status: number, detail: string, { headers } = { headers: {} }) => ({
+  status,
+  headers,
+  toJson: () => ({ status, detail }),
+});
 
 /** Shakes hands and says nothing more; it answers no ping. */
 async function silent(
@@ -86,6 +94,17 @@ t.test('a reader that answers no ping is cut, and one that does stays', async (t
   living.socket.on('ping', () => pings++);
   await eventually('many beats later', () => pings > 5);
   t.equal(living.ended(), null, 'who answers is still there');
+});
+
+t.test('[INSPECTOR-5] one whose token has ended, or has another role now, is cut', async (t) => {
+  const door = await alone(t);
+  for (const role of ['viewer', null] as const) {
+    const reader = await inspect(t, door);
+    door.role = role;
+    await eventually('it is cut', () => reader.ended() !== null);
+    t.match(reader.ended(), { code: 4001, reason: /token has ended or has another role/ });
+    door.role = 'admin';
+  }
 });
 
 t.test('one that does not answer the goodbye does not keep the hub from stopping', async (t) => {
