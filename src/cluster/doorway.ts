@@ -10,8 +10,10 @@ import { systemClock as clock } from '../kit/system-clock.ts';
 import type { Membership } from './membership.ts';
 import type { NodeParts, Served } from './node-parts.ts';
 
-/** Back-off of opening a door, and the longest that closing waits for one that is being opened. */
-const [againMs, closingMs] = [10_000, 1000];
+/** Back-off of opening a door. */
+const retryMs = 10_000;
+/** Longest that closing waits for a door that is being opened. */
+const closingMs = 1000;
 /** Timeout of the message that makes the owner look for this door. */
 const toldMs = 1000;
 
@@ -78,7 +80,7 @@ export class Doorway {
       this.#node.changed();
     } catch (error) {
       log.error({ err: error }, 'could not open the door; this node passes requests on to the owner and tries again');
-      this.#notBefore = clock.monotonic() + againMs;
+      this.#notBefore = clock.monotonic() + retryMs;
       await closed(door, log);
     }
   }

@@ -5,7 +5,7 @@
  *     standby → gaining → owner → (isolated →) standby …        any → leaving
  *
  * NODE-1  Only the lease holder delivers, and answers requests that a door cannot. The lease is checked by the clock
- *     before each call, and every `lookMs`; the store refuses a former owner's writes under its fencing token.
+ *     before each call, and every `rolePollMs`; the store refuses a former owner's writes under its fencing token.
  * NODE-2  A new owner serves once everything recorded is restored. Until then, and during a handover, requests are held
  *     for a bounded time, not refused at once.
  * NODE-3  A leaving owner notifies its peers first. They hold new requests, and answer once none of theirs is in flight
@@ -32,12 +32,15 @@ import { Pings } from './pings.ts';
 import type { Having } from './shared.ts';
 import { beginTenure, type Tenure } from './tenure.ts';
 
-const [lookMs, againMs, pokeMs, handOverMs] = [50, 1000, 100, 10_000];
+const rolePollMs = 50;
+const retryMs = 1000;
+const takeoverPollMs = 100;
+/** Longest wait for the release of the lease, and then for the next owner to answer. */
+const handOverMs = 10_000;
 /** Timeout of a ping, and of a directory notification: the longest that its change waits for the doors. */
 const toldMs = 1000;
 /** Back-off: for this long after a door timed out, changes are announced without waiting for answers. */
 const unheardMs = 10_000;
-
 /** Interval between two handovers of a slow owner at least. [NODE-7] */
 const yieldAgainMs = 600_000;
 /** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
@@ -49,7 +52,7 @@ const since = (begun: number): number => Math.round(clock.monotonic() - begun);
 
 export class HubNode {
   readonly #parts: NodeParts;
-  readonly #stopLooking = every(clock, lookMs, () => this.look());
+  readonly #stopLooking = every(clock, rolePollMs, () => this.look());
   readonly #membership: Membership;
   #changed: () => void = () => {};
   #tenure: Tenure | null = null;
@@ -154,7 +157,7 @@ export class HubNode {
 
   /**
    * Whether the hub of a tenure may make a call that depends on no write, like an authorization: it is isolated, or it
-   * serves and this node has not noticed yet that its lease expired (`lookMs` at most). [NODE-5]
+   * serves and this node has not noticed yet that its lease expired (`rolePollMs` at most). [NODE-5]
    */
   mayCallUnwritten(tenure: Tenure): boolean {
     return this.#isolated?.tenure === tenure || (this.#served !== null && this.#tenure === tenure);
@@ -187,7 +190,7 @@ export class HubNode {
   async settled(timeoutMs: number): Promise<void> {
     const isSettled = () => this.door !== null || ['here', 'peer'].includes(this.place(false).kind);
     for (const until = clock.monotonic() + timeoutMs; !isSettled() && clock.monotonic() < until; ) {
-      await sleep(clock, lookMs);
+      await sleep(clock, rolePollMs);
     }
   }
 
@@ -251,7 +254,7 @@ export class HubNode {
     const areOthers = () => this.#membership.all().length > 0;
     const isWaited = () => goesOn() && areOthers() && this.place(false).kind === 'wait' && store.held() === null;
     for (const until = clock.monotonic() + handOverMs; clock.monotonic() < until && isWaited(); ) {
-      await sleep(clock, pokeMs);
+      await sleep(clock, takeoverPollMs);
       await store.poke();
       this.look();
     }
@@ -345,7 +348,7 @@ export class HubNode {
       if (!isOver()) await hub.recover();
     } catch (error) {
       log.error({ err: error }, 'this node could not take over');
-      this.#notBefore = clock.monotonic() + againMs;
+      this.#notBefore = clock.monotonic() + retryMs;
       if (this.#tenure === tenure) this.#lose();
     }
     if (hub === null || isOver()) return closed(hub, this.#parts.log);

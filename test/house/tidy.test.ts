@@ -80,6 +80,25 @@ t.test(
       cited.filter(({ tag }) => isOurs(tag) && !defined.has(tag)),
       [],
     );
+    const bracketed = [...files, ...docs].flatMap((path) =>
+      [...textOf(path).matchAll(/\[([A-Z]{2}[A-Z0-9-]*-\d+)[\],]/g)].map(([, tag = '']) => ({ path, tag })),
+    );
+    t.strictSame(
+      bracketed.filter(({ tag }) => !defined.has(tag)),
+      [],
+      'whatever its prefix',
+    );
+    // Beside the name of a file in backticks, a document cites a tag of that file.
+    const beside = docs.flatMap((path) =>
+      [...textOf(path).matchAll(/`([\w./-]+\.tsx?)` ((?:[A-Z][A-Z0-9-]*-\d+(?:–|, | and )?)+)/g)].flatMap(
+        ([, file = '', tags = '']) => (tags.match(/[A-Z][A-Z0-9-]*-\d+/g) ?? []).map((tag) => ({ path, file, tag })),
+      ),
+    );
+    t.ok(beside.length > 50, `${beside.length} tags beside a file`);
+    t.strictSame(
+      beside.filter(({ file, tag }) => !defined.get(tag)?.endsWith(file)),
+      [],
+    );
     // Decisions on the interface are cited by their number alone.
     t.strictSame(linesWith(/^\s*(\/\*\*|\*|\/\/).*\[[A-CE-Z]\d+[\],]/, files), []);
   },
