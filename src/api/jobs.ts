@@ -6,7 +6,7 @@ import { delivery } from './deliveries.ts';
 export const redrivePlan = z.object({
   matched: z.number(),
   by_receiver: z.record(z.string(), z.number()),
-  /** Matched deliveries that would be skipped, because the receiver has a newer version of the object. */
+  /** Matched deliveries that would be skipped, because the receiver has a newer version of the object, or may no longer have it. */
   stale: z.number(),
   sample: z.array(delivery),
 });

@@ -47,7 +47,9 @@ function ended({ id, kind, queued, skipped_stale, skipped_pending, skipped_unreg
   if (kind === 'discard') return [`${queued} discarded by job ${id}`];
   const skipped = [
     ...(skipped_stale > 0
-      ? [`${skipped_stale} skipped: the receiver has a newer version (--force sends it all the same)`]
+      ? [
+          `${skipped_stale} skipped: the receiver has a newer version, or may no longer have the object (--force sends it all the same)`,
+        ]
       : []),
     ...(skipped_pending > 0 ? [`${skipped_pending} skipped: on their way already`] : []),
     ...(skipped_unregistered > 0

@@ -53,7 +53,9 @@ export function namesOne(
 
 export async function putBack(context: Context, filter: object, flags: PutBackFlags): Promise<void> {
   const { rate, force = false, routing } = flags;
-  const guarded = force ? 'will be sent all the same (--force)' : 'will be skipped: the receiver has a newer version';
+  const guarded = force
+    ? 'will be sent all the same (--force)'
+    : 'will be skipped: the receiver has a newer version, or may no longer have the object';
   const asked = {
     filter,
     force,

@@ -115,6 +115,9 @@ export function streamOf(module: ObjectModule, owner: PartyId, key: string): str
   return `${module}/${owner}/${key}`;
 }
 
+/** Key of an object, taken from the name of its stream. */
+export const keyIn = ({ stream }: { readonly stream: string }): string => stream.split('/').slice(2).join('/');
+
 /**
  * Fast path for nearly all dates: UTC, on a day that exists in its month in any year, so no calendar check is needed.
  */

@@ -189,6 +189,34 @@ t.test('a newer version that has arrived since is not overwritten, unless forced
   t.same(await deliveriesOf(hub, '?state=DEAD'), []);
 });
 
+t.test('what its receiver may no longer have is not sent again, unless forced [D21]', async (t) => {
+  const hub = await hubFor(t);
+  let status = 401;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
+  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EM2' });
+  await admin(hub, 'PUT', '/routes/NL-EM2/NL-CPO', { active: true });
+  const location = (publish: boolean, minute: number) => locationBody('L1', { publish, last_updated: at(minute) });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', location(true, 1));
+  await putSession(cpo, 'S1', { last_updated: at(1) });
+  await quiet(hub);
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', location(false, 2));
+  const cdr_token = { country_code: 'NL', party_id: 'EM2', uid: 'CARD2', type: 'RFID', contract_id: 'NL-EM2-C1' };
+  await putSession(cpo, 'S1', { cdr_token, last_updated: at(2) });
+  await quiet(hub);
+  status = 200;
+  const dead = await deliveriesOf(hub, '?receiver=NL-EMS');
+  t.match(dead, [
+    { module: 'sessions', state: 'DEAD' },
+    { module: 'locations', state: 'DEAD' },
+  ]);
+  for (const { id } of dead) t.equal((await asked(hub, `/deliveries/${id}/redrive`)).status, 409, id);
+  t.match(await redrive(hub, { filter: {}, dry_run: true }), { matched: 2, stale: 2 });
+  t.equal(emsp.received.length, 2, 'nothing more was sent');
+  for (const { id } of dead) t.equal((await asked(hub, `/deliveries/${id}/redrive`, { force: true })).status, 202, id);
+  await quiet(hub);
+  t.equal(emsp.received.length, 4);
+});
+
 t.test(
   'a re-drive reads the row of its delivery once, and a bounded part of what came after it [REDRIVE-2, REDRIVE-4]',
   async (t) => {

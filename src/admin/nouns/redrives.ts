@@ -39,7 +39,10 @@ const request = z.strictObject({
     .max(1000)
     .default(50)
     .meta({ description: 'deliveries re-driven per second at most' }),
-  force: z.boolean().default(false).meta({ description: 'also where the receiver has a newer version already' }),
+  force: z
+    .boolean()
+    .default(false)
+    .meta({ description: 'also where the receiver has a newer version, or may no longer have the object' }),
   routing: z
     .enum(['then', 'now'])
     .default('then')

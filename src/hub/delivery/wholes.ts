@@ -17,7 +17,7 @@ import type { Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { isModule, isOwned, modules } from '../../domain/modules.ts';
-import { type HubObject, streamOf } from '../../domain/object.ts';
+import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
@@ -219,6 +219,3 @@ const laneOf = ({ receiver, stream }: Place): string => laneKey(receiver, stream
 
 /** Body of a PATCH that changes nothing. */
 const nothing = '{}';
-
-/** Key of the object, taken from the name of its stream. */
-const keyIn = ({ stream }: StoredEvent): string => stream.split('/').slice(2).join('/');

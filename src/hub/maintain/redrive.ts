@@ -3,7 +3,8 @@
  * [interface, Delivery rules 6; D53]
  *
  * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
- * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version.
+ * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version, or
+ *     may no longer have the object: its location is unpublished since, its session or CDR belongs to another eMSP. [D21]
  *     Changes to parts of a location that do not overlap do not make each other stale.
  *     Of the changes after it at most `laterMax` are read; when they leave it open, the delivery counts as stale.
  * REDRIVE-3  A pending delivery is not re-driven.
@@ -16,8 +17,8 @@ import type { DeliveryView } from '../../api/deliveries.ts';
 import type { DiscardPlan, JobView, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, formOf, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
-import { pairOf } from '../../domain/modules.ts';
-import { objectName, sortableDate } from '../../domain/object.ts';
+import { isOwned, pairOf } from '../../domain/modules.ts';
+import { keyIn, objectName, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
@@ -26,6 +27,7 @@ import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
+import { readObject } from '../kernel/row-codecs.ts';
 import type { DiscardFilter, RedriveFilter, RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
@@ -53,7 +55,8 @@ type Refusal = Extract<StepResult, 'pending' | 'unregistered' | 'stale'> | 'notD
 const refusals: Readonly<Record<Refusal, (delivery: string, receiver: PartyId) => string>> = {
   pending: (delivery) => `${delivery} is on its way already`,
   unregistered: (_, receiver) => `${receiver} is not registered: nothing can be sent to it`,
-  stale: (_, receiver) => `${receiver} has a newer version of this object; use force to send it`,
+  stale: (_, receiver) =>
+    `${receiver} has a newer version of this object, or may no longer have it; use force to send it`,
   notDead: (delivery) => `${delivery} is not a dead letter`,
 };
 
@@ -213,10 +216,15 @@ export class Redrive {
   }
 
   /**
-   * Whether a later, overlapping, newer (`last_updated`) change is delivered to the receiver or pending. [REDRIVE-2]
+   * Whether the receiver may no longer have the object, or a later, overlapping, newer (`last_updated`) change is
+   * delivered to it or pending. [REDRIVE-2]
    */
   async #isStale({ event, receiver }: Candidate): Promise<boolean> {
     const own = event.data as ObjectEventData;
+    const { module, owner } = own;
+    const present = await readObject(this.#context.store, module, owner, keyIn(event));
+    if (present?.facts.publish === false && own.facts.publish !== false) return true;
+    if (isOwned(module) && present?.viewer && present.viewer !== receiver) return true;
     let left = laterMax;
     for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
       if (left-- === 0) return true;

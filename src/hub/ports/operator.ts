@@ -90,7 +90,7 @@ export type DiscardFilter = Omit<RedriveFilter, 'state'>;
 export interface RedriveOptions {
   /** Throttle of the re-drive, deliveries per second. */
   readonly ratePerS: number;
-  /** Re-drive a delivery even when its receiver already has a newer version of the object. */
+  /** Re-drive a delivery even when its receiver has a newer version of the object, or may no longer have it. */
   readonly force: boolean;
   /**
    * Receivers of a replayed event: `then` = the original ones; `now` = those of them to whom the present rules would

@@ -65,11 +65,14 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
         </Dialog>
       )}
       {question === 'stale' && (
-        <Dialog title={`${receiver} has a newer version`} onClose={() => setQuestion(null)}>
+        <Dialog
+          title={`${receiver} has a newer version, or may no longer have the object`}
+          onClose={() => setQuestion(null)}
+        >
           <div class="stack">
             <p>
-              A later change of this object has arrived there. If this one is sent all the same, {receiver} holds the
-              older version until the object changes again.
+              A later change of this object has arrived there, or the object is unpublished or belongs to another eMSP
+              now. If this one is sent all the same, {receiver} holds the older version until the object changes again.
             </p>
             {reason.field}
             <Answers

@@ -91,7 +91,7 @@ const beginnings: Readonly<Record<JobView['state'], (job: JobView, of: number | 
 
 function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
   const reasons = [
-    [skipped_stale, 'left out, because the receiver has a newer version.'],
+    [skipped_stale, 'left out, because the receiver has a newer version, or may no longer have the object.'],
     [skipped_pending, 'on the way already.'],
     [skipped_unregistered, 'left out, because the receiver is not registered.'],
   ] as const;

@@ -106,7 +106,9 @@ function PlanShown({ plan: { matched, by_receiver, stale, sample } }: { plan: Re
         <dt>By receiver</dt>
         <dd>{receivers.map(([receiver, many]) => `${receiver} ${count(many)}`).join(', ')}</dd>
         <dt>Stale</dt>
-        <dd>{stale === 0 ? 'none' : `${count(stale)}: the receiver has a newer version of the object`}</dd>
+        <dd>
+          {stale === 0 ? 'none' : `${count(stale)}: the receiver has a newer version, or may no longer have the object`}
+        </dd>
       </dl>
       <ul class="sample" aria-label="Some of them">
         {sample.slice(0, sampleShown).map(({ id, state, receiver, module, object, accepted_at }) => (
