@@ -129,7 +129,7 @@ export function createHub(
   const backups = new Backups(context);
   const groups = new DeadGroups(context, dispatcher);
   const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher, groups);
-  const persons = new Persons(context, dispatcher, eventShown);
+  const persons = new Persons(context, dispatcher, reports, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const checks = new Checks(context, reports, (id) => reportOf(context, dispatcher, reports, id));
   const notifier = new Notifier(context, { dispatcher, orphans });

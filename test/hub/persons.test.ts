@@ -3,13 +3,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { adminToken, skip, startNodes } from '../cluster/nodes.ts';
+import { Holding } from '../delivery/watched.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import type { HubAddress } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
-import { ended, idsOf, quiet, statusOf } from '../support/observed.ts';
+import { ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { blocksOf } from '../support/table-blocks.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -245,5 +247,40 @@ t.test(
     t.notMatch(JSON.stringify(found), otherUid);
     for (const body of [{}, { uid: 'abc' }, { uid, contract: 'abc' }])
       await t.rejects(admin(hub, 'POST', '/subject', body));
+  },
+);
+
+t.test(
+  '[ERASURES-1] what waits in memory names an erased person no more when it is tried again and expires',
+  async (t) => {
+    const dataDir = join(directoryFor(t), 'data');
+    const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+    const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '60', HUB_RETRY_JITTER: '0' }, { clock }, dataDir);
+    const holding = new Holding();
+    const down = { status: 500, text: `{"oops":"${uid} of ${contract}"}` };
+    const { cpo, emsp } = await routedPair(t, hub, { cpo: () => down, emsp: holding.answer });
+    await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${uid}`, tokenOf(uid, contract));
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', cdrToken(uid, contract)));
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S1', cdrToken(uid, contract)));
+    await hub.settled(emsp);
+    t.match(
+      await admin(hub, 'POST', '/subject', { uid }),
+      { rows: { length: 3 } },
+      'a push that was refused is shown, too',
+    );
+    t.match(await erase(hub, { uid, force: true }), { state: 'DONE', pending: 2 });
+    t.strictSame(namesIn(dataDir, names), []);
+    holding.releaseAll(down);
+    await hub.settled();
+    for (const hours of [1, 12, 13]) {
+      clock.advance(hours * 3_600_000);
+      await hub.settled();
+    }
+    t.match(await itemsOf(hub, '/events?type=delivery.dead'), [
+      { data: { class: 'expired' } },
+      { data: { class: 'expired' } },
+    ]);
+    t.strictSame(namesIn(dataDir, names), []);
+    t.notMatch(emsp.received.at(-1)?.body ?? uid, uid);
   },
 );

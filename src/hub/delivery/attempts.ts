@@ -22,6 +22,7 @@ import type { Recorder } from '../kernel/recorder.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
 import type { CallSubject, OutboundCall } from '../ports/ports.ts';
+import type { Erasures } from './erasures.ts';
 import type { FairScheduler, Flight } from './fair-scheduler.ts';
 import type { Item, Lane } from './lanes.ts';
 import type { Receiver } from './receiver.ts';
@@ -37,18 +38,21 @@ export class Attempts {
   readonly #wholes: Wholes;
   readonly #rules: RetryRules;
   readonly #reports: Pick<PartnerReports, 'used'>;
+  readonly #erasures: Erasures;
 
   constructor(
     context: Context,
     scheduler: FairScheduler<Receiver>,
     wholes: Wholes,
     reports: Pick<PartnerReports, 'used'>,
+    erasures: Erasures,
   ) {
     const { settings } = context;
     this.#context = context;
     this.#scheduler = scheduler;
     this.#wholes = wholes;
     this.#reports = reports;
+    this.#erasures = erasures;
     this.#rules = {
       scheduleS: settings.retryScheduleS,
       jitter: settings.retryJitter,
@@ -84,8 +88,9 @@ export class Attempts {
   async #deliver(flight: Flight<Receiver>, lane: Lane): Promise<void> {
     const receiver = flight.sender;
     const { store, directory, ports, breakerFeed, contacts } = this.#context;
-    const [item] = lane.items;
-    if (!item) throw new Error(`lane ${lane.key} was taken while empty`);
+    const [first] = lane.items;
+    if (!first) throw new Error(`lane ${lane.key} was taken while empty`);
+    const item = this.#erasures.item(first);
     const partner = directory.partnerOf(item.receiver);
     const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
     if (!partner || directory.isSuspendedSince(partner, item.owedAt))
@@ -94,7 +99,8 @@ export class Attempts {
     if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
       return this.#buryUnsent(receiver, lane, item, 'expired', 'expired before it could be sent');
     }
-    const event = item.event ?? (await store.event(item.seq));
+    const kept = this.#erasures.mayDiffer(item.seq) ? null : item.event;
+    const event = kept ?? (await store.event(item.seq));
     if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
     const sent = await this.#wholes.formFor(item, event);
     if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send in place of a part');
@@ -123,11 +129,11 @@ export class Attempts {
     // The receiver lacks the object of a part: the whole follows, once. [D59]
     const healed = mayRetry && isToHeal(item, outcome) ? partner : undefined;
     const attempt = attemptOf(outcome, instantText(ports.clock.stamp(at)), healed && ['patch-refused']);
-    const tried = { ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 };
+    const tried = this.#erasures.item({ ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 });
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
     if (healed) {
       traffic.failed(receiver.partnerId);
-      this.#reports.used(subjectOf(healed, item), ['patch-refused']);
+      this.#reports.used(subjectOf(healed, tried), ['patch-refused']);
       return receiver.retry(lane, { ...tried, asWhole: true }, at, at);
     }
     const met = asDelivered(item, outcome);
@@ -159,8 +165,10 @@ export class Attempts {
     return nextTurn().then(() => this.#bury(receiver, lane, item, outcomeClass, reason));
   }
 
-  #bury(receiver: Receiver, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): void {
+  #bury(receiver: Receiver, lane: Lane, owed: Item, outcomeClass: OutcomeClass, why: string): void {
     const { recorder, ports } = this.#context;
+    const item = this.#erasures.item(owed);
+    const reason = this.#erasures.text(item.seq, why);
     receiver.died(lane, item, { class: outcomeClass, reason });
     ports.meter.deliveryEnded(item.module, outcomeClass, (ports.clock.now() - item.since) / 1000);
     // The log already has the suspension of the partner, and the rows say the rest: no event per delivery.

@@ -11,6 +11,7 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import type { Replacer } from '../../domain/person.ts';
 import type { DeadGroupName } from '../../domain/triage.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import { courierActor } from '../kernel/actor-names.ts';
@@ -19,6 +20,7 @@ import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
 import { lagOf } from './backpressure.ts';
 import type { Backlog, Desk } from './desk.ts';
+import { Erasures } from './erasures.ts';
 import { FairScheduler } from './fair-scheduler.ts';
 import type { Lane } from './lanes.ts';
 import { type DeliveryStanding, OutboxWriter } from './outbox-writer.ts';
@@ -39,6 +41,7 @@ export class Dispatcher {
   readonly #writer: OutboxWriter;
   readonly #scheduler: FairScheduler<Receiver>;
   readonly #attempts: Attempts;
+  readonly #erasures = new Erasures();
   readonly #desk: Desk<Receiver>;
   readonly #receivers = new Map<PartyId, Receiver>();
   /** By each party of the partner. */
@@ -53,7 +56,7 @@ export class Dispatcher {
     this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.feed.upTo);
     this.#scheduler = new FairScheduler(ports);
     this.wholes = new Wholes(context, this);
-    this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports);
+    this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports, this.#erasures);
     const pump = (receiver: Receiver) => {
       this.#scheduler.giveTurn(receiver);
       this.#dispatch();
@@ -167,6 +170,11 @@ export class Dispatcher {
   /** Has a function called when the last dead letter of a group is none any more. */
   onCleared(cleared: (group: DeadGroupName) => void): void {
     this.#cleared = cleared;
+  }
+
+  /** Keeps names out of what is written from now on of deliveries in memory; the result ends it. [ERASURES-1] */
+  erasing(replacer: Replacer): (upTo: Seq) => void {
+    return this.#erasures.begin(replacer);
   }
 
   unwritten(): readonly DeliveryRow[] {

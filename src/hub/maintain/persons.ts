@@ -2,7 +2,7 @@
  * Exports and erases the data of one person, who is given by a token's uid or by a contract id.
  *
  * PERSONS-1  Erasing replaces the uids, contract ids and visual numbers of the person's tokens with keyed digests: in
- *     the log, in rows, in what is remembered of deliveries. Nothing else of a session or CDR changes, so lists, totals
+ *     the log, in rows, in what is remembered of deliveries, in the reports of this node. Nothing else of a session or CDR changes, so lists, totals
  *     and the verification of the log hold.
  * PERSONS-2  A token itself is removed, with an event that names its digest only. The event of the erasure has digests
  *     only.
@@ -24,6 +24,7 @@ import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import { billedKey, ownersKind } from '../kernel/row-codecs.ts';
+import type { PartnerReports } from '../partners/reports.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
 import { removalOf } from './removal.ts';
 
@@ -63,14 +64,21 @@ interface Found {
 export class Persons implements PersonVerbs {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
+  readonly #reports: Pick<PartnerReports, 'flushAll'>;
   readonly #shown: (event: StoredEvent) => EventView;
   #erasing: Promise<unknown> | null = null;
   #closed = false;
 
   /** `shown`: an event as operators see it. */
-  constructor(context: Context, dispatcher: Dispatcher, shown: (event: StoredEvent) => EventView) {
+  constructor(
+    context: Context,
+    dispatcher: Dispatcher,
+    reports: Pick<PartnerReports, 'flushAll'>,
+    shown: (event: StoredEvent) => EventView,
+  ) {
     this.#context = context;
     this.#dispatcher = dispatcher;
+    this.#reports = reports;
     this.#shown = shown;
   }
 
@@ -121,11 +129,7 @@ export class Persons implements PersonVerbs {
       const message = `${pending} deliveries of this person's data are still owed and would carry digests`;
       throw new HubError('conflict', { message });
     }
-    for (let round = 1, left = found; left.named > 0 || left.rows.size > 0; round += 1) {
-      await this.#rewrite(left);
-      if (round === roundsMax) break;
-      left = await this.#find(person, found);
-    }
+    await this.#rewriteAll(person, found);
     const removed = await this.#removeTokens(found, trace);
     const until_restart = [...(await store.reclaim(found.replacer.finds))];
     const erased: ErasureView = { ...view, tokens: removed, until_restart, state: 'DONE' };
@@ -136,6 +140,21 @@ export class Persons implements PersonVerbs {
     });
     ports.log.info({ erasure: id, events, rows, tokens: removed }, 'the data of a person was erased');
     return erased;
+  }
+
+  async #rewriteAll(person: Person, found: Found): Promise<void> {
+    // Deliveries in memory are attempted meanwhile, and later.
+    const ended = found.pending > 0 ? this.#dispatcher.erasing(found.replacer) : null;
+    try {
+      if (ended) await this.#dispatcher.flushed();
+      for (let round = 1, left = found; left.named > 0 || left.rows.size > 0; round += 1) {
+        await this.#rewrite(left);
+        if (round === roundsMax) break;
+        left = await this.#find(person, found);
+      }
+    } finally {
+      ended?.(this.#context.store.head());
+    }
   }
 
   /** [PERSONS-4] */
@@ -173,6 +192,7 @@ export class Persons implements PersonVerbs {
 
   /** `before`: what an earlier round knew; its names are kept, because those links may be replaced by now. */
   async #find(person: Person, before?: Pick<Found, 'uids' | 'contracts' | 'replacer' | 'digests'>): Promise<Found> {
+    await this.#reports.flushAll();
     const known = before ?? (await this.#known(person));
     const { uids, replacer } = known;
     const contract = person.contract?.toLowerCase();

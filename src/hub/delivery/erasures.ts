@@ -1,0 +1,38 @@
+/**
+ * Keeps the names of erased persons out of what is written of deliveries that were in memory at the erasure.
+ *
+ * ERASURES-1  From the begin of an erasure on, no attempt, row or event of a delivery that was owed before its end names
+ *     the person, and the request is read from the log anew.
+ */
+import type { Seq } from '../../../storage/contract.ts';
+import type { Replacer } from '../../domain/person.ts';
+import type { Item } from './lanes.ts';
+
+export class Erasures {
+  readonly #all: { readonly replacer: Replacer; upTo: Seq }[] = [];
+
+  /** Returns what ends the erasure; `upTo`: the last event that it rewrote. */
+  begin(replacer: Replacer): (upTo: Seq) => void {
+    const erasure = { replacer, upTo: Number.POSITIVE_INFINITY };
+    this.#all.push(erasure);
+    return (upTo) => {
+      erasure.upTo = upTo;
+    };
+  }
+
+  /** Whether the event may differ in the log from what was read of it before. */
+  mayDiffer(seq: Seq): boolean {
+    return this.#all.some(({ upTo }) => seq <= upTo);
+  }
+
+  text(seq: Seq, text: string): string {
+    return this.#all.reduce((left, { replacer, upTo }) => (seq <= upTo ? replacer.inName(left) : left), text);
+  }
+
+  item(item: Item): Item {
+    const { seq, id, attempts } = item;
+    if (!this.mayDiffer(seq)) return item;
+    const excerpts = attempts.map((attempt) => ({ ...attempt, excerpt: this.text(seq, attempt.excerpt) }));
+    return { ...item, id: this.text(seq, id), attempts: excerpts };
+  }
+}
