@@ -686,3 +686,35 @@ t.test('a re-drive that scans the log reads it in pages of a bounded size', asyn
   t.match(await redrive(hub, { filter: { state: 'DELIVERED' }, dry_run: true }), { matched: 1 });
   t.ok(reads.length > 0 && reads.every(({ size }) => size !== undefined));
 });
+
+t.test('a re-drive goes on while one of its receivers has no room, and comes back to it [REDRIVE-6]', async (t) => {
+  const clock = new SimulatedClock(at(0));
+  const hub = await hubFor(t, {}, { clock, windowMax: 10 });
+  const holding = new Holding();
+  let reply: Reply = { status: 400 };
+  holding.open = reply;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EM2', answer: () => reply });
+  await admin(hub, 'PUT', '/routes/NL-EM2/NL-CPO', { active: true });
+  for (const id of ['T1', 'T2', 'T3', 'T4', 'T5'])
+    for (const minute of [1, 2])
+      await cpo.push('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariffBody(id, { last_updated: at(minute) }));
+  await quiet(hub);
+  for (const partner of [emsp, other]) partner.received.length = 0;
+  reply = {};
+  holding.open = null;
+  const job = await redrive(hub, { filter: {}, force: true, rate_per_s: 1000 });
+  const pass = async (ms: number, isOver: () => boolean) => {
+    for (let left = 100; left > 0 && !isOver(); left--) {
+      await hub.settled(emsp);
+      clock.advance(ms);
+    }
+  };
+  await pass(1_000, () => other.received.length === 10);
+  t.strictSame([emsp.received.length, other.received.length], [1, 10], 'one takes all while the other holds a call');
+  holding.releaseAll();
+  await pass(1_000, () => emsp.received.length === 10);
+  await hub.settled();
+  t.strictSame(emsp.received.map(idOf), other.received.map(idOf), 'in the same order');
+  t.match(await ended(hub, job), { state: 'DONE', matched: 20, queued: 20 });
+});

@@ -42,14 +42,19 @@ export async function* rowsOf(
   }
 }
 
-/** Open rows (all but DELIVERED) of these receivers up to a sequence, grouped by receiver. */
-export async function* openRows(store: Store, receivers: Iterable<PartyId>, toSeq?: Seq): AsyncIterable<DeliveryRow> {
+/** Open rows (all but DELIVERED) of these receivers, up to a sequence and from one on, grouped by receiver. */
+export async function* openRows(
+  store: Store,
+  receivers: Iterable<PartyId>,
+  toSeq?: Seq,
+  fromSeq: Seq = 0,
+): AsyncIterable<DeliveryRow> {
   const query = { rows: 'open', ...(toSeq !== undefined && { toSeq }) } as const;
   const left = [...receivers];
   while (left.length > 0) {
     const some = left.splice(0, readAtOnce);
     const pages = await Promise.all(
-      some.map((dest) => store.deliveries({ ...query, dest, fromSeq: 0, limit: rowsBatch })),
+      some.map((dest) => store.deliveries({ ...query, dest, fromSeq, limit: rowsBatch })),
     );
     for (const rows of pages) {
       yield* rows;

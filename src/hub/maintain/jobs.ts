@@ -15,8 +15,8 @@ import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
 
 /**
- * `full`: memory holds `windowMax` deliveries of the receiver; the job repeats the step after `fullMs`. `unmatched`: the
- * work does not belong to the job, which goes on at once.
+ * `full`: memory has no room for the work; the job repeats the step after `fullMs`. `unmatched`: the work does not
+ * belong to the job, or not yet, and it goes on at once.
  */
 export type StepResult = 'queued' | 'stale' | 'pending' | 'unregistered' | 'full' | 'unmatched';
 

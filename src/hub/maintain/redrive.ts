@@ -11,6 +11,8 @@
  * REDRIVE-4  The row of a delivery is read once, in the object's turn, and decides everything about the re-drive.
  * REDRIVE-5  Only a dead letter is discarded. It keeps its attempts and why it died, and no filter re-drives it that does
  *     not ask for discarded ones.
+ * REDRIVE-6  A receiver for whose module memory has no room is put aside: a re-drive goes on with the others and comes
+ *     back to it, in order.
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
@@ -147,8 +149,39 @@ export class Redrive {
           return 'full';
         return resultOf(await this.#putBack(candidate, before, { force, job, trace }));
       });
-    const steps = each(this.#candidates(filter, routing), again);
+    const steps = this.#inRounds(filter, routing, again);
     return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps }, trace);
+  }
+
+  /** [REDRIVE-6] */
+  async *#inRounds(
+    filter: RedriveFilter,
+    routing: RedriveOptions['routing'],
+    act: (one: Candidate, job: string) => Promise<StepResult>,
+  ): AsyncIterable<(job: string) => Promise<StepResult>> {
+    const to_seq = Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, this.#context.store.head());
+    for (let round: RedriveFilter[] = [filter]; round.length > 0; ) {
+      const aside = new Map<string, RedriveFilter & Pick<ObjectEventData, 'module'> & { readonly receiver: PartyId }>();
+      for (const part of round) {
+        for await (const candidate of this.#candidates(part, routing)) {
+          const { event, receiver } = candidate;
+          const { module } = event.data as ObjectEventData;
+          const place = `${receiver} ${module}`;
+          // A later part has one place only.
+          if (aside.has(place) && part !== filter) break;
+          yield async (job) => {
+            const result = aside.has(place) ? 'unmatched' : await act(candidate, job);
+            if (result !== 'full') return result;
+            aside.set(place, { ...filter, receiver, module, from_seq: event.seq, to_seq });
+            return 'unmatched';
+          };
+        }
+      }
+      const left = [...aside.values()];
+      const isFull = () => left.every(({ receiver, module }) => this.#dispatcher.isFull(receiver, module));
+      if (left.length > 0) yield async () => (isFull() ? 'full' : 'unmatched');
+      round = left;
+    }
   }
 
   discard(filter: DiscardFilter, trace: Trace): Promise<JobView> {
@@ -252,8 +285,8 @@ export class Redrive {
     const receivers = filter.receiver
       ? [filter.receiver]
       : [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for await (const row of openRows(store, new Set(receivers))) {
-      if (row.state !== wanted || row.seq <= after || row.seq > upTo) continue;
+    for await (const row of openRows(store, new Set(receivers), upTo, after + 1)) {
+      if (row.state !== wanted) continue;
       const event = await store.event(row.seq);
       if (event) yield { event, receiver: row.dest };
     }
