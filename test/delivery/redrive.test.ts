@@ -388,10 +388,14 @@ t.test('a replay goes to the receivers of then, or to those of them that are rou
   const hub = await hubFor(t);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const emsps: PlainPartner[] = [];
+  const answer = ({ path }: { path: string }) => ({ status: path.includes('/tariffs/') ? 400 : 200 });
   for (const partyId of ['E01', 'E02', 'E03']) {
-    emsps.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId }));
+    emsps.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer }));
     if (partyId !== 'E03') await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
   }
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await quiet(hub);
+  for (const { received } of emsps) received.length = 0;
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
   await quiet(hub);
   await admin(hub, 'DELETE', '/routes/NL-E01/NL-CPO');
@@ -408,6 +412,14 @@ t.test('a replay goes to the receivers of then, or to those of them that are rou
   await ended(hub, await redrive(hub, { filter, routing: 'then', rate_per_s: 1000 }));
   await quiet(hub);
   t.same(counts(), [2, 3, 0]);
+  const dead = { module: 'tariffs' };
+  for (const [routing, by_receiver] of [
+    ['now', { 'NL-E02': 1 }],
+    ['then', { 'NL-E01': 1, 'NL-E02': 1 }],
+  ] as const) {
+    const plan = await admin(hub, 'POST', '/redrive', { filter: dead, dry_run: true, routing });
+    t.strictSame(plan.by_receiver, by_receiver, `dead letters, ${routing}`);
+  }
 });
 
 t.test('a resync sends the present objects that a receiver is entitled to, of each module', async (t) => {

@@ -275,7 +275,8 @@ export class Redrive {
     const range = { after: first - 1, upTo };
     const wanted = wantedBy(filter);
     const hasRows = wanted === 'DEAD' || wanted === 'DISCARDED';
-    return matching(hasRows ? this.#given(wanted, filter, range) : this.#logged(filter, range, routing), filter);
+    const found = hasRows ? this.#given(wanted, filter, range) : this.#logged(filter, range);
+    return this.#matching(found, filter, routing);
   }
 
   /** Finds dead or discarded letters by the index of open rows, without a scan of the log. */
@@ -293,11 +294,7 @@ export class Redrive {
   }
 
   /** Scans the log for deliveries, in order of the log. Their state is read when each one's turn comes. */
-  async *#logged(
-    filter: RedriveFilter,
-    { after: before, upTo }: Range,
-    routing: RedriveOptions['routing'],
-  ): AsyncIterable<Candidate> {
+  async *#logged(filter: RedriveFilter, { after: before, upTo }: Range): AsyncIterable<Candidate> {
     const { store } = this.#context;
     const last = Math.min(upTo, store.head());
     for (let after = before; after < last; ) {
@@ -306,21 +303,26 @@ export class Redrive {
       for (const event of events) {
         after = event.seq;
         if (after > last) return;
-        for (const receiver of this.#receivers(event, routing)) {
+        for (const receiver of event.to) {
           if (!filter.receiver || receiver === filter.receiver) yield { event, receiver };
         }
       }
     }
   }
 
-  #receivers(event: StoredEvent, routing: RedriveOptions['routing']): readonly PartyId[] {
-    if (routing === 'then' || event.to.length === 0) return event.to;
+  async *#matching(
+    found: AsyncIterable<Candidate>,
+    filter: RedriveFilter,
+    routing: RedriveOptions['routing'],
+  ): AsyncIterable<Candidate> {
+    for await (const candidate of found)
+      if (matches(candidate.event, filter) && (routing === 'then' || this.#isRouted(candidate))) yield candidate;
+  }
+
+  #isRouted({ event, receiver }: Candidate): boolean {
     const { owner, module } = event.data as ObjectEventData;
-    const { directory } = this.#context;
-    return event.to.filter((receiver) => {
-      const { emsp, cpo } = pairOf(module, owner, receiver);
-      return directory.isRouted(emsp, cpo);
-    });
+    const { emsp, cpo } = pairOf(module, owner, receiver);
+    return this.#context.directory.isRouted(emsp, cpo);
   }
 }
 
@@ -355,10 +357,6 @@ function isNewer(later: string | null, own: string | null): boolean {
   // A DELETE has no `last_updated`: it is newer than every earlier change, and every later change is newer than it.
   if (later === null || own === null) return true;
   return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
-}
-
-async function* matching(found: AsyncIterable<Candidate>, filter: RedriveFilter): AsyncIterable<Candidate> {
-  for await (const candidate of found) if (matches(candidate.event, filter)) yield candidate;
 }
 
 function matches(event: StoredEvent, filter: RedriveFilter): boolean {
