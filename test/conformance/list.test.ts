@@ -78,7 +78,7 @@ function tagsOfPart(part: string): string[] {
 /** Titles of the tests in a source, also those of templates and those on a line of their own. */
 function titlesOf(source: string): string[] {
   const code = source.replace(/^\s*\/\/.*$/gm, '');
-  return [...code.matchAll(/\b(?:\w+\.test|eachList)\(\s*(['"`])((?:\\.|(?!\1)[\s\S])*)\1/g)].map(
+  return [...code.matchAll(/\b(?:\w+\.test|eachList|browserTest)\(\s*(['"`])((?:\\.|(?!\1)[\s\S])*)\1/g)].map(
     ([, , title = '']) => title,
   );
 }
@@ -205,11 +205,12 @@ t.test('titles are read wherever they stand, and only titles', async (t) => {
     '  t.test(\n    `a template: two [D2]`,\n  );',
     '  await t.test("three isn\'t [D3]", fn);',
     "eachList('four \\'quoted\\' [D4]', check);",
+    "browserTest('nine [D9]', async (t, browser) => {",
     "// t.test('five [D5]', fn);",
     "const text = 'six [D6]'; // t.equal(x, 'seven [D7]')",
     '/** [D8] */',
   ];
-  t.strictSame(titlesOf(source.join('\n')).flatMap(tagsIn), ['D1', 'D2', 'D3', 'D4']);
+  t.strictSame(titlesOf(source.join('\n')).flatMap(tagsIn), ['D1', 'D2', 'D3', 'D4', 'D9']);
 });
 
 t.test('lists of tags are taken apart', async (t) => {

@@ -416,7 +416,7 @@ const commands: Record<string, Door> = {
     ...{ path: '/commands/callback/{pending}', by: 'cpo', wrongRole: ['emsp', invalidToken] },
     foreign: [['outsideCpo', '/commands/callback/{pending}', invalidToken]],
     paths: [['/commands/callback/NONE', invalidToken]],
-    ...{ body: { result: 'ACCEPTED' }, bodies: ids(255, 'result') },
+    ...{ body: { result: 'ACCEPTED' }, bodies: ids(255, 'result'), bytesMax: mebi / 16 },
   },
 };
 
