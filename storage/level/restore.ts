@@ -46,10 +46,7 @@ export async function restoreBackup(
   { replace, progress, now, key = null }: RestoreOptions,
 ): Promise<Restored> {
   const { manifest, opened } = await readBackup(backup, key);
-  const present = (await readdir(target).catch(absent)) ?? [];
-  if (present.includes('db') && (await isInUse(join(target, 'db')))) {
-    throw new StoreUnavailable(`${target} is in use by another process: stop the hub first`);
-  }
+  const present = await unusedAt(target);
   if (present.length > 0 && !replace) throw new Error(`${target} is not empty: a store stands there already`);
   const partial = `${target}.partial`;
   await removeLeftover(partial);
@@ -64,6 +61,8 @@ export async function restoreBackup(
     await writeMarks(partial, mark);
     await syncTree(partial);
     const aside = present.length > 0 ? `${target}.before-${now.toISOString().replaceAll(':', '')}` : null;
+    // The copy took its time: a hub may have been started meanwhile.
+    await unusedAt(target);
     if (aside !== null) await rename(target, aside);
     await rename(partial, target);
     await syncDirectory(dirname(target));
@@ -72,6 +71,15 @@ export async function restoreBackup(
     await rm(partial, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** The names in a directory. Rejects when a process uses the store there. */
+async function unusedAt(directory: string): Promise<string[]> {
+  const names = (await readdir(directory).catch(absent)) ?? [];
+  if (names.includes('db') && (await isInUse(join(directory, 'db')))) {
+    throw new StoreUnavailable(`${directory} is in use by another process: stop the hub first`);
+  }
+  return names;
 }
 
 /** Backs up a store that no process uses. Rejects like `Store.backup`. */

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
+import { openDatabase } from '../../storage/level/leveldb.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { copyOfRunning, directoryFor } from '../support/directory.ts';
@@ -91,6 +92,35 @@ for (const point of ['copied:1', 'synced:2', 'named:1']) {
     t.notOk(existsSync(join(place, `${next}.partial`)));
   });
 }
+
+t.test('a hub that starts while a backup is copied keeps its store', async (t) => {
+  const place = directoryFor(t);
+  const directory = join(place, 'data', 'store');
+  const store = await open(directory);
+  await Promise.all(Array.from({ length: 500 }, () => append(store)));
+  await store.backup(join(place, 'backup'));
+  await store.close();
+  const before = readdirSync(place);
+  const database = join(directory, 'db');
+  const manifests = () =>
+    readdirSync(database)
+      .filter((name) => name.startsWith('MANIFEST'))
+      .join();
+  const opened: ReturnType<typeof openDatabase>[] = [];
+  const progress = (): void => {
+    if (opened.length > 0) return;
+    const former = manifests();
+    opened.push(openDatabase(database, false));
+    // Another thread opens it.
+    while (manifests() === former) {}
+  };
+  await t.rejects(restoreBackup(join(place, 'backup'), directory, { replace: true, now: new Date(), progress }), {
+    message: /is in use by another process/,
+  });
+  for (const each of opened) await (await each).close();
+  t.equal(opened.length, 1);
+  t.strictSame([readdirSync(place), readdirSync(join(place, 'data'))], [before, ['store']]);
+});
 
 /** A closed store, trimmed up to 20 of 30 events, with one kept for each of four streams. */
 async function trimmedStore(t: Test): Promise<string> {
