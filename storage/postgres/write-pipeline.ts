@@ -77,10 +77,18 @@ export class WritePipeline {
   async #write(group: readonly Job[], inDoubt: boolean): Promise<void> {
     let jobs = group;
     let doubted = inDoubt;
+    /** The server refused the jobs, since one of their commits is in the log under its key. */
+    let isReplay = false;
     for (;;) {
       try {
         const client = await this.#client(jobs);
-        if (doubted) jobs = await this.#recall(client, jobs, false);
+        if (doubted || isReplay) {
+          const others = await this.#recall(client, jobs, !doubted);
+          const isNone = others.length === jobs.length;
+          if (isReplay && isNone && jobs.length > 1) return await this.#oneByOne(jobs, doubted);
+          jobs = others;
+          isReplay = false;
+        }
         jobs = jobs.filter((job) => !job.withdrawn);
         if (jobs.length === 0) return;
         const moved = await this.#send(client, jobs);
@@ -90,17 +98,14 @@ export class WritePipeline {
         const kind = kindOf(error);
         const wasSent = jobs.some((job) => job.sent);
         if (kind === 'gone' && wasSent && !this.#stopped) {
-          doubted = true;
+          doubted ||= !isReplay;
           this.#options.gone();
           await sleep(this.#options.clock, RETRY_MS);
         } else if (kind === 'data' && isSecond(error)) {
-          const others = await this.#replays(jobs, doubted);
-          if (others.length === 0) return;
-          if (others.length === jobs.length && jobs.length > 1) return await this.#oneByOne(jobs, doubted);
-          jobs = others;
+          isReplay = true;
         } else if (kind === 'data' && jobs.length > 1) {
           return await this.#oneByOne(jobs, doubted);
-        } else if (kind !== 'again') return this.#refuse(jobs, error as Error, doubted);
+        } else if (kind !== 'again') return this.#refuse(jobs, error as Error, doubted || isReplay);
       }
     }
   }
@@ -182,17 +187,6 @@ export class WritePipeline {
       job.done({ first: end.last - end.n + 1, last: end.last, replayed });
       return false;
     });
-  }
-
-  /** One of the commits was written before: acknowledges it and returns the others, to be written without it. */
-  async #replays(jobs: readonly Job[], doubted: boolean): Promise<Job[]> {
-    try {
-      return await this.#recall(await this.#client(jobs), jobs, !doubted);
-    } catch (error) {
-      // The next attempt meets the same error and handles it.
-      if (kindOf(error) !== 'gone') throw error;
-      return [...jobs];
-    }
   }
 
   async #confirm(): Promise<void> {

@@ -8,6 +8,7 @@ import { DELIVERIES } from '../../storage/postgres/rewrite.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { parametersOf, prepareCommit, prepareSettle, WRITE } from '../../storage/postgres/write-parameters.ts';
+import { WritePipeline } from '../../storage/postgres/write-pipeline.ts';
 import { appendAt } from '../../storage/postgres/write-sql.ts';
 import { directoryFor } from '../support/directory.ts';
 import {
@@ -139,6 +140,53 @@ function suite(server: PostgresServer): void {
     ]);
     t.match(await store.get(row('1')), { data: 'a', seq: 3 });
   });
+
+  t.test(
+    '[W4] a look-up of such a key that fails is made again, or its outcome is unknown; writes go on',
+    async (t) => {
+      const place = directoryFor(t);
+      const store = await open(place);
+      t.teardown(() => store.close());
+      const { last } = await append(store, { idem: 'old' });
+      const fence = store.held();
+      const faults: string[] = [];
+      // Beyond those of the store.
+      let turn = 1000;
+      const pipeline = new WritePipeline({
+        clock: systemClock,
+        async connect(durability) {
+          const client = await connected(t, server.url(schemaAt(place)), durability, true);
+          const query = client.query.bind(client) as (config: { name?: string }) => unknown;
+          const failing = (config: { name?: string }) => {
+            const code = config.name === 'recall' ? faults.pop() : undefined;
+            return code === undefined ? query(config) : Promise.reject(Object.assign(new Error('no'), { code }));
+          };
+          return Object.assign(client, { query: failing });
+        },
+        turn: () => ++turn,
+        isWorking: async () => true,
+        written() {},
+        refused() {},
+        gone() {},
+        point() {},
+      });
+      const write = (idem: string) =>
+        new Promise<unknown>((resolve) => {
+          const commit = prepareCommit({ fence, idem, events: [event()] });
+          const job = { fence, commit, settle: null, size: 1, sent: false, withdrawn: false };
+          pipeline.push({ ...job, done: resolve, fail: ({ name }) => resolve(name) });
+        });
+      const old = { first: last, last, replayed: true };
+      for (const [code, answers] of [
+        ['57P01', [old, { first: 2, last: 2, replayed: false }]],
+        ['53200', ['OutcomeUnknown', 'OutcomeUnknown']],
+      ] as const) {
+        faults.push(code);
+        t.strictSame(await Promise.all([write('old'), write(`beside ${code}`)]), answers, code);
+        t.strictSame(await write('old'), old);
+      }
+    },
+  );
 
   t.test('[W2, W7] a write that waits for the lock of the log is judged by what came before it', async (t) => {
     const place = directoryFor(t);
