@@ -1,6 +1,6 @@
 /** Sessions that do not end as they should: the watch, the case, what the CPO says when it is asked. [D36, D52] */
 import { join } from 'node:path';
-import type { Put } from '../../storage/contract.ts';
+import type { Put, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { HeldWrites } from '../delivery/held-writes.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
@@ -57,6 +57,33 @@ async function stopped({ cpo, emsp, hub }: Scene, id = 'S1'): Promise<void> {
   await quiet(hub);
   cpo.received.splice(0);
   emsp.received.splice(0);
+}
+
+/** Writes rows into the store of a closed hub, with events of these instants; how many rows. */
+async function write(dataDir: string, ats: string[], rowsOf: (store: Store) => AsyncIterable<Put>): Promise<number> {
+  const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
+  const puts: Put[] = [];
+  for await (const put of rowsOf(store)) puts.push(put);
+  const event = { stream: 'test', type: 'test.forged', party: null, correlationId: null, to: [], data: null };
+  const events = ats.map((at) => ({ at, ...event, body: null }));
+  await store.append({ fence: store.held(), idem: 'forged', events, puts });
+  await store.close();
+  return puts.length;
+}
+
+/** More events than are looked through where no floor says up to where all were followed. */
+const longAfter = (at: string): string[] =>
+  [-120_000, 0].flatMap((ms) => new Array<string>(1_000).fill(new Date(Date.parse(at) + ms).toISOString()));
+
+async function* noWatches(store: Store): AsyncIterable<Put> {
+  for await (const { kind, owner, id } of store.scan('orphans')) yield { kind, owner, id, gone: true };
+}
+
+async function* completed(store: Store): AsyncIterable<Put> {
+  for await (const row of store.scan('sessions')) {
+    const data = row.data as { facts: object };
+    yield { ...row, data: { ...data, facts: { ...data.facts, status: 'COMPLETED' } } };
+  }
 }
 
 /** Cases, and behind them the watches that are no cases yet. */
@@ -369,21 +396,7 @@ t.test(
     t.match(await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop), { json: { data: { result: 'ACCEPTED' } } });
     await first.close();
     // As the kill would have left it: the answer is in the log, the watch is not.
-    const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
-    const fence = store.held();
-    if (!fence) throw new Error('the store is not ours');
-    const event = {
-      stream: 'test',
-      type: 'test.forgot',
-      at: '2026-01-02T03:00:01.000Z',
-      party: null,
-      correlationId: null,
-    };
-    const puts: Put[] = [];
-    for await (const { kind, owner, id } of store.scan('orphans')) puts.push({ kind, owner, id, gone: true });
-    t.equal(puts.length, 1, 'there was a watch');
-    await store.append({ fence, idem: 'forgot', events: [{ ...event, to: [], data: null, body: null }], puts });
-    await store.close();
+    t.equal(await write(dataDir, ['2026-01-02T03:00:01.000Z'], noWatches), 1, 'there was a watch');
     clock.advance(60_000);
     const second = await hubFor(t, {}, { clock }, dataDir);
     t.match(await admin(second, 'GET', '/orphans?state=GRACE'), {
@@ -435,3 +448,31 @@ t.test(
     t.equal(pagesAsked(cpo.received, 'sessions').length, 1, 'and the CPO was asked');
   },
 );
+
+t.test('a stop that a door recorded while there was no owner is watched, however long that was', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, dataDir } = scenery;
+  // Two intervals: the floor of the follow-ups is written.
+  for (let n = 0; n < 2; n++) clock.advance(10_000);
+  await hub.settled();
+  await stopped(scenery);
+  await closed(hub, clock);
+  const later = new Date(clock.now() + 300_000).toISOString();
+  t.equal(await write(dataDir, longAfter(later), noWatches), 1);
+  const next = await hubFor(t, {}, { clock: new SimulatedClock(later) }, dataDir);
+  await next.settled();
+  t.match(await cases(next), [{ kind: 'stop_without_complete', session: 'NL-CPO/S1' }]);
+});
+
+t.test('a start ends the cases whose session ended while nobody followed that', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, dataDir } = scenery;
+  await stopped(scenery);
+  t.match(await opened(scenery), { state: 'OPEN' });
+  await closed(hub, clock);
+  const later = new Date(clock.now() + 300_000).toISOString();
+  await write(dataDir, longAfter(later), completed);
+  const next = await hubFor(t, {}, { clock: new SimulatedClock(later) }, dataDir);
+  await next.settled();
+  t.match(await cases(next), [{ state: 'RESOLVED', note: 'the CPO reported COMPLETED' }]);
+});

@@ -17,9 +17,10 @@ import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { type TriageChange, triaged } from '../../domain/triage.ts';
-import { Running } from '../../kit/concurrency.ts';
+import { mapLimit, Running } from '../../kit/concurrency.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
 import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
+import { FollowUpFloor } from './follow-up-floor.ts';
 import { ended, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
 
 const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
@@ -29,6 +30,8 @@ const streamOf = (id: string) => `orphan:${id}`;
 
 const againMs = 1_000;
 const askAgainMs = 60_000;
+/** Watches and cases that a start restores at the same time. */
+const revivedAtOnce = 64;
 
 /** Queries the CPO for the true state of a case's session; resolves with one sentence, the note of the case. */
 export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
@@ -47,12 +50,14 @@ export class OrphanCases {
   readonly #running = new Running();
   readonly #machine: typeof orphanStopMachine;
   readonly #followUps: OrphanFollowUps;
+  readonly #floor: FollowUpFloor;
   #closed = false;
   #following: Promise<void> = Promise.resolve();
 
   constructor(context: Context, ask: AskForEnd) {
     this.#context = context;
     this.#ask = ask;
+    this.#floor = new FollowUpFloor(context);
     this.#followUps = new OrphanFollowUps(context.store, context.ports.clock, this);
     this.#machine = orphanStopMachine.provide({
       actions: {
@@ -67,7 +72,7 @@ export class OrphanCases {
   async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
     const graceEndsAt = at + this.#context.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));
-    await this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded);
+    await this.#floor.during(this.#arm('stop_without_complete', session, emsp, graceEndsAt, trace, isNeeded));
   }
 
   /** Watches the session of a STOP_SESSION whose call was cut off. [ORPHAN-FOLLOW-UPS-1] */
@@ -141,6 +146,7 @@ export class OrphanCases {
       if (due !== null && due <= at) supervisor.send(actor, { type: 'deadline.passed', at });
     }
     this.#sweep(at);
+    this.#floor.keep();
   }
 
   /** Opens the cases whose grace is over, and arms the next sweep: at a multiple of the interval, so that restarts delay none. */
@@ -155,17 +161,23 @@ export class OrphanCases {
   /** Restores every watch and open case; `mayWrite` is false on a damaged log. */
   async recover(mayWrite: boolean): Promise<void> {
     const { store, supervisor } = this.#context;
+    const kept: { actor: string; record: OrphanRecord }[] = [];
     for await (const row of store.scan('orphans')) {
       const record = row.data as OrphanRecord;
-      if (record.state === 'RESOLVED') continue;
       const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
-      this.#keep(actor, record);
-      await supervisor.revive(this.#spec(actor, record, null));
+      if (record.state !== 'RESOLVED') kept.push({ actor, record });
     }
+    for (const { actor, record } of kept) this.#keep(actor, record);
+    await mapLimit(kept, revivedAtOnce, ({ actor, record }) => supervisor.revive(this.#spec(actor, record, null)));
     if (!mayWrite) return;
-    await this.#followUps.catchUp();
-    for (const [actor, record] of this.#records) {
-      if (record?.state === 'OPEN' && record.pulledAt === null) this.#askCpo(actor, newTrace(this.#context));
+    await this.#followUps.catchUp(await this.#floor.read());
+    const open = kept.filter(({ record }) => record.state === 'OPEN');
+    await mapLimit(open, revivedAtOnce, async ({ actor, record }) => {
+      const why = await this.#followUps.endOf(record);
+      if (why !== null) this.#end(actor, why, newTrace(this.#context));
+    });
+    for (const { actor, record } of open) {
+      if (record.pulledAt === null) this.#askCpo(actor, newTrace(this.#context));
     }
   }
 
@@ -176,7 +188,7 @@ export class OrphanCases {
       if (!this.#closed) await this.#followUps.follow(event);
     };
     const again = () => this.#untilDone(work, 'could not follow an event of another node', event.stream);
-    this.#following = this.#following.then(work).catch(again);
+    this.#following = this.#floor.during(this.#following.then(work)).catch(again);
     this.#running.add(this.#following);
   }
 
@@ -244,7 +256,7 @@ export class OrphanCases {
   /** Retries the work until the store can write: nobody waits for it, and only the next start would redo it. */
   #untilDone(work: () => Promise<void>, failed: string, of: string): void {
     const { ports, timers } = this.#context;
-    const working = work().catch((error: unknown) => {
+    const working = this.#floor.during(work()).catch((error: unknown) => {
       ports.log.error({ err: error, of }, `${failed}; retrying`);
       const again = () => this.#untilDone(work, failed, of);
       timers.arm(`orphan-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, again);

@@ -5,7 +5,7 @@
  * ORPHAN-FOLLOW-UPS-1  A STOP_SESSION whose call was cut off is watched like an accepted one: the CPO may have accepted
  *     it, and its eMSP may have been told so before the hub could record it.
  */
-import type { Store, StoredEvent } from '../../../storage/contract.ts';
+import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { type CommandRecord, mayBeAccepted } from '../../domain/command.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { isOwned } from '../../domain/modules.ts';
@@ -15,15 +15,17 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { changesOf } from '../kernel/object-history.ts';
-import { readObject, rowData } from '../kernel/row-codecs.ts';
+import { billedKey, readObject, rowData } from '../kernel/row-codecs.ts';
 
 /**
- * A follow-up is recorded within moments of its event, or when there is an owner again, so at a start only events of
- * the last `tailMs` can lack theirs. They are read backwards, in at most `tailPages` pages of `tailEvents`.
+ * Events behind the floor of the follow-ups may lack theirs. They are read backwards, in at most `tailPages` pages of
+ * `tailEvents`: about as many as doors record within the longest lease of an owner that died.
  */
-const tailMs = 60_000;
 const tailEvents = 1_000;
-const tailPages = 20;
+const tailPages = 1_000;
+/** Without a floor: span of the last events that may lack their follow-ups, and pages of it at most. */
+const unknownMs = 60_000;
+const unknownPages = 20;
 
 /** Types of events that a door records and that may need a follow-up by the owner. */
 const atDoors: ReadonlySet<string> = new Set([
@@ -53,25 +55,40 @@ export class OrphanFollowUps {
     this.#watches = watches;
   }
 
-  /** Redoes the follow-ups of the last events of the log, of which a kill may have cut off some. */
-  async catchUp(): Promise<void> {
+  /**
+   * Redoes the follow-ups of the last events of the log, of which a kill may have cut off some. `floor`: up to where
+   * they are done; null when nothing says so.
+   */
+  async catchUp(floor: Seq | null): Promise<void> {
     // The follow-up of an object depends on its present state: once per object is enough.
-    const last = new Map((await this.#tail()).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
+    const last = new Map((await this.#tail(floor)).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
     for (const event of last.values()) await this.#followUp(event);
   }
 
-  async #tail(): Promise<StoredEvent[]> {
+  async #tail(floor: Seq | null): Promise<StoredEvent[]> {
     const store = this.#store;
-    let events: StoredEvent[] = [];
+    const found: StoredEvent[][] = [];
+    const lowest = Math.max(store.horizon(), floor ?? 0);
+    const pagesMax = floor === null ? unknownPages : tailPages;
     let upTo = store.head();
     const until = (await store.event(upTo))?.at;
-    for (let pages = 0; pages < tailPages && upTo > store.horizon(); pages++, upTo -= tailEvents) {
-      const page = await store.ranges([{ after: Math.max(0, upTo - tailEvents), upTo }]);
-      events = [...page.filter(asksForMore), ...events];
+    for (let pages = 0; pages < pagesMax && upTo > lowest; pages++, upTo -= tailEvents) {
+      const page = await store.ranges([{ after: Math.max(lowest, upTo - tailEvents), upTo }]);
+      found.push(page.filter(asksForMore));
       const from = page[0]?.at;
-      if (from && until && this.#timeOf(from) < this.#timeOf(until) - tailMs) break;
+      if (floor === null && from && until && this.#timeOf(from) < this.#timeOf(until) - unknownMs) break;
     }
-    return events;
+    return found.reverse().flat();
+  }
+
+  /** Why an open case is over, when its session ended, or was billed, while nobody followed that; else null. */
+  async endOf({ kind, cpo, session }: OrphanRecord): Promise<string | null> {
+    const key = session.toLowerCase();
+    const status = (await readObject(this.#store, 'sessions', cpo, key))?.facts.status;
+    if (kind === 'stop_without_complete' ? ended.has(status) : status === 'INVALID')
+      return `the CPO reported ${status}`;
+    if (kind === 'stop_without_complete') return null;
+    return (await this.#store.get(billedKey(cpo, key))) === null ? null : 'its CDR has come';
   }
 
   /** Follows an event that another node wrote. */
