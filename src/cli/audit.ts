@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { AuditCheck, AuditEntry } from '../api/audit.ts';
 import { Failure, type Query } from './client.ts';
 import { listVerb } from './list-verb.ts';
-import { type Column, when } from './table.ts';
+import { type Column, many, when } from './table.ts';
 import { instant, noun, verb } from './verb.ts';
 
 const columns: readonly Column<AuditEntry>[] = [
@@ -43,7 +43,9 @@ export function command(): Command {
       async run({ hub, screen }) {
         const found = await hub.get<AuditCheck>('/audit/check');
         screen.answer(found, ({ entries, first, last, head }) => [
-          entries === 0 ? 'No entries.' : `${entries} entries, ${first} to ${last}; digest of the last one: ${head}`,
+          entries === 0
+            ? 'No entries.'
+            : `${many(entries, 'entry', 'entries')}, ${first} to ${last}; digest of the last one: ${head}`,
         ]);
         if (found.broken)
           throw new Failure(`the audit log is broken: entry ${found.broken.n} is ${found.broken.reason}`);

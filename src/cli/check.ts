@@ -9,7 +9,7 @@ import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
-import { type Page, plain } from './table.ts';
+import { many, type Page, plain } from './table.ts';
 import { verb } from './verb.ts';
 
 const lookEveryMs = 300;
@@ -28,7 +28,7 @@ export function command(): Command {
       let check = await look();
       for (; check.state === 'RUNNING'; check = await look()) {
         const now = check.steps.find(({ state }) => state === 'running')?.name ?? 'it begins';
-        progress.show(0, 0, `${now}: ${check.calls} calls, ${check.findings.length} findings`);
+        progress.show(0, 0, `${now}: ${many(check.calls, 'call')}, ${many(check.findings.length, 'finding')}`);
         await sleep(systemClock, lookEveryMs);
       }
       progress.end();

@@ -25,7 +25,8 @@ const columns: readonly Column<CommandView>[] = [
   { title: 'eMSP', of: ({ emsp }) => emsp },
   { title: 'CPO', of: ({ cpo }) => cpo },
   { title: 'state', of: ({ state }) => state },
-  { title: 'result', of: ({ result }) => result },
+  { title: 'result', of: ({ result, reason }) => [result, reason].filter(Boolean).join(' ') || null, shrinksTo: 12 },
+  { title: 'session', of: ({ session }) => session, shrinksTo: 8 },
   { title: 'at', of: ({ at }, now) => when(at, now), shrinksTo: 20 },
 ];
 
@@ -72,6 +73,8 @@ export function command(): Command {
               ['from, to', `${item.emsp} → ${item.cpo}`],
               ['state', item.state],
               ['result', item.result],
+              ['reason', item.reason],
+              ['session', item.session],
               ['at', when(item.at, page.now)],
             ],
             page,

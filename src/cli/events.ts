@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { EventPage, EventView } from '../api/events.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import type { Query } from './client.ts';
+import { Failure, type Query } from './client.ts';
 import { type FileFlags, fileOptions, isFiled } from './list-verb.ts';
 import { type Column, plain, table, when } from './table.ts';
 import { type Context, count, noun, position, timeOptions, verb } from './verb.ts';
@@ -60,6 +60,11 @@ export function command(): Command {
         'events list --after 1200 --json',
       ],
       async run(context, _args, flags) {
+        if (flags.follow && (flags.csv || flags.ndjson)) {
+          throw new Failure('--follow excludes --csv and --ndjson: elsewhere than on a terminal it writes NDJSON', {
+            exitCode: 2,
+          });
+        }
         if (flags.follow) return follow(context, flags);
         const isFile = await isFiled(context, '/events', { ...filterOf(flags), after: flags.after }, flags);
         if (!isFile) await list(context, flags);

@@ -8,6 +8,7 @@ import type { PartyView } from '../api/parties.ts';
 import type { PortalLink } from '../api/portal.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
+import { many } from './table.ts';
 import { count, oneOf, repeated, verb } from './verb.ts';
 
 interface AddFlags {
@@ -97,7 +98,7 @@ export function connectVerb(): Command {
       const path = `/parties/${encodeURIComponent(id)}/connect`;
       const body = { versions_url: versionsUrl, token };
       screen.answer(await hub.send<PartyView>('POST', path, body), ({ status, endpoints }) => [
-        `${id} is ${status}, with ${endpoints.length} endpoints`,
+        `${id} is ${status}, with ${many(endpoints.length, 'endpoint')}`,
       ]);
     },
   });

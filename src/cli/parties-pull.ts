@@ -7,6 +7,7 @@ import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
+import { many } from './table.ts';
 import { verb } from './verb.ts';
 
 interface PullFlags {
@@ -37,7 +38,7 @@ export function pullVerb(): Command {
       const look = () => hub.get<PullView>(`/pulls/${encodeURIComponent(started.id)}`);
       let pull = await look();
       for (; pull.state === 'RUNNING'; pull = await look()) {
-        progress.show(0, 0, `${pull.pages} pages, ${pull.received} received`);
+        progress.show(0, 0, `${many(pull.pages, 'page')}, ${pull.received} received`);
         await sleep(systemClock, lookEveryMs);
       }
       progress.end();
@@ -49,7 +50,7 @@ export function pullVerb(): Command {
 
 function told({ pages, received, stored, unchanged, invalid, deleted, note, id }: PullView): string[] {
   return [
-    `${received} received in ${pages} pages: ${stored} stored, ${unchanged} unchanged, ${invalid} invalid, ${deleted} deleted (pull ${id})`,
+    `${received} received in ${many(pages, 'page')}: ${stored} stored, ${unchanged} unchanged, ${invalid} invalid, ${deleted} deleted (pull ${id})`,
     ...(note === null ? [] : [note]),
   ];
 }

@@ -14,7 +14,7 @@ import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './partie
 import { pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
 import { settingText, setVerb } from './parties-settings.ts';
-import { age, type Colour, type Column, fields, type Page, plain, span, when } from './table.ts';
+import { age, type Colour, type Column, fields, many, type Page, plain, span, when } from './table.ts';
 import { noun, verb } from './verb.ts';
 
 const colours: Readonly<Record<PartyView['status'], Colour>> = {
@@ -71,7 +71,7 @@ export function command(): Command {
       run: async ({ hub, screen }, [given = ''], { yes = false }) => {
         const path = await partyPath(hub, given);
         const { id, queue } = await hub.get<PartyView>(path);
-        const question = `Suspend ${id}, to which ${queue.depth} deliveries are owed?`;
+        const question = `Suspend ${id}, to which ${many(queue.depth, 'delivery is', 'deliveries are')} owed?`;
         if (!yes && screen.isAnswerable && !(await screen.ask(question)))
           throw new Failure('canceled: the partner was not suspended');
         screen.answer(await hub.send<PartyView>('POST', `${path}/suspend`), (suspended) => [
@@ -154,7 +154,7 @@ function tokenUse({ kind, last_used, address }: PartyView['tokens'][number], now
 }
 
 function refusedOf({ refused_from: refused }: PartyView): string | null {
-  return refused && `${refused.count} requests from outside allow_from, the last from ${refused.address}`;
+  return refused && `${many(refused.count, 'request')} from outside allow_from, the last from ${refused.address}`;
 }
 
 function hostChangeOf({ host_change: change }: PartyView): string | null {
@@ -174,8 +174,7 @@ function pushesOf({ module, last_push, last_hour }: PartyView['inbound'][number]
   return `${module} ${age(last_push, now)}, ${last_hour} in the last hour`;
 }
 
-const after = (failures: number): string =>
-  failures === 0 ? '' : ` after ${failures} ${failures === 1 ? 'failure' : 'failures'}`;
+const after = (failures: number): string => (failures === 0 ? '' : ` after ${many(failures, 'failure')}`);
 
 function party(item: PartyView, page: Page): string[] {
   const { paint, now } = page;

@@ -38,15 +38,15 @@ const sampleColumns: readonly Column<DeliveryView>[] = [
 export function namesOne(
   given: string | undefined,
   filter: object,
-  { dryRun }: Pick<PutBackFlags, 'dryRun'>,
+  { dryRun, rate }: Pick<PutBackFlags, 'dryRun' | 'rate'>,
   hint = '',
 ): given is string {
   const isFiltered = Object.keys(filter).length > 0;
   if (given === undefined && !isFiltered) {
     throw new Failure(`expected a delivery id or a filter${hint}`, { exitCode: 2 });
   }
-  if (given !== undefined && (isFiltered || dryRun)) {
-    throw new Failure('a delivery id excludes filters and --dry-run', { exitCode: 2 });
+  if (given !== undefined && (isFiltered || dryRun || rate !== undefined)) {
+    throw new Failure('a delivery id excludes filters, --dry-run and --rate', { exitCode: 2 });
   }
   return given !== undefined;
 }

@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';
 import { listVerb } from './list-verb.ts';
-import type { Column, Page } from './table.ts';
+import { type Column, many, type Page } from './table.ts';
 import { noun, pairOptions, partyOption, verb } from './verb.ts';
 
 const columns: readonly Column<RoutingRule>[] = [
@@ -65,7 +65,9 @@ export function command(): Command {
 }
 
 const kept = (released: number) =>
-  released === 0 ? 'no session or CDR was kept' : `${released} kept sessions and CDRs are on their way`;
+  released === 0
+    ? 'no session or CDR was kept'
+    : `${many(released, 'kept session or CDR is on its way', 'kept sessions and CDRs are on their way')}`;
 
 function explained({ from, to, module, delivers, conditions }: RouteExplanation, { paint }: Page): string[] {
   const verdict = delivers ? paint('green', 'are delivered') : paint('red', 'are not delivered');

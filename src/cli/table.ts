@@ -88,13 +88,16 @@ function lengthOf(text: string): number {
   return [...text].length;
 }
 
+/** `1 delivery`, `2 deliveries`. */
+export const many = (number: number, one: string, more = `${one}s`): string => `${number} ${number === 1 ? one : more}`;
+
 const units = [
   ['day', 86_400],
   ['h', 3600],
   ['min', 60],
 ] as const;
 
-/** `3 min`, `2 days`; `now` below 1 s. */
+/** `3 min`, `2 days`. */
 export function span(seconds: number): string {
   const s = Math.abs(seconds);
   for (const [unit, size] of units) {
@@ -102,15 +105,14 @@ export function span(seconds: number): string {
     const count = Math.floor(s / size);
     return `${count} ${unit === 'day' && count > 1 ? 'days' : unit}`;
   }
-  return s < 1 ? 'now' : `${Math.floor(s)} s`;
+  return s < 1 ? 'less than 1 s' : `${Math.floor(s)} s`;
 }
 
 /** `3 min ago`, `in 20 s`, `now`. */
 export function age(at: string, now: number): string {
   const seconds = (now - Date.parse(inUtc(at))) / 1000;
-  const text = span(seconds);
-  if (text === 'now') return text;
-  return seconds < 0 ? `in ${text}` : `${text} ago`;
+  if (Math.abs(seconds) < 1) return 'now';
+  return seconds < 0 ? `in ${span(seconds)}` : `${span(seconds)} ago`;
 }
 
 /** `2026-01-02T03:04:05Z (3 min ago)`: readable, and the instant can be copied into `--from` and `--to`. */

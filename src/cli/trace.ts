@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import type { Attempt, DeliveryView } from '../api/deliveries.ts';
 import type { TraceStep, TraceView } from '../api/trace.ts';
 import { Failure } from './client.ts';
-import { type Colour, type Page, plain, when } from './table.ts';
+import { type Colour, many, type Page, plain, when } from './table.ts';
 import { verb } from './verb.ts';
 
 /** Each answer searches a bounded part of the log. */
@@ -58,7 +58,7 @@ function several({ asked, candidates }: TraceView, page: Page): string[] {
 }
 
 function story({ asked, key, steps, has_older, next_cursor }: TraceView, page: Page): string[] {
-  const count = steps.length === 1 ? '1 step' : `${has_older ? 'the newest ' : ''}${steps.length} steps`;
+  const count = `${has_older ? 'the newest ' : ''}${many(steps.length, 'step')}`;
   const meant = asked === key ? '' : `${plain(asked)} is `;
   return [
     page.paint('bold', `${meant}${plain(key)}: ${count}, oldest first`),

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../api/webhooks.ts';
 import { kindNames } from '../domain/notification.ts';
 import { Failure } from './client.ts';
-import { type Column, plain, when } from './table.ts';
+import { type Column, many, plain, when } from './table.ts';
 import { noun, oneOf, repeated, verb } from './verb.ts';
 
 const answered = ({ last }: Pick<WebhookView, 'last'>): string =>
@@ -118,7 +118,7 @@ export function command(): Command {
       examples: ['webhooks redrive on-call'],
       run: async ({ hub, screen }, [id = '']) => {
         screen.answer(await hub.send<WebhookRedrive>('POST', `${pathOf(id)}/redrive`), ({ queued }) => [
-          `${queued} dead letters of ${id} are owed again`,
+          `${many(queued, `dead letter of ${id} is`, `dead letters of ${id} are`)} owed again`,
         ]);
       },
     }),

@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Column, table } from '../../src/cli/table.ts';
+import { age, type Column, many, span, table } from '../../src/cli/table.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -13,6 +13,7 @@ import { type Ended, runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { commandRow, written } from '../support/rows.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const viewerToken = 'a-viewer-token-of-some-length-0123456789';
@@ -346,6 +347,8 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     ['routes set NL-XXX NL-CPO', {}, 1, /no EMSP party NL-XXX/],
     ['redrive', {}, 2, /expected a delivery id or a filter/],
     ['redrive --module session --dry-run', {}, 2, /--module .*expected one of locations/],
+    ['redrive 1-NL-EMS --rate 5', {}, 2, /a delivery id excludes filters, --dry-run and --rate/],
+    ['events list --follow --csv', {}, 2, /--follow excludes --csv/],
     ['discard', {}, 2, /expected a delivery id or a filter/],
     ['replay --yes', {}, 2, /say which stretch/],
     ['parties add NL-TNM', {}, 2, /--role is missing/],
@@ -462,6 +465,22 @@ t.test('a partner is added, suspended and let in again', async (t) => {
   const token = /^ {2}(\S+)$/m.exec((await at.run('parties initial-token NL-EMS')).out)?.[1] ?? '';
   await at.emsp.registerAgain(token);
   t.match((await at.run('parties show NL-EMS')).out, /status +CONNECTED\n/);
+});
+
+t.test('a command is shown with its session and why it has no result', async (t) => {
+  const at = await stage(t);
+  await written(at.hub, [commandRow(1, { result: null, state: 'silent', sessionId: 'S7', reason: 'nothing came' })]);
+  t.match((await at.run('commands')).out, /silent +nothing came +S7 /);
+  t.match((await at.run('commands show c1')).out, /\nreason +nothing came\nsession +S7\n/);
+});
+
+t.test('a span below a second is said so, an instant is now, and one of something is no plural', (t) => {
+  t.strictSame(
+    [span(0.4), span(61), age('2026-01-01T00:00:00Z', Date.parse('2026-01-01T00:00:00.9Z'))],
+    [...['less than 1 s', '1 min', 'now']],
+  );
+  t.strictSame([many(1, 'request'), many(2, 'delivery is', 'deliveries are')], ['1 request', '2 deliveries are']);
+  t.end();
 });
 
 t.test('a table fits a narrow terminal: columns that may shrink give way, the widest first (T1)', async (t) => {

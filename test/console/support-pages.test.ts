@@ -19,7 +19,12 @@ const living = () => {
 
 browserTest('a command is shown while its result is awaited, and its end when it comes', async (t, browser) => {
   const { hub, cpo } = await living();
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands' });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await page
+    .getByRole('region', { name: 'Running now' })
+    .getByText(/^\d+ waiting for result/)
+    .waitFor();
+  await page.goto(`${hub.url}/console/commands`);
   const row = page.getByRole('row').filter({ hasText: 'START_SESSION' });
   await row.getByText('waiting for result').waitFor();
   await row.getByText(/^in \d+ min/).waitFor();

@@ -25,7 +25,7 @@ export function commandRow(nth: number, changes: Partial<CommandRecord> = {}): P
 let commits = 0;
 
 /** Writes rows as a hub writes them, a thousand in a commit. */
-export async function written({ created }: TestHub, rows: readonly Put[]): Promise<void> {
+export async function written({ created }: Pick<TestHub, 'created'>, rows: readonly Put[]): Promise<void> {
   const { store } = created.context;
   const event = { stream: 'rows', type: 'rows.written', at: at(0), party: null, correlationId: null, to: [], data: {} };
   for (let from = 0; from < rows.length; from += 1000) {

@@ -9,6 +9,10 @@ const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 
 export const count = (value: number): string => whole.format(value);
 
+/** `1 delivery`, `2 deliveries`. */
+export const many = (number: number, one: string, more = `${one}s`): string =>
+  `${count(number)} ${number === 1 ? one : more}`;
+
 /** A rate per second, with one decimal below 10. */
 export const perSecond = (value: number): string => (value < 10 ? tenth : whole).format(value);
 

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { DeadGroup } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
-import { count } from '../data/format.ts';
+import { count, many } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Since } from '../parts/time.tsx';
 import { TriageButton, TriageLine } from '../parts/triage.tsx';
@@ -32,9 +32,7 @@ export function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsP
   return (
     <section class="card dead-groups" aria-labelledby="dead-letters">
       <header>
-        <h2 id="dead-letters">
-          {count(total)} dead {total === 1 ? 'letter' : 'letters'}
-        </h2>
+        <h2 id="dead-letters">{many(total, 'dead letter')}</h2>
         <Link href="/deliveries?state=DEAD">All of them</Link>
       </header>
       <ul>
@@ -62,7 +60,7 @@ export function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsP
       {groups.length > shownMax && !isWhole && (
         <p class="inside">
           <button type="button" class="plain" onClick={() => setWhole(true)}>
-            and {count(groups.length - shownMax)} more groups
+            and {many(groups.length - shownMax, 'more group')}
           </button>
         </p>
       )}

@@ -2,7 +2,7 @@
  * Timeline of a delivery's attempts, and when the next one is due.
  */
 import type { DeliveryView } from '../../../api/deliveries.ts';
-import { spanMs } from '../data/format.ts';
+import { many, spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 import { meaningOf } from './deliveries-words.ts';
@@ -14,9 +14,7 @@ export function Attempts({ delivery }: { delivery: DeliveryView }) {
   return (
     <section class="card" aria-labelledby="attempts">
       <header>
-        <h2 id="attempts">
-          {attempts.length} {attempts.length === 1 ? 'attempt' : 'attempts'}
-        </h2>
+        <h2 id="attempts">{many(attempts.length, 'attempt')}</h2>
         {state === 'PENDING' && due_at !== null && (
           <span>
             next <Instant value={due_at} />, <Until instantMs={Date.parse(due_at)} />

@@ -6,7 +6,7 @@ import type { DeadGroup, DeliveryView } from '../../../api/deliveries.ts';
 import type { JobView } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
-import { count } from '../data/format.ts';
+import { many } from '../data/format.ts';
 import { mayAct } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -43,17 +43,17 @@ interface DiscardGroupProps {
 }
 
 export function DiscardGroup({ group, onStarted }: DiscardGroupProps) {
-  const { receiver, module, class: ended, count: many, newest_at: to } = group;
+  const { receiver, module, class: ended, count, newest_at: to } = group;
   // What dies later is not in what was confirmed.
   const filter = { receiver, module, class: ended, to: new Date(Date.parse(to) + 1).toISOString() };
   return (
     <Discard
-      title={`Discard ${count(many)} dead ${many === 1 ? 'letter' : 'letters'}?`}
+      title={`Discard ${many(count, 'dead letter')}?`}
       of={`${module} to ${receiver}`}
       receiver={receiver}
       act={async (given) => {
         const { id } = await call<JobView>('POST', given('/discard'), { filter });
-        onStarted({ job: id, of: String(many) });
+        onStarted({ job: id, of: String(count) });
         return null;
       }}
     />

@@ -4,7 +4,7 @@
 import type { WebhookRedrive, WebhookTest, WebhookView } from '../../../api/webhooks.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
-import { count } from '../data/format.ts';
+import { count, many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -89,7 +89,7 @@ function Actions({ one: { id, dead }, onDone }: { one: WebhookView; onDone: () =
   const redrive = useAction(async () => {
     const { queued } = await call<WebhookRedrive>('POST', `${at}/redrive`);
     onDone();
-    return `${count(queued)} dead letters of ${id} are owed again.`;
+    return `${many(queued, `dead letter of ${id} is`, `dead letters of ${id} are`)} owed again.`;
   });
   return (
     <div class="row">

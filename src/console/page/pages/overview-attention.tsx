@@ -4,8 +4,8 @@
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
 import type { Board, OverviewRow, OverviewTotals } from '../data/board.ts';
-import { count, span } from '../data/format.ts';
-import { Badge } from '../parts/badge.tsx';
+import { count, many, span } from '../data/format.ts';
+import { Badge, shownState } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { rowsOf } from './overview-numbers.tsx';
 import { isOpen } from './overview-order.ts';
@@ -112,9 +112,8 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       (found) =>
         many(
           sum(found, ({ overdue }) => overdue),
-          'overdue deliver',
-          'ies',
-          'y',
+          'overdue delivery',
+          'overdue deliveries',
         ),
       '/?show=overdue',
       ({ overdue }) => overdue > 0,
@@ -162,10 +161,6 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
 
 /** Dead letters that no operator has snoozed. */
 const awake = ({ dead, dead_snoozed }: OverviewRow): number => dead - dead_snoozed;
-
-function many(number: number, what: string, plural = 's', singular = ''): string {
-  return `${count(number)} ${what}${number === 1 ? singular : plural}`;
-}
 
 function circuitNote(sync: OverviewRow['sync'], async: OverviewRow['async']): string {
   const shown = { open: 'open', halfOpen: 'half-open (testing)', closed: 'closed' };
@@ -216,7 +211,9 @@ export function Running({ board }: { board: Board }) {
       </header>
       <dl class="facts inside">
         <Fact term="Commands" href="/commands">
-          {commands.length === 0 ? 'none' : commands.map(([state, many]) => `${count(many)} ${state}`).join(' · ')}
+          {commands.length === 0
+            ? 'none'
+            : commands.map(([state, number]) => `${count(number)} ${shownState(state)}`).join(' · ')}
         </Fact>
         <Fact term="Orphan timers" href="/orphans?state=GRACE">
           {totals.watches === 0 ? 'none' : `${count(totals.watches)} waiting`}

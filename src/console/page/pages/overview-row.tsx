@@ -7,7 +7,7 @@ import { moduleNames } from '../../../domain/modules.ts';
 import type { LiveActor, Watch } from '../data/actors.ts';
 import type { Board, OverviewRow } from '../data/board.ts';
 import { liveState } from '../data/circuits.ts';
-import { count, perSecond, span } from '../data/format.ts';
+import { count, many, perSecond, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
@@ -76,7 +76,11 @@ function Backlog({ row: { depth, behind, overdue } }: { row: OverviewRow }) {
 
 function Dead({ row: { id, dead } }: { row: OverviewRow }) {
   return (
-    <Link class="urgent" href={`/deliveries?state=DEAD&receiver=${id}`} aria-label={`${dead} dead letters of ${id}`}>
+    <Link
+      class="urgent"
+      href={`/deliveries?state=DEAD&receiver=${id}`}
+      aria-label={`${many(dead, 'dead letter')} of ${id}`}
+    >
       {count(dead)}
     </Link>
   );

@@ -6,7 +6,7 @@ import type { PartyView } from '../../../api/parties.ts';
 import type { PortalLink } from '../../../api/portal.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
-import { count, spanMs } from '../data/format.ts';
+import { many, spanMs } from '../data/format.ts';
 import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -95,7 +95,8 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
       <div class="stack">
         <p>
           Its token stops working at once. What waits for it now
-          {queue.depth > 0 ? ` (${count(queue.depth)} deliveries)` : ''} is not sent any more and ends as dead letters.
+          {queue.depth > 0 ? ` (${many(queue.depth, 'delivery', 'deliveries')})` : ''} is not sent any more and ends as
+          dead letters.
         </p>
         <p>To bring it back, issue a new initial token; it then exchanges credentials again.</p>
         {reason.field}

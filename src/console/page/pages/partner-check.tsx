@@ -8,6 +8,7 @@ import { checkSummary, findingParts } from '../../../domain/findings.ts';
 import { isInForce, onTopOf, type PartnerChoices, settingText } from '../../../domain/partner-settings.ts';
 import { useAction } from '../data/action.ts';
 import { call, pathWith } from '../data/api.ts';
+import { many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { isPortal, mayCheck, mayOperate } from '../data/session.ts';
 import { Badge, type Tone } from '../parts/badge.tsx';
@@ -123,10 +124,7 @@ const marks = { done: '✓', running: '◐', open: '○' } as const;
 const words = { done: 'done', running: 'running', open: 'not tried' } as const;
 
 function Step({ step: { name, state, calls, findings } }: { step: CheckStep }) {
-  const counts = [
-    `${calls === 1 ? '1 call' : `${calls} calls`}`,
-    findings > 0 && (findings === 1 ? '1 finding' : `${findings} findings`),
-  ];
+  const counts = [many(calls, 'call'), findings > 0 && many(findings, 'finding')];
   return (
     <li class={findings > 0 ? `${state} found` : state}>
       <span aria-hidden="true">{findings > 0 ? '▲' : marks[state]}</span>

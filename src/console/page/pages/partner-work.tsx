@@ -9,7 +9,7 @@ import type { PullView } from '../../../api/pulls.ts';
 import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
-import { at, count } from '../data/format.ts';
+import { at, count, many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -172,7 +172,7 @@ function PullForm({ isRunning, onPull }: { isRunning: boolean; onPull: (module: 
 function PullRow({ pull }: { pull: PullView }) {
   const { started_at, module, state, full, pages, received, stored, unchanged, invalid, deleted, error, note } = pull;
   const parts = [
-    `${count(received)} received in ${count(pages)} pages`,
+    `${count(received)} received in ${many(pages, 'page')}`,
     `${count(stored)} stored`,
     `${count(unchanged)} unchanged`,
     deleted > 0 && `${count(deleted)} deleted`,

@@ -5,7 +5,7 @@ import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
-import { count } from '../data/format.ts';
+import { count, many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -74,7 +74,7 @@ function resultOf(job: JobView, of: number | null): string {
   return [beginnings[job.state](job, of), ...skipped(job)].join(' ');
 }
 
-const deliveries = (many: number) => `${count(many)} ${many === 1 ? 'delivery' : 'deliveries'}`;
+const deliveries = (number: number) => many(number, 'delivery', 'deliveries');
 const outOf = ({ matched }: JobView, of: number | null) =>
   of === null ? deliveries(matched) : `${count(matched)} of ${deliveries(of)}`;
 
@@ -95,5 +95,5 @@ function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobVi
     [skipped_pending, 'on the way already.'],
     [skipped_unregistered, 'left out, because the receiver is not registered.'],
   ] as const;
-  return reasons.flatMap(([many, reason]) => (many === 0 ? [] : [`${count(many)} ${reason}`]));
+  return reasons.flatMap(([number, reason]) => (number === 0 ? [] : [`${count(number)} ${reason}`]));
 }

@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { JobView, RedrivePlan } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
-import { count, span } from '../data/format.ts';
+import { count, many, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Instant } from '../parts/time.tsx';
@@ -101,10 +101,10 @@ function PlanShown({ plan: { matched, by_receiver, stale, sample } }: { plan: Re
       <dl class="facts">
         <dt>Found</dt>
         <dd>
-          <b>{count(matched)}</b> {matched === 1 ? 'delivery' : 'deliveries'}
+          <b>{many(matched, 'delivery', 'deliveries')}</b>
         </dd>
         <dt>By receiver</dt>
-        <dd>{receivers.map(([receiver, many]) => `${receiver} ${count(many)}`).join(', ')}</dd>
+        <dd>{receivers.map(([receiver, number]) => `${receiver} ${count(number)}`).join(', ')}</dd>
         <dt>Stale</dt>
         <dd>
           {stale === 0 ? 'none' : `${count(stale)}: the receiver has a newer version, or may no longer have the object`}
@@ -139,7 +139,7 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
     onStarted({ job: job.id, of: String(plan.matched) });
     return null;
   });
-  const many = plan.matched - (isForced ? 0 : plan.stale);
+  const sent = plan.matched - (isForced ? 0 : plan.stale);
   return (
     <form
       class="stack"
@@ -170,12 +170,12 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
             checked={isForced}
             onChange={({ currentTarget }) => setForced(currentTarget.checked)}
           />
-          Send the {count(plan.stale)} stale {plan.stale === 1 ? 'one' : 'ones'} too, over the newer version
+          Send the {many(plan.stale, 'stale one')} too, over the newer version
         </label>
       )}
       <p class="row">
-        <button type="submit" class={isForced ? 'danger' : 'main'} disabled={isRunning || many === 0}>
-          Re-drive {count(many)} {many === 1 ? 'delivery' : 'deliveries'}
+        <button type="submit" class={isForced ? 'danger' : 'main'} disabled={isRunning || sent === 0}>
+          Re-drive {many(sent, 'delivery', 'deliveries')}
         </button>
         <button type="button" onClick={onClose}>
           Cancel

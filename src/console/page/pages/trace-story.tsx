@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { DeliveryView } from '../../../api/deliveries.ts';
 import type { TraceStep, TraceView } from '../../../api/trace.ts';
 import { pathWith } from '../data/api.ts';
-import { count, spanMs } from '../data/format.ts';
+import { count, many, spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
@@ -42,13 +42,13 @@ export function Story({ story, module }: { story: TraceView; module: string | nu
           </h2>
           <span class="quiet">
             {story.has_older && 'the newest '}
-            {count(steps.length)} {steps.length === 1 ? 'step' : 'steps'}, oldest first
+            {many(steps.length, 'step')}, oldest first
           </span>
         </header>
         {hidden > 0 && (
           <p class="inside">
             <button type="button" onClick={() => setWhole(true)}>
-              Show the {count(hidden)} steps before
+              Show the {many(hidden, 'step')} before
             </button>
           </p>
         )}

@@ -2,7 +2,7 @@
  * Sums up a trace in a sentence: which receivers got it, or why none did, and what is still open.
  */
 import type { TraceStep } from '../../../api/trace.ts';
-import { count, span } from '../data/format.ts';
+import { count, many, span } from '../data/format.ts';
 
 export interface Summary {
   readonly tone: 'good' | 'wait' | 'bad' | 'info';
@@ -33,13 +33,11 @@ const endsCommand = ({ type, summary }: TraceStep): boolean =>
   /^command\.(failed|relayed|relayFailed|silent)$/.test(type) ||
   (type === 'command.answered' && !summary.endsWith('ACCEPTED'));
 
-const many = (number: number, one: string, more: string): string => `${count(number)} ${number === 1 ? one : more}`;
-
 function forwarded(steps: readonly TraceStep[]): Summary {
   const deliveries = steps.flatMap((step) => step.deliveries);
   const last = steps.at(-1);
   const lastRefusal = steps.findLast(({ not_forwarded }) => not_forwarded !== null);
-  const length = `${count(steps.length)} ${steps.length === 1 ? 'step' : 'steps'}${over(steps)}.`;
+  const length = `${many(steps.length, 'step')}${over(steps)}.`;
   if (deliveries.length === 0) {
     if (lastRefusal) return { tone: 'bad', sentence: `It went nowhere: ${lastRefusal.not_forwarded}.` };
     return { tone: 'info', sentence: `${length} There was nothing to forward.` };
