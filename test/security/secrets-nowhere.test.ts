@@ -10,8 +10,10 @@ import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies
 import { callOnce } from '../support/caller.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { figures } from '../support/figures.ts';
+import { clientId, identityProvider } from '../support/identity-provider.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
+import { operatorsFile, tokenOf } from '../support/operators.ts';
 import {
   admin,
   eventually,
@@ -21,6 +23,7 @@ import {
   type Reply,
 } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
+import { smtpSink } from '../support/smtp-sink.ts';
 import { t } from '../support/tap.ts';
 import { filesBelow, findings, formsOf, type Haystack, recordsBelow, type Secret } from './searched.ts';
 
@@ -88,7 +91,17 @@ t.test('secrets found anywhere: 0', async (t) => {
   const [directory, port] = [t.testdir({}), await freePort()];
   const dataDir = join(directory, 'data');
   const written: string[] = [];
+  const provider = await identityProvider(t);
+  provider.allow(`http://127.0.0.1:${port}/console/oidc/callback`);
+  const { issuer, clientSecret } = provider;
+  const password = know('password of the mail', 'mail-password/of+the="search"');
+  const { port: mailPort } = await smtpSink(t, 'another password');
+  const file = operatorsFile(join(directory, 'operators.json'), [{ name: 'olga', role: 'admin' }]);
   const env = {
+    ...{ HUB_OPERATORS_FILE: file, HUB_MAIL_FROM: 'hub@example.com', HUB_MAIL_TO: 'ops@example.com' },
+    ...{ HUB_SMTP_URL: `smtp://hub:${encodeURIComponent(password)}@127.0.0.1:${mailPort}` },
+    ...{ HUB_OIDC_ISSUER: issuer, HUB_OIDC_CLIENT_ID: clientId, HUB_OIDC_ROLES: 'hub-noc=viewer' },
+    ...{ HUB_OIDC_CLIENT_SECRET: know('secret of the OpenID Connect client', clientSecret) },
     ...{ HUB_ADMIN_TOKEN: own.adminToken, HUB_VIEWER_TOKEN: own.viewerToken, HUB_LOG_LEVEL: 'trace' },
     ...{ HUB_RETRY_SCHEDULE_S: '0.05,0.1', HUB_RETRY_WINDOW_H: '0.0005', HUB_CIRCUIT_OPEN_MS: '50' },
     ...{ HUB_PROBE_INTERVAL_S: '1', HUB_ORPHAN_GRACE_S: '0.2', HUB_ORPHAN_SWEEP_S: '0.3' },
@@ -120,6 +133,7 @@ t.test('secrets found anywhere: 0', async (t) => {
     know(`hub token of ${id}`, hubToken);
   }
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  await ofOperators(hub, cpo, issuer, spoken);
   await refusedCalls(hub, cpo, spoken);
   await sessionPath(cpo, emsp);
   await quiet(hub);
@@ -152,7 +166,7 @@ t.test('secrets found anywhere: 0', async (t) => {
   haystacks.push(...filesBelow(dataDir), ...(await recordsBelow(dataDir)));
 
   const named = (part: string) => haystacks.filter(({ name }) => name.includes(part));
-  t.ok(secrets.length >= 12, `${secrets.length} secrets, each in ${Object.keys(formsOf('x')).length} forms`);
+  t.ok(secrets.length >= 18, `${secrets.length} secrets, each in ${Object.keys(formsOf('x')).length} forms`);
   t.ok(
     haystacks.length > 40,
     `${haystacks.length} places, ${haystacks.reduce((sum, { bytes }) => sum + bytes.length, 0)} bytes`,
@@ -171,6 +185,15 @@ t.test('secrets found anywhere: 0', async (t) => {
     named('/deliveries/').some(({ bytes }) => bytes.includes('your request had')),
     'excerpts of the echoes are there',
   );
+  for (const [place, said] of [
+    ['test of a webhook', 'Invalid login'],
+    ['failed sign-in', 'invalid_grant'],
+  ] as const) {
+    t.ok(
+      named(place).some(({ bytes }) => bytes.includes(said)),
+      `${place}: ${said}`,
+    );
+  }
   t.ok(
     named('records of').some(({ bytes }) => bytes.includes('"partnerToken":"v2.')),
     'partner tokens are there, sealed',
@@ -204,6 +227,35 @@ async function rotated(partner: PlainPartner): Promise<void> {
   const body = { token: partner.token, url: `${partner.url}/ocpi/versions`, roles };
   const { json } = await partner.call('PUT', '/2.2.1/credentials', body);
   partner.hubToken = know('rotated hub token', (json.data as { token: string }).token);
+}
+
+/** Named operators, a sign-in that fails, a webhook, mail that is refused, and the portal. */
+async function ofOperators(
+  hub: ChildHub,
+  cpo: PlainPartner,
+  issuer: string,
+  spoken: (what: string, text: string) => void,
+): Promise<void> {
+  const token = know('token of an operator', tokenOf('olga'));
+  for (const authorization of [`Bearer ${token}`, `Bearer ${token}x`]) {
+    spoken('an operator', (await callOnce('GET', `${hub.url}/admin/v1/caller`, undefined, { authorization })).text);
+  }
+  const { secret } = await admin(hub, 'PUT', '/webhooks/on-call', { url: `${cpo.url}/hook` });
+  know('secret of a webhook', secret);
+  for (const id of ['on-call', 'mail']) {
+    spoken('a test of a webhook', JSON.stringify(await admin(hub, 'POST', `/webhooks/${id}/test`)));
+  }
+  const { url } = await admin(hub, 'POST', '/parties/NL-CPO/portal-link');
+  const link = know('link of the portal', String(url).split('#')[1]);
+  const opened = await callOnce('POST', `${hub.url}/portal/v1/session`, { link });
+  const authorization = `Bearer ${know('session of the portal', (JSON.parse(opened.text) as { token: string }).token)}`;
+  spoken('the portal', (await callOnce('GET', `${hub.url}/portal/v1/caller`, undefined, { authorization })).text);
+  const begun = await callOnce('GET', `${hub.url}/console/oidc/start`);
+  const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state');
+  const search = `?${new URLSearchParams({ code: 'x'.repeat(43), state: String(state), iss: issuer })}`;
+  const cookie = String(begun.headers.get('set-cookie')).split(';', 1)[0] ?? '';
+  const ended = await callOnce('POST', `${hub.url}/console/oidc/token`, { search }, { cookie });
+  spoken('a failed sign-in', ended.text);
 }
 
 /** Calls that are refused, with secrets where they do not belong. */
