@@ -12,6 +12,22 @@ export function parsedUrl(text: string, base?: string | URL): URL | null {
   }
 }
 
+/**
+ * Resolves a link, which may be relative. Partners behind a TLS-terminating proxy often link to themselves with http,
+ * so a link from https to http on the same host is read as https. Null when it is no URL, or leads from https to http
+ * on another host. [PULL-3]
+ */
+export function resolvedLink(link: string, from: string): string | null {
+  const [next, before] = [parsedUrl(link, from), new URL(from)];
+  if (link === '' || next === null) return null;
+  next.hash = '';
+  if (before.protocol === 'https:' && next.protocol === 'http:') {
+    if (next.host !== before.host) return null;
+    next.protocol = 'https:';
+  }
+  return next.href;
+}
+
 /** The host of a URL without the brackets of an IPv6 address. */
 export const bareHost = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
 

@@ -12,7 +12,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
-import { parsedUrl } from '../kit/url.ts';
+import { resolvedLink } from '../kit/url.ts';
 import { envelopeItems } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
 
@@ -100,7 +100,7 @@ function refusalOf({ seen, total, firstRows, rows }: Reading, url: string, pages
 function afterPage(reading: Reading, header: string, url: string, pageRows: number): Next {
   const { list, rows, total } = reading;
   const link = nextLink(header);
-  const next = link === null ? null : resolved(link, url);
+  const next = link === null ? null : resolvedLink(link, url);
   const isOwn = next !== null && new URL(next).origin === new URL(list.url).origin;
   if (isOwn) return { url: next };
   const quirk = link === null ? 'no-next-link' : next === null ? 'unreadable-next-link' : 'foreign-next-link';
@@ -141,20 +141,4 @@ export function nextLink(header: string): string | null {
     if (relations.includes('next')) return target.trim();
   }
   return null;
-}
-
-/**
- * Resolves a link, which may be relative. Partners behind a TLS-terminating proxy often link to themselves with http,
- * so a link from https to http on the same host is read as https. Null when it is no URL, or leads from https to http
- * on another host. [PULL-3]
- */
-function resolved(link: string, from: string): string | null {
-  const [next, before] = [parsedUrl(link, from), new URL(from)];
-  if (link === '' || next === null) return null;
-  next.hash = '';
-  if (before.protocol === 'https:' && next.protocol === 'http:') {
-    if (next.host !== before.host) return null;
-    next.protocol = 'https:';
-  }
-  return next.href;
 }

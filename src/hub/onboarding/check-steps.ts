@@ -5,7 +5,7 @@ import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
 import { enumValue, quirkOf, quirks } from '../../domain/quirks.ts';
 import { dayMs } from '../../kit/spans.ts';
-import { parsedUrl } from '../../kit/url.ts';
+import { resolvedLink } from '../../kit/url.ts';
 import type { InspectedPage } from '../ports/ports.ts';
 import type { CheckRun, Step } from './check-run.ts';
 import { writeSteps } from './check-writes.ts';
@@ -136,10 +136,11 @@ async function checkNext(
       check.found('no-next-link', module, `${texts.length} of ${total} objects, and no link to the next page`);
     return;
   }
-  const url = parsedUrl(next, endpoint);
+  const url = resolvedLink(next, endpoint);
   if (url === null) return check.found('unreadable-next-link', module, `Link: <${next}>`);
-  if (url.host !== new URL(endpoint).host) return check.found('foreign-next-link', module, `Link: <${next}>`);
-  const page = await check.page({ module, endpoint, url: url.href });
+  const isOwn = new URL(url).origin === new URL(endpoint).origin;
+  if (!isOwn) return check.found('foreign-next-link', module, `Link: <${next}>`);
+  const page = await check.page({ module, endpoint, url });
   if (!checkPage(check, module, 1, page)) return;
   if (page.texts[0] !== undefined && page.texts[0] === texts[0]) {
     check.found('same-page', module, `the second page begins with the object of the first`);
