@@ -180,9 +180,10 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => pageClient.close());
     const webhooks = webhookClient(calls);
     closing.unshift(() => webhooks.close());
+    const mail = mailOf(config, clock);
     const telling = wrap({
       post: (notification: PostedNotification) => webhooks.post(notification),
-      mail: mailOf(config, clock),
+      mail,
       // A node on a database needs no such directory, and may have none.
       disk: () =>
         statfs(config.dataDir).then(
@@ -332,7 +333,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         if (await withTimeout(clock, graceMs, closed)) return;
         // Abort inbound and outbound connections, so that everything that waits for an answer ends.
         for (const server of [app.server, operatorsServer]) server?.closeAllConnections();
-        for (const { close } of [client, pageClient, webhooks]) {
+        for (const { close } of [client, pageClient, webhooks, ...(mail ? [mail] : [])]) {
           close().catch((error: unknown) => log.error({ err: error }, 'could not cut the calls in flight'));
         }
         await closed;

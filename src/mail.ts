@@ -1,7 +1,7 @@
 /**
  * Sends mail to operators through the server of HUB_SMTP_URL.
  *
- * MAIL-1  A send never throws, and ends within `timeoutMs`.
+ * MAIL-1  A send never throws, and ends within `timeoutMs`, or with `close`.
  * MAIL-2  The password of the server appears in no answer and no log line.
  * MAIL-3  With smtps, and wherever the server offers STARTTLS, its certificate is verified. A password is sent over TLS, or to
  *     loopback alone.
@@ -16,8 +16,10 @@ import { bareHost } from './kit/url.ts';
 const timeoutMs = 30_000;
 const [smtpPort, smtpsPort] = [587, 465];
 
+export type MailClient = NonNullable<Telling['mail']> & { close(): Promise<void> };
+
 /** Null when no mail is configured. */
-export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, clock: Clock): Telling['mail'] {
+export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, clock: Clock): MailClient | null {
   const { smtpUrl, mailFrom: from, mailTo: to } = config;
   if (smtpUrl === null || from === null || to === null) return null;
   const url = new URL(smtpUrl);
@@ -40,11 +42,14 @@ export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, 
     const answer = (pass === '' ? why : why.replaceAll(pass, '…')).slice(0, 200);
     return { isTaken: false, httpStatus: null, answer };
   };
+  const ending = new AbortController();
   return {
     to,
     async send({ subject, text }) {
       let told = failed(`the mail server did not answer within ${timeoutMs / 1000} s`);
-      const sending = transport.sendMail({ from, to: [...to], subject, text, date: new Date(clock.wall()) }).then(
+      const { signal } = ending;
+      const mail = { from, to: [...to], subject, text, date: new Date(clock.wall()), signal };
+      const sending = transport.sendMail(mail).then(
         ({ response }) => {
           told = { isTaken: true, httpStatus: null, answer: String(response).slice(0, 200) };
         },
@@ -54,6 +59,9 @@ export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, 
       );
       await withTimeout(clock, timeoutMs, sending);
       return told;
+    },
+    async close() {
+      ending.abort(new Error('the hub ends'));
     },
   };
 }

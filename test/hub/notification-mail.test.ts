@@ -1,6 +1,9 @@
 /** Mail to operators: grouped, durable as webhooks are, and without the password anywhere. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { WebhookDetail } from '../../src/api/webhooks.ts';
 import { loadConfig } from '../../src/config.ts';
+import { inFlightGraceMs } from '../../src/listeners.ts';
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -8,10 +11,11 @@ import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type SmtpSink, smtpSink } from '../support/smtp-sink.ts';
 import { t } from '../support/tap.ts';
+import { within } from '../support/within.ts';
 
 const password = 'pass/word of the mail';
 const quiet = { HUB_PROBE_INTERVAL_S: '864000', HUB_SILENT_AFTER_H: '0', HUB_NOTIFY_DISK_PERCENT: '0' };
-const mailTo = ({ port }: SmtpSink, secret = password) => ({
+const mailTo = ({ port }: Pick<SmtpSink, 'port'>, secret = password) => ({
   HUB_SMTP_URL: `smtp://hub:${encodeURIComponent(secret)}@127.0.0.1:${port}`,
   HUB_MAIL_FROM: 'hub@example.com',
   HUB_MAIL_TO: 'ops@example.com, night@example.com',
@@ -91,3 +95,36 @@ t.test(
     }
   },
 );
+
+/** Tells when the grace of what is in flight begins. */
+class ClosingClock extends SimulatedClock {
+  onGrace = () => {};
+
+  override setTimeout<A extends unknown[]>(fn: (...args: A) => void, timeoutMs: number, ...args: A) {
+    if (timeoutMs === inFlightGraceMs) this.onGrace();
+    return super.setTimeout(fn, timeoutMs, ...args);
+  }
+}
+
+t.test('a hub closes after its grace although the mail server does not answer, and cuts the connection', async (t) => {
+  const server = createServer();
+  const connection = once(server, 'connection') as Promise<[Socket]>;
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const clock = new ClosingClock('2026-02-03T04:05:06Z');
+  const hub = await hubFor(t, { ...quiet, ...mailTo({ port }), HUB_NOTIFY_DISK_PERCENT: '100' }, { clock });
+  await hub.settled();
+  clock.advance(60_000);
+  const [socket] = await within(30_000, connection, () => 'no mail is sent');
+  t.teardown(() => socket.destroy());
+  const cut = once(socket.resume(), 'close');
+  const grace = new Promise<void>((resolve) => {
+    clock.onGrace = resolve;
+  });
+  const closing = hub.close();
+  await grace;
+  clock.advance(inFlightGraceMs);
+  await within(30_000, closing, () => 'the hub waits for the mail server');
+  await within(30_000, cut, () => 'the connection stays');
+});
