@@ -259,7 +259,14 @@ browserTest(
       )
       .waitFor();
     await quiet(hub);
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
     await hurried(page, () => comes(page, 1));
+    t.strictSame(
+      asked.filter((url) => url.includes('/redrives/')),
+      [],
+      'a job that has ended is not asked for again',
+    );
     t.match(await rowsOf(page).textContent(), 'NL-CPO/D0');
 
     const sentBefore = emsp.received.length;

@@ -136,6 +136,38 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   await rowOf('partner.changed').first().getByText('by an operator').waitFor();
 });
 
+browserTest('what is to be loaded again while it is being loaded is asked for once, afterwards', async (t, browser) => {
+  const hub = await hubFor(t);
+  await emspFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const button = page.getByRole('button', { name: 'Pause deliveries' });
+  await button.waitFor();
+  let [asked, open, most] = [0, 0, 0];
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route('**/admin/v1/parties/NL-EMS', async (route) => {
+    if (route.request().method() !== 'GET') return route.continue();
+    asked++;
+    most = Math.max(most, ++open);
+    await released;
+    open--;
+    return route.continue();
+  });
+  for (const times of [1, 2]) {
+    await button.click();
+    await page
+      .getByText('Deliveries to NL-EMS wait until you resume.')
+      .nth(times - 1)
+      .waitFor();
+  }
+  release();
+  await page.getByRole('button', { name: 'Resume deliveries' }).waitFor();
+  await eventually('it was asked for twice', () => asked >= 2);
+  t.equal(most, 1, 'one after the other');
+});
+
 browserTest(
   'suspending asks first; a new initial token is shown once and brings the partner back',
   async (t, browser) => {
@@ -329,9 +361,8 @@ browserTest('pulls and resyncs show how far they are, and how they ended', async
 
   await page.goto(`${hub.url}/console/partners/NL-EMS`);
   await page.getByRole('button', { name: 'Resync' }).click();
-  const resync = page.getByRole('region', { name: 'Resync' });
-  await hurried(page, () => resync.getByText('DONE').waitFor());
-  t.match(await resync.getByRole('status').textContent(), `${pull?.stored} of ${pull?.stored} put in line`);
+  const resync = page.getByRole('region', { name: 'Progress of the resync' });
+  await hurried(page, () => resync.getByText(`Done: ${pull?.stored} deliveries put in line.`).waitFor());
   t.equal(await page.getByRole('region', { name: 'Pulls' }).count(), 0, 'an eMSP has nothing to pull');
   await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
 });

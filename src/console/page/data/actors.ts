@@ -54,8 +54,6 @@ export interface Watch {
   /** Unordered; the array changes only when an actor starts or ends. */
   readonly ids: Signal<readonly string[]>;
   readonly state: Signal<'connecting' | 'live' | 'lost'>;
-  /** Events that the hub skipped because this page was too slow; the newest states arrived all the same. */
-  readonly missed: Signal<number>;
   actor(id: string): Signal<LiveActor | null>;
   close(): void;
 }
@@ -67,8 +65,6 @@ interface Told {
   readonly snapshot?: Partial<ActorSnapshot> & Pick<ActorSnapshot, 'status'>;
   readonly supervision?: Supervision;
   readonly event?: { readonly type?: string; readonly at?: number };
-  /** Number of events that this connection missed in all. */
-  readonly total?: number;
 }
 
 const transitionsMax = 50;
@@ -88,7 +84,6 @@ export function watchActors(interest: Interest): Watch {
   const actors = new Map<string, Signal<LiveActor | null>>();
   const ids = signal<readonly string[]>([]);
   const state = signal<'connecting' | 'live' | 'lost'>('connecting');
-  const missed = signal(0);
   let told = new Set<string>();
   let pending: string[] = [];
   let socket: WebSocket | null = null;
@@ -102,6 +97,13 @@ export function watchActors(interest: Interest): Watch {
     const made = signal<LiveActor | null>(null);
     actors.set(id, made);
     return made;
+  };
+
+  /** A component that shows it renders again, and gets the signal of the next actor of this name. */
+  const forget = (id: string) => {
+    const known = actors.get(id);
+    actors.delete(id);
+    if (known) known.value = null;
   };
 
   /** Applies the next slice. Uses timers, because a hidden page gets no animation frames. [ACTORS-3] */
@@ -118,14 +120,17 @@ export function watchActors(interest: Interest): Watch {
   /** Applies one message; returns whether the list of actors changed. */
   const take = (message: Told): boolean => {
     const { type, sessionId, snapshot } = message;
-    if (type === 'ocpi-hub.missed') missed.value = message.total ?? missed.value;
-    if (type === 'ocpi-hub.complete') return forget(actors, told);
+    // [ACTORS-2]
+    if (type === 'ocpi-hub.complete') {
+      for (const id of actors.keys()) if (!told.has(id)) forget(id);
+      return true;
+    }
     if (sessionId === undefined || snapshot === undefined) return false;
-    const actor = cell(sessionId);
     if (ended.has(snapshot.status)) {
-      actor.value = null;
+      forget(sessionId);
       return told.delete(sessionId);
     }
+    const actor = cell(sessionId);
     actor.value = next(actor.peek(), message, sessionId, snapshot);
     const isNew = !told.has(sessionId);
     told.add(sessionId);
@@ -179,7 +184,6 @@ export function watchActors(interest: Interest): Watch {
   return {
     ids,
     state,
-    missed,
     actor: cell,
     close() {
       isClosed = true;
@@ -205,12 +209,6 @@ function address({ kinds, parties, ids }: Interest): string {
   );
   const query = new URLSearchParams([...given, ['definitions', 'once']]);
   return `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/admin/v1/inspector?${query}`;
-}
-
-/** Removes the actors that were not sent before `complete`. [ACTORS-2] */
-function forget(actors: ReadonlyMap<string, Signal<LiveActor | null>>, told: ReadonlySet<string>): boolean {
-  for (const [id, actor] of actors) if (!told.has(id)) actor.value = null;
-  return true;
 }
 
 function next(

@@ -3,11 +3,11 @@
  * computed from the counts.
  *
  * BOARD-1  Each partner is a signal of its own: an answer without its row leaves the signal unchanged.
- * BOARD-2  A hidden page polls nothing.
  */
 import { batch, type Signal, signal } from '@preact/signals';
 import type { Operations } from '../../../hub/ports/operator.ts';
-import { ApiError, call, pathWith } from './api.ts';
+import { type ApiError, call, pathWith } from './api.ts';
+import { polling } from './polling.ts';
 
 type OverviewView = ReturnType<Operations['overview']>;
 export type OverviewRow = OverviewView['rows'][number];
@@ -50,11 +50,9 @@ export function watchBoard(): Board {
   const error = signal<ApiError | null>(null);
   /** Partners with a sample above 0. */
   const flowing = new Set<string>();
-  const abort = new AbortController();
   let revision: string | null = null;
   let askedAt = 0;
   let aheadMs = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
 
   const take = (answer: OverviewView) => {
     const hubAt = Date.parse(answer.at);
@@ -91,30 +89,19 @@ export function watchBoard(): Board {
     rates.value = stepped(rates.peek(), sum);
   };
 
-  const ask = async () => {
-    clearTimeout(timer);
-    if (document.visibilityState === 'visible') {
-      try {
-        const answer = await call<OverviewView>(
-          'GET',
-          pathWith('/overview', { after: revision }),
-          undefined,
-          abort.signal,
-        );
-        batch(() => {
-          error.value = null;
-          take(answer);
-        });
-      } catch (failure) {
-        if (abort.signal.aborted) return;
-        if (!(failure instanceof ApiError)) throw failure;
-        error.value = failure;
-      }
-    }
-    clearTimeout(timer);
-    if (!abort.signal.aborted) timer = setTimeout(ask, everyMs);
-  };
-  void ask();
+  const asked = polling({
+    async ask(signal) {
+      const answer = await call<OverviewView>('GET', pathWith('/overview', { after: revision }), undefined, signal);
+      batch(() => {
+        error.value = null;
+        take(answer);
+      });
+    },
+    failed(failure) {
+      error.value = failure;
+    },
+    pauseMs: () => everyMs,
+  });
 
   return {
     ids,
@@ -124,11 +111,8 @@ export function watchBoard(): Board {
     error,
     line: (id) => lines.get(id),
     now: () => Date.now() + aheadMs,
-    reload: () => void ask(),
-    close() {
-      abort.abort();
-      clearTimeout(timer);
-    },
+    reload: asked.now,
+    close: asked.close,
   };
 }
 

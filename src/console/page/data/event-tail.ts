@@ -9,6 +9,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { EventPage } from '../../../api/events.ts';
 import { ApiError, call, pathWith, type Query } from './api.ts';
+import { polling } from './polling.ts';
 import { begun, extended, grownBy, nothing, resumed, type Tail } from './tail.ts';
 
 export interface EventTail extends Tail {
@@ -28,35 +29,21 @@ export function useEventTail(filter: Query): EventTail {
   const shownKey = useRef(key);
 
   useEffect(() => {
-    const abort = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
     let last: EventPage['last_seq'] | null = null;
     shownKey.current = key;
     setTail(({ isPaused }) => ({ ...nothing, isPaused }));
-
-    const ask = async () => {
-      try {
+    const asked = polling({
+      async ask(signal) {
         const range = last === null ? { limit: firstPage } : { after: last, limit: perPollMax };
-        const page = await call<EventPage>('GET', pathWith(`/events${key}`, range), undefined, abort.signal);
+        const page = await call<EventPage>('GET', pathWith(`/events${key}`, range), undefined, signal);
         const from = last;
         last = page.last_seq;
         setTail((now) => (from === null ? begun(now, page) : grownBy(now, page, from)));
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        if (!(error instanceof ApiError)) throw error;
-        setTail((now) => ({ ...now, error: error.message, isLoading: false }));
-      }
-      if (!abort.signal.aborted) timer = setTimeout(whenSeen, everyMs);
-    };
-    const whenSeen = () => {
-      if (document.visibilityState === 'visible') void ask();
-      else timer = setTimeout(whenSeen, everyMs);
-    };
-    void ask();
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
+      },
+      failed: ({ message }) => setTail((now) => ({ ...now, error: message, isLoading: false })),
+      pauseMs: () => everyMs,
+    });
+    return () => asked.close();
   }, [key]);
 
   const pause = useCallback(() => setTail((now) => ({ ...now, isPaused: true })), []);

@@ -7,6 +7,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, call, type Page, pathWith } from './api.ts';
 import { grown, type ListOrder, type Loaded, ofPage, refreshed } from './loaded.ts';
+import { type Polling, polling } from './polling.ts';
 import type { Queried } from './query.ts';
 
 export interface PagedList<T> extends Queried<Loaded<T>> {
@@ -42,34 +43,30 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
   const listed = useRef(order);
   listed.current = order;
   const length = useRef(0);
-  const askNow = useRef<() => void>(() => {});
+  const asking = useRef<Polling | null>(null);
   length.current = state.key === key ? (state.loaded?.items.length ?? 0) : 0;
 
   useEffect(() => {
-    const abort = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
     setState(({ loaded }) => ({ ...nothingYet, key, loaded }));
     let isOwn = false;
-
-    const ask = async () => {
-      clearTimeout(timer);
-      const startedAt = performance.now();
-      const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
-      const hadOwn = isOwn;
-      try {
-        const page = await call<Page<T>>('GET', pathWith(key, { limit }), undefined, abort.signal);
+    const asked = polling({
+      async ask(signal) {
+        const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
+        const page = await call<Page<T>>('GET', pathWith(key, { limit }), undefined, signal);
+        const hadOwn = isOwn;
         isOwn = true;
         setState(({ loaded, isGrowing }) => ({
           key,
           isGrowing,
           error: null,
           isLoading: false,
-          loaded: hadOwn && loaded ? refreshed(loaded, page, listed.current) : ofPage(page),
+          // The next page begins where the list ended when it was asked for.
+          loaded: hadOwn && loaded ? (isGrowing ? loaded : refreshed(loaded, page, listed.current)) : ofPage(page),
         }));
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        if (!(error instanceof ApiError)) throw error;
+      },
+      failed(error) {
         // Items of another filter are not shown as results of this one.
+        const hadOwn = isOwn;
         setState(({ loaded, isGrowing }) => ({
           key,
           isGrowing,
@@ -77,23 +74,14 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
           isLoading: false,
           loaded: hadOwn ? loaded : undefined,
         }));
-      }
-      const pauseMs = Math.max(refreshMs, (performance.now() - startedAt) * pauseFactor);
-      if (!abort.signal.aborted) timer = setTimeout(whenSeen, pauseMs);
-    };
-    const whenSeen = () => {
-      if (document.visibilityState === 'visible' && length.current < freshMax) void ask();
-      else timer = setTimeout(whenSeen, refreshMs);
-    };
-    askNow.current = () => void ask();
-    void ask();
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
+      },
+      pauseMs: (tookMs) => (length.current < freshMax ? Math.max(refreshMs, tookMs * pauseFactor) : 0),
+    });
+    asking.current = asked;
+    return () => asked.close();
   }, [key]);
 
-  const reload = useCallback(() => askNow.current(), []);
+  const reload = useCallback(() => asking.current?.now(), []);
   const cursor = state.loaded?.cursor ?? null;
   const more = useCallback(() => {
     if (cursor === null) return;

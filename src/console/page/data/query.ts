@@ -1,9 +1,10 @@
 /**
- * A hook for a GET that stays fresh: requested at once, every `everyMs` while the page is visible, and on demand. The
- * last answer stays in place until the next one arrives, so that nothing jumps.
+ * A hook for a GET that stays fresh: requested at once, again after a pause, and on demand. The last answer stays in place
+ * until the next one arrives, so that nothing jumps.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, call } from './api.ts';
+import { type ApiError, call } from './api.ts';
+import { type Polling, polling } from './polling.ts';
 
 export interface Queried<T> {
   /** Undefined until the first answer. */
@@ -13,44 +14,38 @@ export interface Queried<T> {
   readonly reload: () => void;
 }
 
-/** `path` null: requests nothing. `everyMs` 0: requests only when the path changes, and on `reload`. */
-export function useQuery<T>(path: string | null, everyMs = 0): Queried<T> {
+/** The pause until the next request, milliseconds; 0: there is none but on `reload` and when the path changes. */
+type Pause<T> = number | ((data: T | undefined, error: ApiError | null) => number);
+
+/** `path` null: requests nothing. */
+export function useQuery<T>(path: string | null, every: Pause<T> = 0): Queried<T> {
   const [state, setState] = useState<Omit<Queried<T>, 'reload'>>({ data: undefined, error: null, isLoading: true });
-  const askNow = useRef<() => void>(() => {});
+  const asking = useRef<Polling | null>(null);
+  const pause = useRef(every);
+  pause.current = every;
 
   useEffect(() => {
     if (path === null) return;
-    const abort = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let isOwn = false;
+    // The answer of another path is not shown as the answer of this one.
+    let own: T | undefined;
+    let last: ApiError | null = null;
     setState(({ data }) => ({ data, error: null, isLoading: true }));
+    const asked = polling({
+      async ask(signal) {
+        own = await call<T>('GET', path, undefined, signal);
+        last = null;
+        setState({ data: own, error: null, isLoading: false });
+      },
+      failed(error) {
+        last = error;
+        setState({ data: own, error, isLoading: false });
+      },
+      pauseMs: () => (typeof pause.current === 'number' ? pause.current : pause.current(own, last)),
+    });
+    asking.current = asked;
+    return () => asked.close();
+  }, [path, typeof every === 'number' ? every : null]);
 
-    const ask = async () => {
-      clearTimeout(timer);
-      try {
-        const data = await call<T>('GET', path, undefined, abort.signal);
-        isOwn = true;
-        setState({ data, error: null, isLoading: false });
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        if (!(error instanceof ApiError)) throw error;
-        // The answer of another path is not shown as the answer of this one.
-        setState(({ data }) => ({ data: isOwn ? data : undefined, error, isLoading: false }));
-      }
-      if (everyMs > 0 && !abort.signal.aborted) timer = setTimeout(whenSeen, everyMs);
-    };
-    const whenSeen = () => {
-      if (document.visibilityState === 'visible') void ask();
-      else timer = setTimeout(whenSeen, everyMs);
-    };
-    askNow.current = () => void ask();
-    void ask();
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
-  }, [path, everyMs]);
-
-  const reload = useCallback(() => askNow.current(), []);
+  const reload = useCallback(() => asking.current?.now(), []);
   return { ...state, reload };
 }

@@ -16,8 +16,8 @@ import { Asked, Empty } from '../parts/states.tsx';
 import { DeadGroups } from './deliveries-dead.tsx';
 import { DeliveryFilters, isFilteredBy } from './deliveries-filter.tsx';
 import { DeliveryTable } from './deliveries-table.tsx';
+import { JobProgress } from './job-progress.tsx';
 import { RedriveDialog } from './redrive.tsx';
-import { RedriveProgress } from './redrive-progress.tsx';
 import '../style/deliveries.css';
 
 const names = ['state', 'receiver', 'module', 'class', 'object', 'from', 'to', 'order', 'job', 'of'] as const;
@@ -56,7 +56,13 @@ export function Deliveries() {
         )}
       </div>
       {job !== '' && (
-        <RedriveProgress id={job} of={Number(of) || null} onEnd={reload} onClose={() => change({ job: '', of: '' })} />
+        <JobProgress
+          key={job}
+          id={job}
+          of={Number(of) || null}
+          onEnd={reload}
+          onClose={() => change({ job: '', of: '' })}
+        />
       )}
       <Asked query={dead} what="the dead letters">
         {({ items }) => <DeadGroups groups={items} chosen={filters} onStarted={change} onTriaged={dead.reload} />}

@@ -1,7 +1,7 @@
 /**
  * A check of a partner's endpoints: begun here, seen step by step, and what it found with a button for the setting that heals it.
  */
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { CheckStep, CheckView, FindingView } from '../../../api/checks.ts';
 import type { PartyView } from '../../../api/parties.ts';
 import { checkSummary, findingParts } from '../../../domain/findings.ts';
@@ -21,17 +21,22 @@ import '../style/check.css';
 const runningMs = 500;
 const restingMs = 10_000;
 
+interface Checks {
+  readonly items: readonly CheckView[];
+}
+
+const soonerWhileRunning = (found: Checks | undefined) =>
+  found?.items[0]?.state === 'RUNNING' ? runningMs : restingMs;
+
 interface CheckProps {
   readonly party: PartyView;
   readonly reload: () => void;
 }
 
 export function Check({ party, reload }: CheckProps) {
-  const [isRunning, setRunning] = useState(false);
   const path = pathWith('/checks', { party: party.id });
-  const query = useQuery<{ items: readonly CheckView[] }>(path, isRunning ? runningMs : restingMs);
+  const query = useQuery<Checks>(path, soonerWhileRunning);
   const [last] = query.data?.items ?? [];
-  useEffect(() => setRunning(last?.state === 'RUNNING'), [last?.state]);
   return (
     <section class="card check" aria-label="Check">
       <header>

@@ -15,6 +15,7 @@ import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
+import { JobProgress } from './job-progress.tsx';
 
 const pulled = ['locations', 'tariffs'] as const;
 const progressMs = 500;
@@ -31,81 +32,56 @@ export function Resync({ id }: { id: string }) {
     return null;
   });
   return (
-    <section class="card" aria-label="Resync">
-      <header>
-        <h2>Resync</h2>
-      </header>
-      <form
-        class="inside stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          run(String(new FormData(event.currentTarget).get('module')));
-        }}
-      >
-        <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
-        <div class="row">
-          <select name="module" aria-label="Module to send anew">
-            {moduleNames.map((module) => (
-              <option key={module} value={module}>
-                {module}
-              </option>
-            ))}
-          </select>
-          <button type="submit" disabled={isRunning}>
-            Resync
-          </button>
-        </div>
-        {job && <Job key={job} id={job} />}
-      </form>
-    </section>
+    <>
+      <section class="card" aria-label="Resync">
+        <header>
+          <h2>Resync</h2>
+        </header>
+        <form
+          class="inside stack"
+          onSubmit={(event) => {
+            event.preventDefault();
+            run(String(new FormData(event.currentTarget).get('module')));
+          }}
+        >
+          <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
+          <div class="row">
+            <select name="module" aria-label="Module to send anew">
+              {moduleNames.map((module) => (
+                <option key={module} value={module}>
+                  {module}
+                </option>
+              ))}
+            </select>
+            <button type="submit" disabled={isRunning}>
+              Resync
+            </button>
+          </div>
+        </form>
+      </section>
+      {job && <JobProgress key={job} id={job} of={null} onClose={() => setJob(null)} />}
+    </>
   );
 }
 
-function Job({ id }: { id: string }) {
-  const [everyMs, setEvery] = useState(progressMs);
-  const { data: job, reload } = useQuery<JobView>(`/redrives/${id}`, everyMs);
-  const cancel = useAction(async () => {
-    await call('DELETE', `/redrives/${id}`);
-    reload();
-    return 'Stopped. What was sent stays sent.';
-  });
-  if (!job) return null;
-  if (job.state !== 'RUNNING' && everyMs > 0) setEvery(0);
-  const skipped = job.skipped_pending + job.skipped_stale + job.skipped_unregistered;
-  return (
-    <div class="row" role="status">
-      <Badge state={job.state} />
-      <progress value={job.queued + skipped} max={Math.max(1, job.matched)} aria-label="Resync progress" />
-      <span>
-        {count(job.queued)} of {count(job.matched)} put in line{skipped > 0 && `, ${count(skipped)} skipped`}
-      </span>
-      {job.error && <span class="urgent">{job.error}</span>}
-      {job.state === 'RUNNING' && (
-        <button type="button" disabled={cancel.isRunning} onClick={() => cancel.run()}>
-          Cancel
-        </button>
-      )}
-    </div>
-  );
-}
+const soonerWhilePulling = (page: Page<PullView> | undefined) =>
+  page?.items.some(({ state }) => state === 'RUNNING') ? progressMs : idleMs;
 
 /** Pulls of a partner that is a CPO; nothing for others. */
 export function Pulls({ party: { id, roles } }: { party: PartyView }) {
-  const [everyMs, setEvery] = useState(idleMs);
   const isCpo = roles.some(({ role }) => role === 'CPO');
   const [shown, setShown] = useState(pullsShown);
-  const query = useQuery<Page<PullView>>(isCpo ? pathWith('/pulls', { party: id, limit: shown }) : null, everyMs);
+  const query = useQuery<Page<PullView>>(
+    isCpo ? pathWith('/pulls', { party: id, limit: shown }) : null,
+    soonerWhilePulling,
+  );
   const start = useAction(async (module: string, form: FormData) => {
     const asked = { full: form.get('full') === 'on', forward: form.get('forward') === 'on' };
     await call('POST', `/parties/${id}/pull/${module}`, asked);
-    setEvery(progressMs);
     query.reload();
     return null;
   });
   if (!isCpo) return null;
-  const isPulling = query.data?.items.some(({ state }) => state === 'RUNNING');
-  const wanted = isPulling || start.isRunning ? progressMs : idleMs;
-  if (wanted !== everyMs && query.data && !query.isLoading) setEvery(wanted);
   return (
     <section class="card" aria-label="Pulls">
       <header>

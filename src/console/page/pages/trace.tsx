@@ -17,6 +17,8 @@ import '../style/trace.css';
 const refreshMs = 5_000;
 /** A trace of more steps is not refreshed: it would cost the hub too much every 5 s. */
 const freshMax = 500;
+const untilLong = (story: TraceView | undefined) =>
+  story !== undefined && (story.steps.length > freshMax || story.next_cursor !== null) ? 0 : refreshMs;
 
 export function Trace() {
   const [{ key }, change] = useFilters(['key']);
@@ -88,12 +90,9 @@ function Recent() {
 /** Mounted anew for each key: the story of another one is not shown as this one's. */
 function Traced({ pasted }: { pasted: string }) {
   const { key, module } = traceKeyOf(pasted);
-  const [isLong, setLong] = useState(false);
   const path = `/trace/${encodeURIComponent(key)}`;
-  const query = useQuery<TraceView>(path, isLong ? 0 : refreshMs);
+  const query = useQuery<TraceView>(path, untilLong);
   const isKnown = query.data !== undefined;
-  const { steps, next_cursor } = query.data ?? { steps: [], next_cursor: null };
-  useEffect(() => setLong(steps.length > freshMax || next_cursor !== null), [steps.length, next_cursor]);
   useEffect(() => {
     if (isKnown) remember(pasted);
   }, [isKnown, pasted]);

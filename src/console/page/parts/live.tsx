@@ -1,7 +1,7 @@
 /**
  * Hooks for live actors: a watch opens when its component mounts and closes when it unmounts.
  */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Interest, type Watch, watchActors } from '../data/actors.ts';
 import { Badge } from './badge.tsx';
 
@@ -17,12 +17,21 @@ export function useWatch(interest: Interest): Watch | null {
   return watch;
 }
 
-/** Reloads when an actor starts or ends. */
+/** Actors may start and end many times a second. */
+const reloadMs = 500;
+
+/** Reloads when an actor starts or ends, at most once in `reloadMs`. */
 export function useReload(watch: Watch | null, reload: () => void): void {
   const ids = watch?.ids.value;
+  const due = useRef<ReturnType<typeof setTimeout>>();
   useEffect(() => {
-    if (ids) reload();
+    if (!ids) return;
+    due.current ??= setTimeout(() => {
+      due.current = undefined;
+      reload();
+    }, reloadMs);
   }, [ids, reload]);
+  useEffect(() => () => clearTimeout(due.current), []);
 }
 
 const words = {

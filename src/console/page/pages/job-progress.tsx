@@ -1,34 +1,40 @@
 /**
- * Progress and result of a re-drive or discard. Its id is part of the address, so that a reload does not lose it.
+ * Progress and result of a re-drive, resync or discard.
  */
 import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
-import { call } from '../data/api.ts';
+import { type ApiError, call } from '../data/api.ts';
 import { count, many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Since } from '../parts/time.tsx';
 
-interface RedriveProgressProps {
+interface JobProgressProps {
   readonly id: string;
   /** Count of the dry run; null when the address has none. */
   readonly of: number | null;
-  readonly onEnd: () => void;
+  readonly onEnd?: () => void;
   readonly onClose: () => void;
 }
 
-const refreshMs = 500;
-const titles: Readonly<Record<JobView['kind'], string>> = { redrive: 'Re-drive', resync: 'Resync', discard: 'Discard' };
+/** A job that has ended, or is not there, is not asked for again. */
+const untilEnd = (job: JobView | undefined, error: ApiError | null) =>
+  (job === undefined || job.state === 'RUNNING') && error?.status !== 404 ? 500 : 0;
+const titles: Readonly<Record<JobView['kind'], string>> = {
+  redrive: 'Re-drive',
+  resync: 'Progress of the resync',
+  discard: 'Discard',
+};
 
-export function RedriveProgress({ id, of, onEnd, onClose }: RedriveProgressProps) {
+export function JobProgress({ id, of, onEnd, onClose }: JobProgressProps) {
   const path = `/redrives/${encodeURIComponent(id)}`;
-  const { data: job, error, reload } = useQuery<JobView>(path, refreshMs);
+  const { data: job, error, reload } = useQuery<JobView>(path, untilEnd);
   const isRunning = job?.state === 'RUNNING';
   const isEnded = job !== undefined && !isRunning;
   useEffect(() => {
-    if (isEnded) onEnd();
+    if (isEnded) onEnd?.();
     // Runs once, when the job ends, and not for each new `onEnd`.
   }, [isEnded]);
   const cancel = useAction(async () => {
@@ -78,7 +84,12 @@ const deliveries = (number: number) => many(number, 'delivery', 'deliveries');
 const outOf = ({ matched }: JobView, of: number | null) =>
   of === null ? deliveries(matched) : `${count(matched)} of ${deliveries(of)}`;
 
-const verbOf = ({ kind }: JobView) => (kind === 'discard' ? 'discarded' : 're-driven');
+const verbs: Readonly<Record<JobView['kind'], string>> = {
+  redrive: 're-driven',
+  resync: 'put in line',
+  discard: 'discarded',
+};
+const verbOf = ({ kind }: JobView) => verbs[kind];
 const done = (job: JobView) => `${count(job.queued)} ${verbOf(job)}`;
 
 const beginnings: Readonly<Record<JobView['state'], (job: JobView, of: number | null) => string>> = {
