@@ -1,8 +1,13 @@
 /** What operators see of dead letters, and what they may do to a circuit. */
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { admin, type Received } from '../support/plain-partner.ts';
+import { quiet } from '../support/observed.ts';
+import { admin, eventually, type Received } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
+import { within } from '../support/within.ts';
+import { HeldWrites } from './held-writes.ts';
+import { Holding } from './watched.ts';
 
 interface Group {
   readonly receiver: string;
@@ -71,4 +76,32 @@ t.test('an operator opens a circuit and closes it again: nothing goes out in bet
   t.match(await set('closed'), { circuits: [{}, { circuit: 'async', state: 'closed', failures: 0 }] });
   await hub.settled(emsp);
   t.equal(emsp.received.length, 1, 'it arrived');
+});
+
+t.test('a dead letter that is re-driven while its event is trimmed, and dies again, is not counted', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:30:00Z');
+  const held = new HeldWrites();
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap: held.wrap });
+  const holding = new Holding();
+  holding.open = { status: 404 };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await quiet(hub);
+  const [letter] = (await admin(hub, 'GET', '/deliveries?state=DEAD')).items as { id: string; seq: number }[];
+  holding.open = null;
+  // The floors move up to the dead letter before it is old enough.
+  clock.advance(23 * 3_600_000);
+  await quiet(hub);
+  const isTrimming = held.hold('trim');
+  clock.advance(3 * 3_600_000);
+  await within(30_000, isTrimming, () => 'nothing is trimmed');
+  await admin(hub, 'POST', `/deliveries/${letter?.id}/redrive`);
+  await emsp.gotCalls(2);
+  held.release('trim');
+  const { store } = hub.created.context;
+  await eventually('its event is gone', () => store.horizon() >= Number(letter?.seq), 30_000);
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 1, dead: 0 } });
+  holding.releaseAll({ status: 404 });
+  await quiet(hub);
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 0 } });
 });

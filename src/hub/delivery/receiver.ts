@@ -211,7 +211,9 @@ export class Receiver implements Sender, Measured {
   }
 
   died(lane: Lane, head: Item, why: Pick<Ending, 'class' | 'reason'>): void {
-    this.#dead.add(this.#end(lane, head, 'DEAD', { due: null, ...why }));
+    const row = this.#end(lane, head, 'DEAD', { due: null, ...why });
+    // A dead letter whose event was trimmed meanwhile ends with it.
+    if (row.seq > this.#desk.context.store.horizon()) this.#dead.add(row);
   }
 
   /** Holds a lane whose head stays as it is until an instant (epoch ms). */
