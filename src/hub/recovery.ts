@@ -140,7 +140,8 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
       ports.log.error({ err: error }, 'could not re-seal all partner tokens'),
     );
   }
-  for (const { id } of partners) probes.watch(id);
+  // Spread over the interval, or all silent partners would be probed at the same instant, each time.
+  for (const { id } of partners) probes.watch(id, ports.random());
   contacts
     .recall(store)
     .catch((error: unknown) =>

@@ -2,7 +2,8 @@
  * Whether partners can be reached: who is probed and when, OFFLINE and back, and what goes on all the same. [D34]
  */
 import { locationBody } from '../support/bodies.ts';
-import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, lines, statusOf } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -210,4 +211,23 @@ t.test('an operator has a partner asked now: POST /admin/v1/parties/{id}/probe [
   await scene.becomes('CPO', 'CONNECTED');
   await admin(scene.hub, 'POST', '/parties/NL-CPO/suspend');
   await t.rejects(probe(), /409/, 'of a suspended partner there is nothing to ask');
+});
+
+t.test('after a start silent partners are asked one by one over the interval, not all at once', async (t) => {
+  const dir = directoryFor(t);
+  const first = await hubFor(t, {}, {}, dir);
+  const { cpo, emsp } = await routedPair(t, first);
+  await first.close();
+  const clock = new SimulatedClock('2027-03-01T12:00:00Z');
+  const drawn = [0.25, 0.75];
+  const hub = await hubFor(t, {}, { clock, random: () => drawn.shift() ?? 0 }, dir);
+  const asked = () => cpo.asked.length + emsp.asked.length;
+  const before = asked();
+  const after: number[] = [];
+  for (let quarter = 1; quarter <= 4; quarter++) {
+    clock.advance(intervalMs / 4);
+    await hub.settled();
+    after.push(asked() - before);
+  }
+  t.same(after, [1, 1, 2, 2]);
 });

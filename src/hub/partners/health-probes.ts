@@ -35,11 +35,11 @@ export class HealthProbes {
     this.#context = context;
   }
 
-  /** Checks the partner after each interval from now on. */
-  watch(partnerId: PartyId): void {
+  /** Checks the partner after each interval from now on; `first`: the part of it that the first one takes. */
+  watch(partnerId: PartyId, first = 1): void {
     const { timers, ports, settings } = this.#context;
     const intervalMs = settings.probeIntervalS * 1000;
-    timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs, () => {
+    timers.arm(timerOf(partnerId), ports.clock.now() + intervalMs * first, () => {
       const probing = this.#lookAfter(partnerId, intervalMs)
         .catch((error: unknown) => ports.log.error({ err: error, partyId: partnerId }, 'could not probe a partner'))
         .finally(() => {
