@@ -30,7 +30,7 @@ export interface CommandRecord {
 }
 
 /** Reason of a command whose call was cut off by the end of the process: the CPO may have answered anything. */
-export const cutOff = 'the hub was restarted meanwhile';
+const cutOff = 'the hub was restarted meanwhile';
 
 interface Recorded {
   readonly type: string;

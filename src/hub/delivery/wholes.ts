@@ -45,7 +45,6 @@ interface Sent {
   readonly head: Item;
 }
 
-const batch = 100;
 /**
  * Limit of lanes in `#missing`. Beyond it the oldest entry is dropped: then only the log knows that the object is
  * missing, and a refused part heals it.
@@ -146,8 +145,7 @@ export class Wholes {
       const object = await readObject(store, module, owner, key, seen);
       const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
       if (!object || !had?.includes(receiver)) return null;
-      const later = await store.history(stream, seq, batch);
-      if (later.some(({ to }) => to.includes(receiver))) return null;
+      for await (const { to } of changesOf(store, stream, seq)) if (to.includes(receiver)) return null;
       const { id, lastUpdated, viewer, reason } = object;
       const sent = had.filter((one) => one !== null && one !== receiver) as PartyId[];
       const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
