@@ -99,7 +99,7 @@ const envelopeMax = 64 * 1024;
 /** Some partners answer a push with the object that they got: an answer may be as large as what was sent. */
 function answerMaxOf({ body }: OutboundCall, usual: number): number {
   // A character of the body takes three bytes at most.
-  if (body === null || 3 * body.length + envelopeMax <= usual) return usual;
+  if (body === null || 3 * body.length <= usual) return usual;
   return Math.max(usual, Buffer.byteLength(body) + envelopeMax);
 }
 
