@@ -1,4 +1,4 @@
-/** Concurrent work: bounded over many items, and work in progress whose end somebody must await. */
+/** Concurrent work: bounded over many items or callers, and work in progress whose end somebody must await. */
 
 /**
  * Starts the work on the items in order, at most `most` at a time. Rejects with the first failure, and then starts no
@@ -20,6 +20,28 @@ export async function mapLimit<T>(
     }
   };
   await Promise.all(Array.from({ length: most }, worker));
+}
+
+/** Lets at most so many works go on at the same time; the others wait in order. */
+export class Limit {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((go) => this.#waiting.push(go));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free++;
+    }
+  }
 }
 
 /** Work in progress that no caller awaits; closing its owner does. */

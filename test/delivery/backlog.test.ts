@@ -3,7 +3,7 @@
  */
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { closed, hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -152,9 +152,21 @@ async function deadOf(hub: HubAddress): Promise<number> {
   return ((await admin(hub, 'GET', '/parties/NL-EMS')) as { queue: { dead: number } }).queue.dead;
 }
 
+/** Counts the pages that a start reads of the log for all receivers together. */
+function countedScan() {
+  const scan = { pages: 0 };
+  const wrap = wrapStore((store) => ({
+    read: (query) => {
+      if (query.limit === 500 && query.to === undefined) scan.pages++;
+      return store.read(query);
+    },
+  }));
+  return { scan, wrap };
+}
+
 t.test('a start does not read the log to its end for one whose window is full', async (t) => {
   const dir = directoryFor(t);
-  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' }, { windowMax: 10 }, dir);
+  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' }, { windowMax: 100 }, dir);
   const { cpo } = await routedPair(t, hub);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
   const pushed = 600;
@@ -163,14 +175,43 @@ t.test('a start does not read the log to its end for one whose window is full', 
   };
   await Promise.all(Array.from({ length: workers }, each));
   await hub.close();
-  let passes = 0;
-  const wrap = wrapStore((store) => ({
-    read: (query) => {
-      if (query.limit === 500 && query.to === undefined) passes++;
-      return store.read(query);
-    },
-  }));
-  const next = await hubFor(t, {}, { windowMax: 10, wrap }, dir);
-  t.equal(passes, 1, 'the first stretch fills it');
-  t.match(await admin(next, 'GET', '/parties/NL-EMS'), { queue: { depth: 2 } });
+  const { scan, wrap } = countedScan();
+  const next = await hubFor(t, {}, { windowMax: 100, wrap }, dir);
+  t.equal(scan.pages, 1, 'the first stretch fills it');
+  t.match(await admin(next, 'GET', '/parties/NL-EMS'), { queue: { depth: 20 } });
+});
+
+t.test('a start does not wait for one that an object left far behind, and sends it nothing twice', async (t) => {
+  const dir = directoryFor(t);
+  const env = { HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RETRY_SCHEDULE_S: '3600', HUB_RETRY_JITTER: '0' };
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
+  const hub = await hubFor(t, env, { clock, windowMax: 15 }, dir);
+  let isStuck = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (isStuck && idOf(received) === 'STUCK' ? { status: 500 } : {}),
+  });
+  for (const kwh of [1, 2]) await push(cpo, 'STUCK', kwh);
+  for (let n = 0; n < 130; n++) await push(cpo, `S${n}`, 1);
+  await hub.settled();
+  t.equal(emsp.received.length, 131);
+  await closed(hub, clock);
+  const { scan, wrap } = countedScan();
+  const next = await hubFor(t, env, { clock, windowMax: 15, wrap }, dir);
+  t.equal(scan.pages, 0, 'nothing is read of the log before it serves');
+  cpo.moveTo(next);
+  for (const id of ['S99', 'STUCK']) await push(cpo, id, 3);
+  await emsp.got('the new one', ({ body, path }) => path.includes('/S99') && kwhOf({ body }) === 3);
+  isStuck = false;
+  clock.advance(3_600_000);
+  await emsp.gotCalls(135);
+  await next.settled();
+  const found = byObject(emsp.received);
+  t.same(
+    [found.get('STUCK'), found.get('S99')],
+    [
+      [1, 1, 2, 3],
+      [1, 3],
+    ],
+  );
+  t.equal(emsp.received.length, 135);
 });

@@ -1,4 +1,4 @@
-import { mapLimit, Running } from '../../src/kit/concurrency.ts';
+import { Limit, mapLimit, Running } from '../../src/kit/concurrency.ts';
 import { t } from '../support/tap.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -41,4 +41,24 @@ t.test('the end of running work includes work that is added meanwhile', async (t
   await running.ended();
   t.strictSame(order, ['first', 'second']);
   await running.ended();
+});
+
+t.test('a limit lets so many go on at a time, in order, and goes on after a failure', async (t) => {
+  const limit = new Limit(2);
+  const order: string[] = [];
+  const work = (name: string) =>
+    limit.run(async () => {
+      order.push(`${name} begins`);
+      await turn();
+      order.push(`${name} ends`);
+      if (name === 'a') throw new Error('a');
+    });
+  const all = await Promise.allSettled(['a', 'b', 'c', 'd'].map(work));
+  t.strictSame(
+    all.map(({ status }) => status),
+    ['rejected', 'fulfilled', 'fulfilled', 'fulfilled'],
+  );
+  t.strictSame(order.slice(0, 2), ['a begins', 'b begins']);
+  t.ok(order.indexOf('a ends') < order.indexOf('c begins'));
+  t.equal(order.at(-1), 'd ends');
 });

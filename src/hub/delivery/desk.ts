@@ -2,6 +2,7 @@
  * What the receivers of a dispatcher share, and what they report to it.
  */
 import type { DeadGroupName } from '../../domain/triage.ts';
+import type { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import type { FairScheduler, Sender } from './fair-scheduler.ts';
 import type { OutboxWriter } from './outbox-writer.ts';
@@ -11,6 +12,8 @@ export interface Desk<Receiver extends Sender> {
   readonly context: Context;
   readonly writer: OutboxWriter;
   readonly scheduler: FairScheduler<Receiver>;
+  /** Bounds the pages of backlogs that are in memory at the same time. */
+  readonly pages: Limit;
   /** Sends what the receiver's courier and the global limit allow now. */
   readonly pump: (receiver: Receiver) => void;
   /** The last dead letter of a group is none any more. */

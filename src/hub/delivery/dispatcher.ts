@@ -13,7 +13,7 @@ import type { ObjectModule } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Replacer } from '../../domain/person.ts';
 import type { DeadGroupName } from '../../domain/triage.ts';
-import { mapLimit } from '../../kit/concurrency.ts';
+import { Limit, mapLimit } from '../../kit/concurrency.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
@@ -30,6 +30,8 @@ import { logPage } from './window.ts';
 
 /** Receivers whose rows a restart reads concurrently. */
 const openedAtOnce = 16;
+/** Pages of backlogs that are read concurrently; each may take `logPage.size` characters of memory. */
+const pagesAtOnce = 8;
 /** Interval, ms, at which floors of idle receivers are written. A longer one makes a restart read more of the log. */
 const idleFloorsMs = 60_000;
 
@@ -62,7 +64,8 @@ export class Dispatcher {
       this.#dispatch();
     };
     const cleared = (group: DeadGroupName) => this.#cleared(group);
-    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, pump, cleared };
+    const pages = new Limit(pagesAtOnce);
+    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, pages, pump, cleared };
   }
 
   /** Rebuilds the lanes from floors, rows and log. Must end before the first delivery is sent. */

@@ -29,6 +29,8 @@ export class Progress {
   readonly #known = new Set<Seq>();
   /** The floor that the store holds. */
   #written: Seq;
+  /** Up to here deliveries may have rows that are not among the known. */
+  #rowsUpTo: Seq = 0;
 
   constructor(receiver: PartyId, offered: Seq, written: Seq = 0) {
     this.receiver = receiver;
@@ -70,6 +72,17 @@ export class Progress {
     for (const module of moduleNames) this.fallBehind(module);
   }
 
+  /** At a restart, too far behind to be scanned with the others: which deliveries up to the head have rows is read with the log. */
+  restoredFarBehind(head: Seq): void {
+    this.fallBehindWholly();
+    this.#rowsUpTo = head;
+  }
+
+  /** Whether deliveries behind a sequence may have rows that are not known. */
+  hasUnknownRows(after: Seq): boolean {
+    return after < this.#rowsUpTo;
+  }
+
   /** Passes an event of the log; false when its delivery has a row, so that it must not be taken. */
   take(module: ObjectModule, seq: Seq): boolean {
     const place = this.#placeOf(module);
@@ -95,9 +108,9 @@ export class Progress {
     this.#known.clear();
   }
 
-  /** At a restart: a delivery above the floor has a row. */
+  /** A delivery that was not passed yet has a row. */
   know(seq: Seq): void {
-    if (seq > this.#offered) this.#known.add(seq);
+    this.#known.add(seq);
   }
 
   /** Whether the delivery was taken and has neither ended nor a row. */

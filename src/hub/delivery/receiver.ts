@@ -54,8 +54,8 @@ export class Receiver implements Sender, Measured {
     this.#desk = desk;
     this.partnerId = partnerId;
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
-    const { context, writer } = desk;
-    this.window = new DeliveryWindow({ context, writer, partnerId, lanes: this.#lanes, enter });
+    const { context, writer, pages } = desk;
+    this.window = new DeliveryWindow({ context, writer, partnerId, lanes: this.#lanes, pages, enter });
   }
 
   /**
@@ -128,6 +128,9 @@ export class Receiver implements Sender, Measured {
    */
   async again(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
     const row = await this.#replace(before, redrivenRow(event, party, before, this.#desk.context));
+    // What is read of the log later must not bring it again.
+    const { module } = row.data as DeliveryMemory;
+    if (this.window.mayHold(party, module as ObjectModule, event.seq)) this.window.progressNow(party).know(event.seq);
     this.#take(party, event, row.data as DeliveryMemory);
     return row;
   }
@@ -282,17 +285,18 @@ export class Receiver implements Sender, Measured {
 
   /**
    * Puts deliveries with a PENDING row back into their lanes with their due time. Every row above the floor is known, so
-   * that the scan of the log does not take those deliveries again.
+   * that the scan of the log does not take those deliveries again; one that is far behind learns of them as it reads on.
    */
   async #recall(progress: Progress): Promise<void> {
     const { store } = this.#desk.context;
     const { receiver: dest, offered: floor } = progress;
     for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0 })) {
-      progress.know(row.seq);
+      if (row.seq > floor && !progress.isBehind) progress.know(row.seq);
       if (row.state === 'DEAD') this.#dead.add(row);
       const event = row.state === 'PENDING' ? await store.event(row.seq) : null;
       if (event) this.#take(dest, event, row.data as DeliveryMemory);
     }
+    if (progress.isBehind) return;
     for await (const row of rowsOf(store, { dest, rows: 'DELIVERED', fromSeq: floor + 1 })) progress.know(row.seq);
   }
 

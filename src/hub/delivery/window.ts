@@ -8,13 +8,15 @@
  *     module out. What follows of it is noted as outstanding and read from the stream of the object, in order; those
  *     notes are bounded by `windowMax` for each module.
  */
-import type { Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
+import type { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
+import type { DeliveryMemory } from './delivery-row.ts';
 import { type Lane, type Lanes, laneKey } from './lanes.ts';
-import type { OutboxWriter } from './outbox-writer.ts';
+import { type OutboxWriter, rowsOf } from './outbox-writer.ts';
 import { Progress } from './progress.ts';
 
 /** Deliveries of one lane in memory; it is read on at half. */
@@ -22,12 +24,15 @@ export const laneMax = 8;
 /** Limits of one read of the log: events, and characters of records that it brings into memory. */
 export const logPage = { limit: 500, size: 4 * 1024 * 1024 };
 const readAgainMs = 1_000;
+/** A party that is more windows than this behind at a restart is not waited for: it reads the log by itself, while the hub serves. */
+const scannedWindows = 8;
 
 interface Parts {
   readonly context: Context;
   readonly writer: OutboxWriter;
   readonly partnerId: PartyId;
   readonly lanes: Lanes;
+  readonly pages: Limit;
   /** Puts a delivery without a row at the tail of its lane. */
   readonly enter: (receiver: PartyId, event: StoredEvent) => void;
 }
@@ -52,6 +57,9 @@ export class DeliveryWindow {
     this.#isScanned = false;
     const progress = new Progress(party, floor, floor);
     this.#parties.set(party, progress);
+    const { ports, recorder } = this.#parts.context;
+    const head = recorder.feed.upTo;
+    if (head - floor > scannedWindows * ports.windowMax) progress.restoredFarBehind(head);
     return progress;
   }
 
@@ -183,22 +191,41 @@ export class DeliveryWindow {
   }
 
   async #catchUp(progress: Progress): Promise<void> {
+    while (await this.#parts.pages.run(() => this.#readPage(progress)));
+  }
+
+  /** Takes a page of the backlog; false when there is no room or no more. */
+  async #readPage(progress: Progress): Promise<boolean> {
     const { store, recorder } = this.#parts.context;
-    for (;;) {
-      const reading = this.#readable(progress, this.share);
-      if (this.#isClosed || reading.size === 0) return;
-      const head = recorder.feed.upTo;
-      const query = { after: Math.min(...reading.values()), to: progress.receiver };
-      const due = (await store.read({ ...logPage, ...query })).filter(({ seq }) => seq <= head);
-      for (const event of due) {
-        const module = moduleOf(event);
-        if (event.seq <= (reading.get(module) ?? Number.POSITIVE_INFINITY)) continue;
-        if (this.isFull(module)) reading.delete(module);
-        else this.#offer(progress, event);
+    const reading = this.#readable(progress, this.share);
+    if (this.#isClosed || reading.size === 0) return false;
+    const head = recorder.feed.upTo;
+    const query = { after: Math.min(...reading.values()), to: progress.receiver };
+    const due = (await store.read({ ...logPage, ...query })).filter(({ seq }) => seq <= head);
+    // `size` may cut a page before its limit, so only an empty page is the end of the log.
+    const last = due.at(-1);
+    if (last) await this.#know(progress, { after: query.after, upTo: last.seq }, reading);
+    for (const event of due) {
+      const module = moduleOf(event);
+      if (event.seq <= (reading.get(module) ?? Number.POSITIVE_INFINITY)) continue;
+      if (this.isFull(module)) reading.delete(module);
+      else this.#offer(progress, event);
+    }
+    progress.passed(reading.keys(), last?.seq ?? head, !last && recorder.feed.upTo === head);
+    return true;
+  }
+
+  /** After a restart far behind: learns which deliveries of a page have rows, so that they are not taken again. */
+  async #know(progress: Progress, { after, upTo }: Range, reading: ReadonlyMap<ObjectModule, Seq>): Promise<void> {
+    if (!progress.hasUnknownRows(after)) return;
+    const { store } = this.#parts.context;
+    // Open ones first: a row that ends meanwhile is found in one of the two.
+    for (const rows of ['open', 'DELIVERED'] as const) {
+      const query = { dest: progress.receiver, rows, fromSeq: after + 1, toSeq: upTo };
+      for await (const { seq, data } of rowsOf(store, query)) {
+        const read = reading.get((data as DeliveryMemory).module as ObjectModule);
+        if (read !== undefined && seq > read) progress.know(seq);
       }
-      // `size` may cut a page before its limit, so only an empty page is the end of the log.
-      const last = due.at(-1);
-      progress.passed(reading.keys(), last?.seq ?? head, !last && recorder.feed.upTo === head);
     }
   }
 
