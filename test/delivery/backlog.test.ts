@@ -1,6 +1,7 @@
 /**
  * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
  */
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, routedPair } from '../support/hub-in-process.ts';
@@ -214,4 +215,26 @@ t.test('a start does not wait for one that an object left far behind, and sends 
     ],
   );
   t.equal(emsp.received.length, 135);
+});
+
+t.test('a start reads the events of several deliveries that wait at the same time', async (t) => {
+  const dir = directoryFor(t);
+  const env = { HUB_RETRY_SCHEDULE_S: '3600' };
+  const hub = await hubFor(t, env, {}, dir);
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+  for (let n = 0; n < 4; n++) await push(cpo, `S${n}`, 1);
+  await hub.settled();
+  await hub.close();
+  let reading = 0;
+  let most = 0;
+  const wrap = wrapStore((store) => ({
+    event: async (seq) => {
+      most = Math.max(most, ++reading);
+      await nextTurn();
+      return store.event(seq).finally(() => void reading--);
+    },
+  }));
+  const next = await hubFor(t, env, { wrap }, dir);
+  t.equal(most, 4);
+  t.equal(await depthOf(next), 4);
 });

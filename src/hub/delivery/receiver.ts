@@ -29,6 +29,8 @@ import { DeliveryWindow } from './window.ts';
 
 /** A CDR waits at most this long, ms, for the undelivered updates of its session; then it may overtake them. */
 const behindMs = 10_000;
+/** Events of waiting deliveries that a restart reads concurrently for one receiver. */
+const recalledAtOnce = 4;
 /** Window of the moving average of attempt duration, in attempts. */
 const attemptsMeant = 16;
 
@@ -290,12 +292,22 @@ export class Receiver implements Sender, Measured {
   async #recall(progress: Progress): Promise<void> {
     const { store } = this.#desk.context;
     const { receiver: dest, offered: floor } = progress;
+    let pending: DeliveryRow[] = [];
+    const take = async () => {
+      const rows = pending;
+      pending = [];
+      const events = await Promise.all(rows.map(({ seq }) => store.event(seq)));
+      for (const [place, { data }] of rows.entries()) {
+        const event = events[place];
+        if (event) this.#take(dest, event, data as DeliveryMemory);
+      }
+    };
     for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0 })) {
       if (row.seq > floor && !progress.isBehind) progress.know(row.seq);
       if (row.state === 'DEAD') this.#dead.add(row);
-      const event = row.state === 'PENDING' ? await store.event(row.seq) : null;
-      if (event) this.#take(dest, event, row.data as DeliveryMemory);
+      if (row.state === 'PENDING' && pending.push(row) === recalledAtOnce) await take();
     }
+    await take();
     if (progress.isBehind) return;
     for await (const row of rowsOf(store, { dest, rows: 'DELIVERED', fromSeq: floor + 1 })) progress.know(row.seq);
   }
