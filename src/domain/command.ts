@@ -37,11 +37,10 @@ interface Recorded {
   readonly data: unknown;
 }
 
-/** Whether the CPO has accepted a command with this event: by its answer, or by a result when its answer was lost. [D66] */
+/** Whether the CPO has accepted a command with this event: by its answer, or by a result before it or after a lost one. [D66] */
 export const isAccepted = ({ type, data }: Recorded): boolean =>
   (type === 'command.answered' && (data as { result?: unknown }).result === 'ACCEPTED') ||
-  ((type === 'command.resultReceived' || type === 'command.failed') &&
-    (data as { accepts?: unknown }).accepts === true);
+  (type === 'command.resultReceived' && (data as { accepts?: unknown }).accepts === true);
 
 /** Like `isAccepted`, or whether it may have: a cut-off call has no known answer. */
 export const mayBeAccepted = (event: Recorded): boolean =>
@@ -63,7 +62,7 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
     case 'command.failed':
       if (record.state === 'forwarding')
         return { ...record, state: 'rejected', result: 'REJECTED', reason: event.data.reason, isUnanswered: true };
-      return event.data.accepts ? record : { ...record, isUnanswered: true };
+      return { ...record, isUnanswered: true };
     case 'command.resultReceived': {
       const { isUnanswered, ...answered } = record;
       const { result, accepts } = event.data;
@@ -84,10 +83,4 @@ export function cutOffOf({ state, result }: CommandRecord): CommandEvent | null 
   if (state === 'forwarding') return { type: 'command.failed', data: { reason: cutOff } };
   if (state !== 'relaying') return null;
   return { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } };
-}
-
-/** A failure of a forward whose result came before it: the CPO had accepted all the same. [D29, D66] */
-export function knowing({ result }: CommandRecord, event: CommandEvent): CommandEvent {
-  if (event.type !== 'command.failed' || result !== 'ACCEPTED') return event;
-  return { ...event, data: { ...event.data, accepts: true } };
 }

@@ -150,9 +150,8 @@ export type CommandEvent =
       };
     }
   | { type: 'command.answered'; data: CommandNamed & { result: string; timeoutS: number } }
-  /** `accepts`: a result of ACCEPTED had come before. [D29, D66] */
-  | { type: 'command.failed'; data: CommandNamed & { reason: string; accepts?: true } }
-  /** `accepts`: the forward had failed, and this ACCEPTED is the first that tells otherwise. [D66] */
+  | { type: 'command.failed'; data: CommandNamed & { reason: string } }
+  /** `accepts`: there is no answer yet, or it was lost, and this ACCEPTED is the first that tells. [D29, D66] */
   | { type: 'command.resultReceived'; data: CommandNamed & { result: string; accepts?: true } }
   | { type: 'command.relayed'; data: CommandNamed & { result: string } }
   | { type: 'command.relayFailed'; data: CommandNamed & { result: string; reason: string } }

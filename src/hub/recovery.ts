@@ -140,8 +140,9 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
       ports.log.error({ err: error }, 'could not re-seal all partner tokens'),
     );
   }
-  // Spread over the interval, or all silent partners would be probed at the same instant, each time.
-  for (const { id } of partners) probes.watch(id, ports.random());
+  // Spread over the interval, or all silent partners would be probed at the same instant, each time. Of one that is only
+  // listened to, a whole interval tells.
+  for (const { id, settings } of partners) probes.watch(id, settings.pull_only ? 1 : ports.random());
   contacts
     .recall(store)
     .catch((error: unknown) =>

@@ -92,11 +92,12 @@ t.test(
     await Promise.all(emsps.map((emsp) => emsp.gotCalls(1)));
     await putLarge(cpo, 'CPO');
     await putSession(cpo, 'S1');
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2', { party_id: 'CPO' }));
     await hub.settled(...emsps);
-    t.same(well.received.map(idOf), ['S1'], 'the small one goes at once');
+    t.same(well.received.map(idOf), ['S1', 'L2'], 'the small ones go at once, behind a large one of their module, too');
     holding.releaseOne();
     await hub.settled(...emsps);
-    t.same(well.received.map(idOf), ['S1', 'L1'], 'the large one when there is room');
+    t.same(well.received.map(idOf), ['S1', 'L2', 'L1'], 'the large one when there is room');
     holding.releaseAll();
   },
 );

@@ -15,7 +15,6 @@ const facts = {
   refused: { type: 'command.answered', data: { result: 'REJECTED', timeoutS: 30 } },
   unsupported: { type: 'command.answered', data: { result: 'NOT_SUPPORTED', timeoutS: 30 } },
   failed: { type: 'command.failed', data: { reason: 'timeout' } },
-  lost: { type: 'command.failed', data: { reason: 'timeout', accepts: true } },
   came: { type: 'command.resultReceived', data: { result: 'EVSE_OCCUPIED' } },
   told: { type: 'command.relayed', data: { result: 'EVSE_OCCUPIED' } },
   untold: { type: 'command.relayFailed', data: { result: 'EVSE_OCCUPIED', reason: 'unavailable: refused' } },
@@ -47,7 +46,6 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
     [['came', 'failed'], 'relaying', 'EVSE_OCCUPIED', null],
     [['came', 'told', 'accepted'], 'relayed', 'EVSE_OCCUPIED', null],
     [['came', 'told', 'failed'], 'relayed', 'EVSE_OCCUPIED', null],
-    [['came', 'lost'], 'relaying', 'EVSE_OCCUPIED', null],
     [['accepted', 'came', 'silent'], 'relaying', 'EVSE_OCCUPIED', null],
     [['accepted', 'came', 'told', 'silent'], 'relayed', 'EVSE_OCCUPIED', null],
     [['accepted', 'silent', 'came'], 'relaying', 'EVSE_OCCUPIED', null],
@@ -72,7 +70,7 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
 /** Every order of some of the facts: each once at most, at most one answer, and nothing told before it came. */
 function* orders(taken: readonly Name[] = []): Generator<readonly Name[]> {
   yield taken;
-  const answers: readonly Name[] = ['accepted', 'refused', 'unsupported', 'failed', 'lost'];
+  const answers: readonly Name[] = ['accepted', 'refused', 'unsupported', 'failed'];
   const needs: Partial<Record<Name, Name>> = { told: 'came', untold: 'came', toldAgain: 'cameAgain' };
   for (const name of Object.keys(facts) as Name[]) {
     const need = needs[name];

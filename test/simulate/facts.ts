@@ -102,8 +102,8 @@ export class Facts {
   readonly #commands = new Map<string, Json>();
   /** Commands whose forward failed, until a result tells that the CPO had accepted it. */
   readonly #failed = new Set<string>();
-  /** The last result of each command. */
-  readonly #results = new Map<string, string>();
+  /** Commands whose forward has ended. */
+  readonly #answered = new Set<string>();
   /** For how long an accepted START_SESSION counts. */
   readonly #compatibilityMs: number;
 
@@ -184,17 +184,16 @@ export class Facts {
     else if (type.startsWith('command.')) this.#accepted(stream, type, data, at);
   }
 
-  /** Of an answer that was lost the first result tells, whichever comes first. [D29, D66] */
+  /** A result tells that comes before the answer, or the first after one that was lost. [D29, D66] */
   #accepted(stream: string, type: string, { result }: Json, at: number): void {
-    const isAccepted = result === 'ACCEPTED';
-    const isReceived = type === 'command.resultReceived';
-    const isFirst =
-      (type === 'command.answered' && isAccepted) ||
-      (isReceived && isAccepted && this.#failed.delete(stream)) ||
-      (type === 'command.failed' && this.#results.get(stream) === 'ACCEPTED');
-    if (isFirst) this.#started(this.#commands.get(stream), at);
-    else if (type === 'command.failed') this.#failed.add(stream);
-    if (isReceived) this.#results.set(stream, String(result));
+    const isAnswer = type === 'command.answered';
+    const isOpen = !this.#answered.has(stream) || this.#failed.has(stream);
+    if (result === 'ACCEPTED' && (isAnswer || (type === 'command.resultReceived' && isOpen))) {
+      this.#failed.delete(stream);
+      this.#started(this.#commands.get(stream), at);
+    }
+    if (type === 'command.failed') this.#failed.add(stream);
+    if (isAnswer || type === 'command.failed') this.#answered.add(stream);
   }
 
   #change(change: Partial<Directory>): void {

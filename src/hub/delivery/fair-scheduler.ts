@@ -68,11 +68,14 @@ export class FairScheduler<S extends Sender> {
     return this.#calls >= this.#room.inFlightMax || this.sizeMax === 0;
   }
 
-  /** Characters of the largest body that may go now; the last one may exceed the limit. [FAIR-SCHEDULER-6] */
+  /**
+   * Characters of the largest body that may go now; the last one may exceed the limit. A small one may become large, as a
+   * whole in place of a part: at twice the limit none goes. [FAIR-SCHEDULER-6]
+   */
   get sizeMax(): number {
     const { bodiesMax } = this.#room;
     if (this.#size < bodiesMax) return Number.POSITIVE_INFINITY;
-    return this.#smallSize < bodiesMax * smallShare ? smallBody : 0;
+    return this.#smallSize < bodiesMax * smallShare && this.#size < 2 * bodiesMax ? smallBody : 0;
   }
 
   /** Adds a partner to the round. */

@@ -115,7 +115,12 @@ const receivedMs = 60_000;
 /** What others read of the lanes of a receiver. */
 export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize'>;
 
-const fits = ({ items }: Lane, { sizeMax }: Slots) => (items[0]?.size ?? 0) <= sizeMax;
+/** Ready lanes of a module that are looked at for one whose body there is room for. */
+const lookedAt = 16;
+
+/** A part that goes as a whole is as large as that may be. */
+const fits = ({ items: [head] }: Lane, { sizeMax }: Slots) =>
+  (head?.asWhole ? Number.POSITIVE_INFINITY : (head?.size ?? 0)) <= sizeMax;
 
 export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 
@@ -325,7 +330,10 @@ export class Lanes {
   /** The ready lane of a module whose turn it is. [LANES-3] */
   #firstOf({ ready, readyAgain, takenSince }: Queue, slots: Slots): OwnLane | undefined {
     const shareMax = Math.max(1, Math.floor(slots.all / redriveShare));
-    const firstIn = ({ first }: RoundRobin<OwnLane>) => (first && fits(first, slots) ? first : undefined);
+    const firstIn = (lanes: RoundRobin<OwnLane>) => {
+      const { first } = lanes;
+      return !first || fits(first, slots) ? first : lanes.firstOf(lookedAt, (lane) => fits(lane, slots));
+    };
     const again = this.#busyAgain < shareMax ? firstIn(readyAgain) : undefined;
     const fresh = firstIn(ready);
     return takenSince >= redriveShare - 1 ? (again ?? fresh) : (fresh ?? again);

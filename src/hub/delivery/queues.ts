@@ -25,6 +25,15 @@ export class RoundRobin<T> {
     return this.#first?.member;
   }
 
+  /** The first of the first `most` members for which it holds. */
+  firstOf(most: number, holds: (member: T) => boolean): T | undefined {
+    let place = this.#first;
+    for (let left = most; place !== null && left > 0; left--, place = place.after) {
+      if (holds(place.member)) return place.member;
+    }
+    return undefined;
+  }
+
   /** Appends a member unless it is in the queue. [QUEUES-1] */
   add(member: T): void {
     if (this.#places.has(member)) return;

@@ -20,7 +20,6 @@ import {
   type CommandState,
   cutOffOf,
   isAccepted,
-  knowing,
   mayBeAccepted,
 } from '../../domain/command.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
@@ -147,12 +146,11 @@ export class Commands {
     const { directory, settings } = this.#context;
     const known = await this.#read(id);
     if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
-    // [COMMANDS-7]
-    if ((known.results ?? 0) >= resultsMax)
-      throw new HubError('invalid', { message: `this command has had ${resultsMax} results` });
     this.#quota.check(known.cpo);
     this.#quota.spend(known.cpo, body.length);
-    const accepts = known.isUnanswered === true && result === 'ACCEPTED';
+    // The answer may be lost after this.
+    const isUnanswered = known.isUnanswered === true || known.state === 'forwarding';
+    const accepts = isUnanswered && result === 'ACCEPTED';
     const data = { result, ...(accepts && { accepts }), ...metBy(known.cpo, shown) };
     const received = { type: 'command.resultReceived', data } as const;
     const record = await this.#record(id, received, { trace, party: known.cpo, body });
@@ -329,7 +327,10 @@ export class Commands {
     return this.#context.recorder.inTurn(actorId(id), async (seen) => {
       const before = await this.#read(id, seen);
       if (before && how.only && before.state !== how.only) return before;
-      return this.#write(before, before ? knowing(before, event) : event, how, seen);
+      // [COMMANDS-7]
+      if (event.type === 'command.resultReceived' && (before?.results ?? 0) >= resultsMax)
+        throw new HubError('invalid', { message: `this command has had ${resultsMax} results` });
+      return this.#write(before, event, how, seen);
     });
   }
 

@@ -126,7 +126,7 @@ export class OrphanFollowUps {
     const command = await rowData<CommandRecord>(this.#store, { kind: 'commands', owner: '', id });
     if (command?.command !== 'STOP_SESSION' || command.sessionId === null) return;
     const session = await readObject(this.#store, 'sessions', command.cpo, command.sessionId.toLowerCase());
-    if (!session || (await this.#wasWatchedSince(session, at))) return;
+    if (!session || ended.has(session.facts.status) || (await this.#wasWatchedSince(session, at))) return;
     await this.#watches.arm(session, command.emsp, at, trace);
   }
 

@@ -143,17 +143,17 @@ export class Persons implements PersonVerbs {
   }
 
   async #rewriteAll(person: Person, found: Found): Promise<void> {
-    // Deliveries in memory are attempted meanwhile, and later.
-    const ended = found.pending > 0 ? this.#dispatcher.erasing(found.replacer) : null;
+    // Deliveries in memory, and those that come meanwhile, are attempted now and later.
+    const ended = this.#dispatcher.erasing(found.replacer);
     try {
-      if (ended) await this.#dispatcher.flushed();
+      await this.#dispatcher.flushed();
       for (let round = 1, left = found; left.named > 0 || left.rows.size > 0; round += 1) {
         await this.#rewrite(left);
         if (round === roundsMax) break;
         left = await this.#find(person, found);
       }
     } finally {
-      ended?.(this.#context.store.head());
+      ended(this.#context.store.head());
     }
   }
 

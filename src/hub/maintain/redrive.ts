@@ -167,14 +167,14 @@ export class Redrive {
           const { event, receiver } = candidate;
           const { module } = event.data as ObjectEventData;
           const place = `${receiver} ${module}`;
-          // A later part has one place only.
-          if (aside.has(place) && part !== filter) break;
           yield async (job) => {
             const result = aside.has(place) ? 'unmatched' : await act(candidate, job);
             if (result !== 'full') return result;
             aside.set(place, { ...filter, receiver, module, from_seq: event.seq, to_seq });
             return 'unmatched';
           };
+          // There is nothing behind it but its like.
+          if (aside.has(place) && part.receiver && part.module) break;
         }
       }
       const left = [...aside.values()];
