@@ -21,9 +21,14 @@ export interface AuditOptions {
 }
 
 /** Writes an act into the audit log; where the store cannot write, the line in the hub's log is the only record of it. */
-export async function noteAct(operations: Pick<AuditVerbs, 'noteAct'>, act: NotedAct, log?: ErrorLog): Promise<void> {
+export async function noteAct(
+  operations: Pick<AuditVerbs, 'noteAct'>,
+  act: NotedAct,
+  log?: ErrorLog,
+  reading?: string,
+): Promise<void> {
   try {
-    await operations.noteAct(act);
+    await operations.noteAct(act, reading);
   } catch (error) {
     log?.error({ err: error, ...act }, 'an act of an operator could not be written into the audit log');
   }
@@ -81,6 +86,7 @@ export class AuditTrail {
         correlation_id,
       },
       log,
+      method === 'GET' ? request.url : undefined,
     );
   }
 }

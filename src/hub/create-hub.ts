@@ -185,7 +185,7 @@ export function createHub(
       startBackup: (directory, trace) => backups.startBackup(directory, trace),
       backup: (id) => backups.backup(id),
       lastBackup: () => backups.lastBackup(),
-      noteAct: (act) => audit.noteAct(act),
+      noteAct: (act, reading) => audit.noteAct(act, reading),
       checkAudit: () => audit.checkAudit(),
       webhooks: () => notifier.webhooks(),
       webhook: (id) => notifier.webhook(id),

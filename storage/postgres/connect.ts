@@ -208,6 +208,7 @@ export class Primary {
 export class Sessions {
   readonly #primary: Primary;
   readonly #idle: Client[];
+  readonly #used = new Set<Client>();
   readonly #waiting: (() => void)[] = [];
   #lent = 0;
 
@@ -223,18 +224,17 @@ export class Sessions {
     let client: Client | null = null;
     try {
       client = this.#taken() ?? (await this.#primary.connect());
+      this.#used.add(client);
       const result = await work(client);
       this.#idle.push(client);
       return result;
     } catch (error) {
       // The session may be inside a failed transaction. [CONNECT-3]
       if (client !== null) destroy(client);
-      const failure = translated(error);
-      // Whatever silenced one session has silenced those that are idle.
-      if (failure instanceof StoreUnavailable) for (const idle of this.#idle.splice(0)) destroy(idle);
-      throw failure;
+      throw translated(error);
     } finally {
       this.#lent -= 1;
+      if (client !== null) this.#used.delete(client);
       this.#waiting.shift()?.();
     }
   }
@@ -247,6 +247,11 @@ export class Sessions {
       if (!(error instanceof StoreUnavailable)) throw error;
       return this.use(work);
     }
+  }
+
+  /** Ends every session; statements in flight reject here. */
+  renew(): void {
+    for (const client of [...this.#idle.splice(0), ...this.#used]) destroy(client);
   }
 
   #taken(): Client | null {

@@ -4,7 +4,8 @@
  * HEARTBEAT-1  One beat at a time, three per lease, on its own connection, which waits for no standby; an extra one as
  *     soon as another node is dead unless it renews.
  * HEARTBEAT-2  A failed beat is repeated at once on a new connection: it finds the primary again and checks that
- *     server's settings as at the start, without a session of the pool, where all may be silent. If that fails too, the database is unreachable: every connection is destroyed.
+ *     server's settings as at the start, on that connection. What ended or silenced the former one may have silenced the
+ *     pool's, so these are renewed, too. If it fails again, the database is unreachable: every connection is destroyed.
  * HEARTBEAT-3  After the server refused a write, nothing is written until a test write of this node succeeds
  *     (CONTRACT-5).
  * HEARTBEAT-4  The observations of `watch.ts` are no part of a beat: they may fail or take long without delaying a
@@ -124,10 +125,14 @@ export class Heartbeat {
 
   /** Never rejects. */
   async #run(): Promise<void> {
-    const { primary, leases, watch, ttlMs, changed } = this.#options;
+    const { primary, sessions, leases, watch, ttlMs, changed } = this.#options;
     let wait = ttlMs / BEATS_IN_LEASE;
     try {
-      await this.#beat().catch((error: unknown) => (this.#stopped ? Promise.reject(error) : this.#beat()));
+      await this.#beat().catch(async (error: unknown) => {
+        if (this.#stopped) throw error;
+        await this.#beat();
+        sessions.renew();
+      });
       if (this.#refusal !== null) void this.#confirm();
       wait = Math.min(wait, leases.firstEnd() + PAST_END_MS);
     } catch (error) {

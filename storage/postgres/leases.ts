@@ -51,6 +51,8 @@ export interface ClusterNode {
 
 interface NodeRow extends ClusterNode {
   readonly expires: string;
+  /** Its lease ends later than any may: a clock was put back. */
+  readonly isAhead: boolean;
 }
 
 export interface LeaseOptions {
@@ -84,9 +86,10 @@ interface LogRow {
 const RENEW = `insert into nodes (id, name, url, expires, follows, trip_ms)
   values ($1, $2, $3, clock_timestamp() + $4 * interval '1 ms', true, $5)
   on conflict (id) do update set expires = excluded.expires, trip_ms = excluded.trip_ms`;
-const NODES = `select id, name, url, follows, trip_ms as "tripMs", alive, extract(epoch from expires)::text as expires,
+const NODES = `select id, name, url, follows, trip_ms as "tripMs", alive, "isAhead", extract(epoch from expires)::text as expires,
     case when alive then (extract(epoch from expires - now) * 1000)::int else 0 end as left
-  from nodes, clock_timestamp() now, lateral (select expires > now and expires <= now + ${LEASE_MAX} as alive) a`;
+  from nodes, clock_timestamp() now, lateral (select expires > now and expires <= now + ${LEASE_MAX} as alive,
+    expires > now + ${LEASE_MAX} as "isAhead") a`;
 const READ = `select token, owner, head, horizon from ${LOG} l`;
 /** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-8] */
 const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
@@ -230,10 +233,11 @@ export class Leases {
     const now = clock.monotonic();
     const known = this.#rows;
     this.#rows = new Map();
-    this.#nodes = nodes.map(({ expires, ...node }) => {
+    this.#nodes = nodes.map(({ expires, isAhead, ...node }) => {
       const before = known.get(node.id);
       const isNew = before?.expires !== expires;
-      const until = isNew && (before || node.alive) ? now + Math.max(ttlMs, node.left) : (before?.until ?? now);
+      const until =
+        isNew && (before || node.alive || isAhead) ? now + Math.max(ttlMs, node.left) : (before?.until ?? now);
       this.#rows.set(node.id, { expires, until });
       return { ...node, alive: until > now, left: Math.max(0, until - now) };
     });

@@ -12,7 +12,7 @@
  *     of standbys have it (CONTRACT-1).
  * POSTGRES-STORE-2  A caller that waits longer than `ANSWER_MS` gets `OutcomeUnknown` when the statement was sent, and
  *     `StoreUnavailable` when it was not and never will be. A later call with the same key shares the outcome that is
- *     still awaited. A read that is not answered so long is made once more, on another connection.
+ *     still awaited.
  * POSTGRES-STORE-3  While the database is unreachable writes are refused at once; they resume without a restart.
  */
 import { randomBytes } from 'node:crypto';
@@ -71,7 +71,6 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly id: string;
   readonly #options: PostgresStoreOptions;
   readonly #clock: Clock;
-  readonly #answerMs: number;
   readonly #trim: ReturnType<typeof trimsOf>;
   readonly #opened: Opened;
   readonly #sessions: Sessions;
@@ -93,7 +92,6 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     super((read) => this.#read(read));
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#answerMs = options.answerMs ?? ANSWER_MS;
     this.#trim = trimsOf(this.#clock);
     this.#opened = opened;
     this.#sessions = opened.sessions;
@@ -116,7 +114,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       },
       drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
       seen: (head, horizon) => this.#seen(head, horizon),
-      durably: (work) => sessions.use((client) => within(client, this.#answerMs, work(client))),
+      durably: (work) => sessions.use(work),
       isDoubtful: () => doubts().length > 0,
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
@@ -318,7 +316,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       clock: this.#clock,
       connect: (durability) => primary.connect(durability, true),
       turn: () => ++this.#turn,
-      isWorking: (other) => this.#sessions.use((client) => within(client, this.#answerMs, isWorking(client, other))),
+      isWorking: (other) => this.#sessions.use((client) => isWorking(client, other)),
       written: (head) => this.#seen(head, 0),
       refused: (error) => this.#heartbeat.refused(error),
       gone: () => void this.#heartbeat.poke(),
@@ -341,7 +339,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   /** POSTGRES-STORE-2. */
   async #patient({ job, answer }: { job: Job; answer: Promise<contract.Appended> }): Promise<contract.Appended> {
-    if (await withTimeout(this.#clock, this.#answerMs, answer)) return answer;
+    if (await withTimeout(this.#clock, this.#options.answerMs ?? ANSWER_MS, answer)) return answer;
     if (job.sent) throw new OutcomeUnknown('the database does not answer');
     job.withdrawn = true;
     const error = new StoreUnavailable('the database does not answer');
@@ -372,7 +370,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   async #read<T>(read: (client: Client) => Promise<T>): Promise<T> {
     if (this.#closed) throw new StoreUnavailable('closed');
     try {
-      return await this.#sessions.read((client) => within(client, this.#answerMs, read(client)));
+      return await this.#sessions.read(read);
     } catch (error) {
       if (error instanceof Damaged) this.#heartbeat.damaged(error);
       throw error;

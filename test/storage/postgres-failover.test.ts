@@ -82,7 +82,7 @@ t.test('every connection falls silent and new ones work, as after the failover o
   const server = await startPostgres(t);
   const link = await Link.to(t, server.port);
   const url = server.url('silent').replace(String(server.port), String(link.port));
-  const store = await nodeOf(t, url, 'a', () => {}, { ttlMs: 1500, answerMs: 1500 });
+  const store = await nodeOf(t, url, 'a', () => {}, { ttlMs: 1500 });
   await until(() => store.held() !== null);
   const reads = (n: number) => Promise.all(Array.from({ length: n }, () => store.get(row('1'))));
   for (const readers of [0, 20]) {

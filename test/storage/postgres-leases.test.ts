@@ -283,6 +283,19 @@ function suite(server: PostgresServer): void {
     },
   );
 
+  t.test('a read that the server works at is waited for, longer than a write', async (t) => {
+    const schema = newSchema('patient');
+    const store = await openPostgresStore({ url: server.url(schema), node: 'patient', sole: false, answerMs: 1 });
+    t.teardown(() => store.close());
+    const holder = await openSession(t, server, 'holder');
+    await holder.query(`begin; lock table ${schema}.rows`);
+    const read = store.get({ kind: 'locations', owner: 'NL-CPO', id: 'L1' });
+    const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and application_name like '%patient%'";
+    await until(async () => (await server.query(waits)).length > 0);
+    await holder.query('commit');
+    t.equal(await read, null);
+  });
+
   t.test(
     'a node that is to be the only one does not begin beside another, and waits for one that was killed',
     async (t) => {

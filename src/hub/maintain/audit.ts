@@ -7,8 +7,8 @@
  *     entry shows.
  * AUDIT-3  Entries are kept apart from the event log: its retention leaves them, and they end after
  *     HUB_AUDIT_KEEP_DAYS, which is an entry itself.
- * AUDIT-4  A reading of bodies that an operator repeats within 15 minutes, with the same outcome, is no further entry:
- *     an open page asks every few seconds.
+ * AUDIT-4  A reading of bodies that an operator repeats within 15 minutes, to the letter and with the same outcome, is no
+ *     further entry: an open page asks every few seconds.
  */
 import type { Put, Row, RowKey } from '../../../storage/contract.ts';
 import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
@@ -50,11 +50,6 @@ function textOf(entry: AuditEntry): string {
   return JSON.stringify(fields);
 }
 
-/** What is the same in repeated readings; null for an act. */
-function readingOf({ operator, role, verb, about, address, status }: NotedAct): string | null {
-  return verb.startsWith('GET ') ? JSON.stringify([operator, role, verb, about, address, status]) : null;
-}
-
 /** What is wrong with an entry that stands behind another one, or is the first that is kept. */
 function faultOf(entry: AuditEntry, before: AuditEntry | null, digest: string): AuditCheck['broken'] {
   const expected = before === null ? entry.n : before.n + 1;
@@ -74,9 +69,10 @@ export class Audit implements AuditVerbs {
     this.#context = context;
   }
 
-  async noteAct(act: NotedAct): Promise<AuditEntry> {
+  async noteAct(act: NotedAct, asked?: string): Promise<AuditEntry> {
     return this.#context.recorder.inTurn(turn, async () => {
-      const reading = readingOf(act);
+      const { operator, role, address, status } = act;
+      const reading = asked === undefined ? null : JSON.stringify([operator, role, asked, address, status]);
       const known = reading === null ? undefined : this.#readings.get(reading);
       const now = this.#context.ports.clock.now();
       if (known !== undefined && now - known.at < readingMs) return known.entry;

@@ -256,8 +256,11 @@ export interface AuditFilter {
 }
 
 export interface AuditVerbs {
-  /** Resolves when the entry is durable, with the earlier one for a repeated reading; throws `unavailable` when the store cannot write. */
-  noteAct(act: NotedAct): Promise<AuditEntry>;
+  /**
+   * Resolves when the entry is durable; throws `unavailable` when the store cannot write. `reading`: what was asked for, of a
+   * reading: when it is repeated the earlier entry stands for it.
+   */
+  noteAct(act: NotedAct, reading?: string): Promise<AuditEntry>;
   /** Reads the whole chain. */
   checkAudit(): Promise<AuditCheck>;
 }

@@ -106,8 +106,13 @@ async function reached(path: string, init: RequestInit): Promise<Response> {
 }
 
 async function textOf(response: Response): Promise<unknown> {
-  const text = await response.text();
-  return text === '' ? undefined : JSON.parse(text);
+  try {
+    const text = await response.text();
+    return text === '' ? undefined : JSON.parse(text);
+  } catch (error) {
+    if ((error as Error).name === 'AbortError') throw error;
+    throw new ApiError(0, 'The answer of the hub broke off.');
+  }
 }
 
 /** Text of the problem details, when there are any. [RFC 9457] */

@@ -51,6 +51,7 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
     let isOwn = false;
     const asked = polling({
       async ask(signal) {
+        if (length.current >= freshMax) return;
         const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
         const page = await call<Page<T>>('GET', pathWith(key, { limit }), undefined, signal);
         const hadOwn = isOwn;
@@ -75,13 +76,17 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
           loaded: hadOwn ? loaded : undefined,
         }));
       },
-      pauseMs: (tookMs) => (length.current < freshMax ? Math.max(refreshMs, tookMs * pauseFactor) : 0),
+      pauseMs: (tookMs) => Math.max(refreshMs, tookMs * pauseFactor),
     });
     asking.current = asked;
     return () => asked.close();
   }, [key]);
 
-  const reload = useCallback(() => asking.current?.now(), []);
+  const reload = useCallback(() => {
+    // What is asked for comes, however long the list is.
+    length.current = Math.min(length.current, freshMax - 1);
+    asking.current?.now();
+  }, []);
   const cursor = state.loaded?.cursor ?? null;
   const more = useCallback(() => {
     if (cursor === null) return;

@@ -26,10 +26,11 @@ export function useReload(watch: Watch | null, reload: () => void): void {
   const due = useRef<ReturnType<typeof setTimeout>>();
   useEffect(() => {
     if (!ids) return;
-    due.current ??= setTimeout(() => {
-      due.current = undefined;
-      reload();
-    }, reloadMs);
+    const fire = () => {
+      due.current = document.visibilityState === 'visible' ? undefined : setTimeout(fire, reloadMs);
+      if (due.current === undefined) reload();
+    };
+    due.current ??= setTimeout(fire, reloadMs);
   }, [ids, reload]);
   useEffect(() => () => clearTimeout(due.current), []);
 }
