@@ -109,6 +109,13 @@ t.test('what is of another partner is not there', async (t) => {
   // Whose report is asked for decides, not whom the dead letters hurt.
   const sender = await signedIn(hub, 'NL-CPO');
   t.strictSame((await sender('GET', '/parties/NL-CPO/report')).json.dead_letters, [], 'nor what others answer');
+  const deadAt = async (id: string, of: typeof call) => {
+    await of('POST', `/parties/${id}/check`);
+    await hub.settled();
+    const { findings } = (await of('GET', '/checks')).json.items[0] as { findings: { name: string }[] };
+    return findings.filter(({ name }) => name === 'dead-letters').length;
+  };
+  t.strictSame([await deadAt('NL-CPO', sender), await deadAt('NL-ONE', call)], [0, 1], 'nor does a check');
   t.equal(
     (await call('POST', `/deliveries/${(await deliveriesOf(hub, '?receiver=NL-ONE'))[0]?.id}/redrive`, { force: true }))
       .status,

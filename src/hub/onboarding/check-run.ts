@@ -4,7 +4,7 @@ import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
 import { healedBy } from '../../domain/habits.ts';
 import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
-import { type Endpoint, endpointOf, type InterfaceRole, type Partner } from '../../domain/party.ts';
+import { type Endpoint, endpointOf, type InterfaceRole, keyOf, type Partner } from '../../domain/party.ts';
 import { isQuirk, quirkOf, quirks } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
@@ -122,8 +122,10 @@ export class CheckRun {
         true,
       );
     }
-    for (const { module, count, reason } of dead_letters) {
-      this.found('dead-letters', module, `${count} dead: ${reason}`, true);
+    // Those that it sent died at others' servers.
+    const own = new Set(this.partner.roles.map(keyOf));
+    for (const { receiver, module, count, reason } of dead_letters) {
+      if (own.has(receiver)) this.found('dead-letters', module, `${count} dead: ${reason}`, true);
     }
     this.tried = 'its settings';
     const known = new Set([...this.findings.values()].map(({ name }) => name));
