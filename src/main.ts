@@ -220,7 +220,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     let { port } = config;
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const { passed } = metrics.cluster;
-    const passing = secrets.length === 0 ? null : new Passing({ secrets, addressOf: visitors.of, passed, log });
+    const passing = secrets.length === 0 ? null : new Passing({ secrets, visitors, passed, log });
     const view = () => viewOf(store, config, { node, addresses });
     const listening: Server[] = [];
     const reached = {

@@ -13,6 +13,7 @@ import { type Duplex, pipeline } from 'node:stream';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { portOf } from '../kit/url.ts';
+import type { ClientAddresses } from '../transport/client-address.ts';
 import { isAtOperators } from '../transport/entrance.ts';
 import { isTrusted, markEnding, trust } from '../transport/trusted.ts';
 import { ChannelClient, ChannelRefused } from './channel.ts';
@@ -63,8 +64,8 @@ type End = (how: 'answered' | 'failed', error?: Error) => void;
 export interface PassingOptions {
   /** The present secret, then the former one while it is changed. */
   readonly secrets: readonly string[];
-  /** The network address of a request's caller. */
-  readonly addressOf: (request: http.IncomingMessage) => string;
+  /** The peer is told the caller's whole address: `allow_from` and the networks of operators' tokens need it. */
+  readonly visitors: Pick<ClientAddresses, 'exact'>;
   readonly passed: (end: 'answered' | 'failed') => void;
   readonly log: { warn(fields: object, message: string): void };
 }
@@ -220,7 +221,7 @@ export class Passing {
   /** Header fields by which the peer knows that a node passes this request on, and for whom. */
   #hopOf(request: http.IncomingMessage): string[] {
     const entrance = isAtOperators(request) ? [entranceHeader, 'operators'] : [];
-    return [clientHeader, this.#options.addressOf(request), ...entrance];
+    return [clientHeader, this.#options.visitors.exact(request), ...entrance];
   }
 
   #start({ url }: Target, options: http.RequestOptions): http.ClientRequest {

@@ -13,7 +13,7 @@ import { isWithin } from './networks.ts';
 export interface ClientAddresses {
   /** By which callers are counted. [CLIENT-ADDRESS-2] */
   of(request: IncomingMessage): string;
-  /** The whole address; of a request that another node passed on, what that node counts by. */
+  /** The whole address. */
   exact(request: IncomingMessage): string;
   /** The address of a connection; null for that of a trusted proxy, which many callers share. */
   ofConnection(socket: Socket): string | null;
@@ -45,7 +45,7 @@ export function clientAddresses(proxies: readonly string[]): ClientAddresses {
     return passedOn.get(request) ?? (proxies.length > 0 && isProxy(peer) ? forwarded(request, peer) : peer);
   };
   return {
-    of: (request) => passedOn.get(request) ?? counted(exact(request)),
+    of: (request) => counted(exact(request)),
     exact,
     ofConnection({ remoteAddress = '' }) {
       const peer = plain(remoteAddress);

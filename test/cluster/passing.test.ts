@@ -6,6 +6,7 @@ import { WebSocket } from 'ws';
 import { ChannelDoor } from '../../src/cluster/channel.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
+import { clientAddresses } from '../../src/transport/client-address.ts';
 import { isTrusted } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -58,7 +59,7 @@ async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => 
   const ended: string[] = [];
   const passing = new Passing({
     secrets: [secret],
-    addressOf: welcome.of,
+    visitors: clientAddresses(['127.0.0.1']),
     passed: (how) => void ended.push(how),
     log: { warn() {} },
   });
@@ -109,6 +110,12 @@ t.test('a request arrives as it was sent, of any size, and so does its answer', 
   t.ok((await said(first, large)).body === large);
   t.equal((await said(first, '')).body, '', 'nor does it need a body');
   t.strictSame(ended, ['answered', 'answered', 'answered']);
+});
+
+t.test('the peer is told the whole address of an IPv6 caller', async (t) => {
+  const { first, seen } = await scene(t, echo);
+  await said(first, '', path, { 'X-Forwarded-For': '2001:db8:1:2:3:4:5:6' });
+  t.equal(seen[0]?.headers['x-ocpi-hub-client'], '2001:db8:1:2:3:4:5:6');
 });
 
 t.test('a connection is trusted once the peer has accepted a token on it, and not for a page', async (t) => {
@@ -214,7 +221,7 @@ t.test('a peer answers before all has come: the next request on that connection 
     t,
     (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'),
   );
-  const passing = new Passing({ secrets: [secret], addressOf: welcome.of, passed: () => {}, log: { warn() {} } });
+  const passing = new Passing({ secrets: [secret], visitors: welcome, passed: () => {}, log: { warn() {} } });
   t.teardown(() => passing.close());
   const target = { id: 'second', url: urlOf(second) };
   const first = await listening(t, (request, response) => passing.pass(request, response, target));

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { pacer } from '../../src/kit/pacer.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
-import { clientAddresses } from '../../src/transport/client-address.ts';
+import { clientAddresses, setPassedOn } from '../../src/transport/client-address.ts';
 import { markAdmitted } from '../../src/transport/trusted.ts';
 import { createVisitors } from '../../src/transport/visitors.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -79,6 +79,19 @@ t.test('X-Forwarded-For counts from a trusted proxy alone, and only what trusted
   t.equal(clientAddresses([]).of(requestFrom('127.0.0.1', '198.51.100.7')), '127.0.0.1', 'nobody is trusted unasked');
   t.equal(addresses.ofConnection({ remoteAddress: '10.1.1.1' } as Socket), null, 'many callers share a proxy');
   t.equal(addresses.ofConnection({ remoteAddress: '192.0.2.1' } as Socket), '192.0.2.1');
+});
+
+t.test('a caller whose request another node passed on is known and counted as at its own node', async (t) => {
+  const { of, exact } = clientAddresses([]);
+  for (const [address, counted] of [
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['192.0.2.1', '192.0.2.1'],
+    ['a node', 'a node'],
+  ] as const) {
+    const request = requestFrom('127.0.0.1');
+    setPassedOn(request, address);
+    t.strictSame([exact(request), of(request)], [address, counted]);
+  }
 });
 
 async function scene(t: Test, { perS = 3, proxies = [] as string[], connectionsMax = 100 } = {}) {
