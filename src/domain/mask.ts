@@ -18,7 +18,7 @@ const replacedFrom = 4;
 const inJson = /("(?:uid|contract_id|visual_number)\\*"\s*:\s*\\*")((?:[^"\\]|\\[^"])+)/g;
 const inPath = /(\/tokens\/(?:[A-Za-z]{2}\/[A-Za-z0-9]{1,3}\/)?)([^/?#\s"\\]+)/g;
 const inKey = /^((?:tokens?:)?[A-Z]{2}-[A-Z0-9]{1,3}\/)(.+)$/i;
-/** Fields whose value is the key of an object, beside a `module`. */
+/** Fields whose value is the key of an object, beside a `module` or in a tally of one. */
 const keys: ReadonlySet<string> = new Set(['object', 'key', 'stream', 'about', 'id']);
 
 /** `NL-TNM-C12345-6` → `…45-6`. */
@@ -30,30 +30,31 @@ function maskedName(name: string): string {
 /** The value with every name hidden; texts, arrays and objects are copied, all else stays. */
 export function masked(value: unknown): unknown {
   const names = new Set<string>();
-  collect(value, names, false);
+  collect(value, names);
   return names.size === 0 ? value : replaced(value, replacerOf(names), names);
 }
 
-/** Finds the names. `isEvse`: within `evses`, where a `uid` names no person. */
-function collect(value: unknown, names: Set<string>, isEvse: boolean): void {
+/** Finds the names in the value of the field `of`. `isEvse`: within `evses`, where a `uid` names no person. */
+function collect(value: unknown, names: Set<string>, isEvse = false, of = ''): void {
   if (typeof value === 'string') return collectInText(value, names);
   if (typeof value !== 'object' || value === null) return;
   const fields = Object.entries(value);
-  const isToken = 'module' in value && value.module === 'tokens';
+  // A tally is named `tokens issuer`.
+  const isToken = ('module' in value && value.module === 'tokens') || of.startsWith('tokens ');
   for (const [field, inner] of fields) {
     if (typeof inner === 'string') {
       if (naming.has(field) && !(field === 'uid' && isEvse)) names.add(inner);
       const key = keys.has(field) && (isToken || /^tokens?:/.test(inner)) ? inKey.exec(inner)?.[2] : undefined;
       if (key !== undefined) names.add(key);
     }
-    collect(inner, names, isEvse || field === 'evses');
+    collect(inner, names, isEvse || field === 'evses', field);
   }
 }
 
 function collectInText(text: string, names: Set<string>): void {
   if (/^\s*[[{]/.test(text)) {
     const json = parsed(text);
-    if (json !== undefined) return collect(json, names, false);
+    if (json !== undefined) return collect(json, names);
   }
   if (!text.includes('/evses') && text.includes('"'))
     for (const [, , name = ''] of text.matchAll(inJson)) names.add(name);

@@ -52,7 +52,7 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
    * Null when none is routed; refuses when several are meant.
    */
   async function tokenOwner(caller: Caller, { uid, type }: AuthorizeRequest): Promise<PartyId | null> {
-    reports.used({ partner: caller.partner.id, module: 'tokens', object: uid }, [unaddressed]);
+    reports.used({ partner: caller.partner.id, module: 'tokens', object: null }, [unaddressed]);
     const emsps = directory.emspsOf(caller.id);
     const key = objectKey('tokens', uid, { tokenType: type });
     const owners: PartyId[] = [];
