@@ -63,7 +63,7 @@ export function oidcOf(
 
   return {
     host: server.host,
-    identity: JSON.stringify([issuer, clientId, ...roles]),
+    identity: JSON.stringify([issuer, clientId, config.oidcRoleClaim, config.oidcNameClaim, ...roles]),
     async begin() {
       const client = await import('openid-client');
       const configuration = await discovered();

@@ -11,6 +11,7 @@ import { clientId, type IdentityProvider, identityProvider } from '../support/id
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
+const roles = 'hub-admins=admin, hub-noc = support';
 const callbackPath = '/console/oidc/callback';
 const ada = { email: 'ada@example.com', groups: ['staff', 'hub-noc', 'hub-admins'] };
 
@@ -27,7 +28,7 @@ async function stage(t: Test, env: Readonly<Record<string, string>> = {}, replac
     t,
     {
       ...{ HUB_OIDC_ISSUER: provider.issuer, HUB_OIDC_CLIENT_ID: clientId },
-      ...{ HUB_OIDC_CLIENT_SECRET: provider.clientSecret, HUB_OIDC_ROLES: 'hub-admins=admin, hub-noc = support' },
+      ...{ HUB_OIDC_CLIENT_SECRET: provider.clientSecret, HUB_OIDC_ROLES: roles },
       ...env,
     },
     { clock, ...replaced },
@@ -110,10 +111,17 @@ t.test('a session that was changed, or that another provider gave, opens nothing
   t.equal((await asked(at, token, '/parties/NL-CPO/suspend', 'POST')).status, 403);
   t.equal((await asked(at, bent(token), '/caller')).status, 401);
   t.equal((await asked(at, token.slice('session.'.length), '/caller')).status, 401);
-  // With the same key, and another mapping of roles.
-  const env = { HUB_OIDC_ISSUER: at.provider.issuer, HUB_OIDC_CLIENT_ID: clientId, HUB_OIDC_ROLES: 'hub-noc=viewer' };
-  const other = await hubFor(t, env, { clock: at.clock });
-  t.equal((await asked({ ...at, hub: other }, token, '/caller')).status, 401);
+  // With the same key.
+  const env = { HUB_OIDC_ISSUER: at.provider.issuer, HUB_OIDC_CLIENT_ID: clientId, HUB_OIDC_ROLES: roles };
+  for (const [changed, status] of [
+    [{}, 200],
+    [{ HUB_OIDC_ROLES: 'hub-noc=viewer' }, 401],
+    [{ HUB_OIDC_ROLE_CLAIM: 'hub_groups' }, 401],
+    [{ HUB_OIDC_NAME_CLAIM: 'name' }, 401],
+  ] as const) {
+    const other = await hubFor(t, { ...env, ...changed }, { clock: at.clock });
+    t.equal((await asked({ ...at, hub: other }, token, '/caller')).status, status, JSON.stringify(changed));
+  }
 });
 
 t.test('who has no role, no usable name or the name of an operator is refused in words and audited', async (t) => {
