@@ -2,8 +2,8 @@
  * Compares sessions with the CDRs that bill them. Pure.
  *
  * RECONCILIATION-1  A CDR that a credit CDR takes back, and the credit itself, bill nothing and are compared with nothing.
- * RECONCILIATION-2  CDRs behind the period are known, too: what they take back bills nothing, and a further CDR of a session of the period
- *     is a duplicate.
+ * RECONCILIATION-2  CDRs behind the period are known, too: what they take back bills nothing, and a further CDR of a session that is
+ *     of the period, or billed in it, is a duplicate.
  * RECONCILIATION-3  A completed session lacks a CDR only after its grace: CPOs bill minutes to days after the end.
  */
 import type { PartyId } from './party.ts';
@@ -92,6 +92,7 @@ export function reconciled(
   elsewhere: Elsewhere,
 ): Finding[] {
   const known = new Map([...elsewhere.sessions, ...sessions.map((one) => [nameOf(one.cpo, one.key), one] as const)]);
+  const ofPeriod = new Set(sessions.map(({ cpo, key }) => nameOf(cpo, key)));
   const billed = new Set(elsewhere.billed);
   const findings: Finding[] = [];
   for (const cdr of cdrs) {
@@ -99,7 +100,7 @@ export function reconciled(
     const session = name === null ? null : (known.get(name) ?? null);
     const found = (kind: FindingKind) => findings.push({ kind, session, cdr });
     if (name !== null && billed.has(name)) found('duplicate');
-    if (name !== null) billed.add(name);
+    if (name !== null && (cdr.at < end || ofPeriod.has(name))) billed.add(name);
     if (cdr.at >= end) continue;
     if (name === null) found('no_session_id');
     if (name !== null && session === null) found('no_session');

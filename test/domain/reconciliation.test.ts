@@ -82,5 +82,10 @@ t.test('[RECONCILIATION-2] of what comes behind the period only corrections and 
   const credit = cdr('CR', 'S1', { isCredit: true, credits: 'c1', ...late });
   t.strictSame(found([session('S1')], [cdr('C1', 'S1', { kwh: 99 }), credit, cdr('C2', 'S1', late)]), [], 'corrected');
   t.strictSame(found([session('S1')], [cdr('C1', 'S1'), cdr('C2', 'S1', { kwh: 99, ...late })]), ['duplicate S1 C2']);
-  t.strictSame(found([], [cdr('C1', 'S9', late), cdr('C2', null, late)]), [], 'of a later period');
+  t.strictSame(found([], [cdr('C1', 'S9', late), cdr('C2', 's9', late), cdr('C3', null, late)]), [], 'of a later one');
+  t.strictSame(
+    found([], [cdr('C1', 'S9'), cdr('C2', 'S9', late)]),
+    ['no_session - C1', 'duplicate - C2'],
+    'billed in it',
+  );
 });
