@@ -5,6 +5,7 @@ import { runCommand } from '../support/command.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const reconciled = async (hub: TestHub, query: string) =>
@@ -89,4 +90,39 @@ t.test('sessions and CDRs are compared by pair and day', async (t) => {
     ],
     'taken back behind the period, and billed no more',
   );
+});
+
+t.test('CDRs behind the period count against the limit only when they matter to it', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T08:00:00Z');
+  let creditPages = 0;
+  /** The days behind 1 May seem to have more CDRs than are compared at once; on demand, pages of credits. */
+  const wrap = wrapStore((store) => ({
+    list: async (query) => {
+      const isLate = query.kind === 'cdrs' && (query.to ?? '') > '2026-05-03';
+      const isFlooded = isLate && creditPages-- > 0;
+      const page = await store.list(isFlooded ? { ...query, after: { upd: '2026-05-03', owner: '', id: '' } } : query);
+      if (isFlooded) return { rows: Array(500).fill(page.rows[0]), total: 60_000, isLast: false };
+      return isLate ? { ...page, total: page.total + 60_000 } : page;
+    },
+  }));
+  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '864000' }, { clock, wrap });
+  const { cpo } = await routedPair(t, hub);
+  const billed = (id: string, day: number, fields: object) =>
+    cpo.push('POST', '/2.2.1/cdrs', cdrBody(id, { last_updated: `2026-05-0${day}T10:00:00Z`, ...fields }));
+  await billed('C1', 1, { session_id: 'S1' });
+  await billed('C2', 2, { session_id: 'S1' });
+  await billed('C3', 2, { session_id: 'S2' });
+  await billed('C4', 2, { session_id: 'S2' });
+  clock.advance(10 * 24 * 3_600_000);
+  const query = 'from=2026-05-01T00:00:00Z&to=2026-05-02T00:00:00Z';
+  const kinds = async () => (await reconciled(hub, query)).findings.map(({ kind, cdr }) => [kind, cdr]);
+  t.strictSame(await kinds(), [
+    ['no_session', 'NL-CPO/C1'],
+    ['duplicate', 'NL-CPO/C2'],
+  ]);
+  await billed('CR1', 3, { credit: true, credit_reference_id: 'C1', session_id: 'S1' });
+  t.strictSame(await kinds(), [], 'C1 is taken back, and S1 is not of that day');
+  await t.rejects(reconciled(hub, 'from=2026-05-01T00:00:00Z&to=2026-05-04T00:00:00Z'), /60005 cdrs in that time/);
+  creditPages = 101;
+  await t.rejects(reconciled(hub, query), /more than 50000 later cdrs of that time/);
 });

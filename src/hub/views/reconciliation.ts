@@ -22,7 +22,7 @@ import type { Context } from '../kernel/context.ts';
 import { billedKey, isName, objectFromRow, shelvesOf } from '../kernel/row-codecs.ts';
 import type { ReconciliationFilter } from '../ports/operator.ts';
 
-/** Objects of one module at most; what is kept of each takes some 300 bytes. */
+/** Sessions, CDRs and later CDRs that matter at most, each; what is kept of one takes some 300 bytes. */
 const objectsMax = 50_000;
 const findingsMax = 1000;
 const [pageRows, pageCharacters] = [500, 4 * 1024 * 1024];
@@ -30,17 +30,25 @@ const lookedUpAtOnce = 16;
 /** So long behind the period corrections of its CDRs are read. [RECONCILIATION-2] */
 const correctedMs = 31 * 24 * hourMs;
 
-/** Throws `invalid` when the period has more than `objectsMax` sessions or CDRs. */
+/** Throws `invalid` when more than `objectsMax` sessions or CDRs would be compared. */
 export async function reconciliationOf(context: Context, filter: ReconciliationFilter): Promise<Reconciliation> {
   const { store, ports } = context;
   const to = filter.to ?? instantText(ports.clock.wall());
-  const sessionRows = await read('sessions', sessionOf, to);
-  const cdrRows = await read('cdrs', cdrOf, instantText(Date.parse(to) + correctedMs));
-  const cdrs = billing(cdrRows);
+  const { from } = filter;
+  const sessionRows = await read('sessions', sessionOf, { from, to });
+  const ofPeriod = await read('cdrs', cdrOf, { from, to });
+  const inPeriod = new Set(sessionRows.map(({ cpo, key }) => nameOf(cpo, key)));
+  const inCdrs = new Set(ofPeriod.map(billedBy));
+  const matters = (cdr: ComparedCdr) => {
+    const name = billedBy(cdr);
+    return cdr.isCredit || (name !== null && (inPeriod.has(name) || inCdrs.has(name)));
+  };
+  const behind = { from: to, to: instantText(Date.parse(to) + correctedMs) };
+  const later = await read('cdrs', cdrOf, behind, matters);
+  for (const cdr of later) inCdrs.add(billedBy(cdr));
+  const cdrs = billing([...ofPeriod, ...later]);
   const end = sortable(to);
   const cdrsInPeriod = cdrs.filter(({ at }) => at < end);
-  const inPeriod = new Set(sessionRows.map(({ cpo, key }) => nameOf(cpo, key)));
-  const inCdrs = new Set(cdrRows.map(billedBy));
 
   const sessions = new Map<string, ComparedSession>();
   await mapLimit(cdrsInPeriod, lookedUpAtOnce, async (cdr) => {
@@ -67,8 +75,14 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
     omitted: Math.max(0, findings.length - findingsMax),
   };
 
-  async function read<T>(module: 'sessions' | 'cdrs', entry: (row: Row) => T, until: string): Promise<T[]> {
-    const { emsp, cpo, from } = filter;
+  /** Reads the objects of a time, or those of them that matter. */
+  async function read<T extends ComparedSession | ComparedCdr>(
+    module: 'sessions' | 'cdrs',
+    entry: (row: Row) => T,
+    time: { readonly from: string; readonly to: string },
+    matters?: (one: T) => boolean,
+  ): Promise<T[]> {
+    const { emsp, cpo } = filter;
     const shelves = emsp === undefined ? shelvesOf(context.directory.partners()) : [emsp];
     const query = {
       kind: module,
@@ -76,21 +90,28 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
       offset: 0,
       limit: pageRows,
       size: pageCharacters,
-      from: sortable(from),
-      to: sortable(until),
+      from: sortable(time.from),
+      to: sortable(time.to),
     };
     const found: T[] = [];
     for (let after: Position | null = null; ; ) {
       const { rows, total, isLast } = await store.list({ ...query, ...(after && { after }) });
-      if (total > objectsMax) {
-        const message = `${total} ${module} in that time; at most ${objectsMax} are compared: take less time, or one eMSP`;
-        throw new HubError('invalid', { message });
+      if (!matters && total > objectsMax) throw tooMany(`${total} ${module} in that time`);
+      for (const row of rows) {
+        if (cpo !== undefined && row.owner !== cpo) continue;
+        const one = entry(row);
+        if (!matters || matters(one)) found.push(one);
       }
-      for (const row of rows) if (cpo === undefined || row.owner === cpo) found.push(entry(row));
+      if (matters && found.length > objectsMax) throw tooMany(`more than ${objectsMax} later ${module} of that time`);
       after = rows.at(-1) ?? null;
       if (isLast || after === null) return found;
     }
   }
+}
+
+function tooMany(what: string): HubError {
+  const message = `${what}; at most ${objectsMax} are compared: take less time, or one eMSP`;
+  return new HubError('invalid', { message });
 }
 
 const sortable = (instant: string): string => sortableDate(instant) ?? instant;
