@@ -8,6 +8,8 @@
  * PULL-3  The client's egress guard checks every link, and no link is followed from https to http, or to another
  *     origin: the partner's token stays at the origin of the list.
  * PULL-4  Where the partner tells a total, fewer rows fail the list.
+ * PULL-5  A list with neither total nor link goes on by `offset` behind a page with just as many rows as asked for; a
+ *     repeated page there shows a partner that does not read `offset`, and fails nothing.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Quirk } from '../domain/quirks.ts';
@@ -32,6 +34,8 @@ interface Reading {
   firstRows: number;
   /** The last `X-Total-Count`; null without one. */
   total: number | null;
+  /** A page had a link to the next. */
+  isLinked: boolean;
   /** Digest of the last page. */
   last: string;
 }
@@ -61,7 +65,7 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
     });
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const reading: Reading = { list, seen: new Set(), rows: 0, firstRows: 0, total: null, last: '' };
+    const reading: Reading = { list, seen: new Set(), rows: 0, firstRows: 0, total: null, isLinked: false, last: '' };
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url, pagesMax);
       if (refusal !== null) return yield failed(refusal);
@@ -72,14 +76,19 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
       if (!Array.isArray(outcome.data)) return yield failed(`page ${number}: its data is not a list`);
       const texts = envelopeItems(text);
       const content = digestOf(texts);
-      if (texts.length > 0 && content === reading.last) return yield failed(`page ${number} repeats the one before`);
+      const isGuess = number > 1 && !isAnnounced(reading);
+      if (texts.length > 0 && content === reading.last) {
+        return isGuess ? undefined : yield failed(`page ${number} repeats the one before`);
+      }
       reading.last = content;
       reading.rows += texts.length;
       if (number === 1) reading.firstRows = texts.length;
       reading.total = totalOf(one(headers['x-total-count'])) ?? reading.total;
       const next = afterPage(reading, one(headers.link), url, texts.length);
-      const quirks = [...(outcome.quirks ?? []), ...(next.quirk ? [next.quirk] : [])];
-      yield { kind: 'page', texts, total: reading.total, quirks };
+      const quirk = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
+      const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : [])];
+      const isEndKnown = isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
+      yield { kind: 'page', texts, total: reading.total, isEndKnown, quirks };
       if (next.failure) return yield failed(next.failure);
       url = next.url;
     }
@@ -101,16 +110,25 @@ function afterPage(reading: Reading, header: string, url: string, pageRows: numb
   const { list, rows, total } = reading;
   const link = nextLink(header);
   const next = link === null ? null : resolvedLink(link, url);
+  if (link !== null) reading.isLinked = true;
   const isOwn = next !== null && new URL(next).origin === new URL(list.url).origin;
   if (isOwn) return { url: next };
   const quirk = link === null ? 'no-next-link' : next === null ? 'unreadable-next-link' : 'foreign-next-link';
   if (total !== null && rows >= total) return { url: null, ...(link !== null && { quirk }) };
   if (total !== null && pageRows > 0) return { url: atOffset(list.url, rows), quirk };
   if (total !== null) return { url: null, failure: `${rows} of ${total}: the list ends before` };
-  if (link === null) return { url: null };
+  const goesOn = !reading.isLinked && pageRows === limitOf(list);
+  if (link === null) return { url: goesOn ? atOffset(list.url, rows) : null };
   const leads = next === null ? 'is not usable' : 'leads to another origin';
   return { url: null, quirk, failure: `the link of page ${reading.seen.size} ${leads}` };
 }
+
+/** Whether the partner tells by headers how far its list goes. */
+const isAnnounced = ({ total, isLinked }: Reading): boolean => total !== null || isLinked;
+
+/** Rows of a page that are asked for; infinite without a limit. */
+const limitOf = ({ url }: ListCall): number =>
+  Number(new URL(url).searchParams.get('limit') ?? Number.POSITIVE_INFINITY);
 
 function digestOf(texts: readonly string[]): string {
   const hash = createHash('sha256');

@@ -24,6 +24,8 @@ interface Row {
   readonly habit: string;
   /** Objects of the list. */
   readonly count: number;
+  /** Objects of a page at most; 2 unless told. */
+  readonly pageRows?: number;
   readonly page: (page: Page) => Reply;
   readonly pull: Record<string, unknown>;
   readonly offsets: readonly number[];
@@ -63,6 +65,21 @@ const rows: readonly Row[] = [
     pull: { state: 'DONE', stored: 2 },
   },
   {
+    ...{ habit: 'full pages and neither link nor total', count: 230, pageRows: 100, offsets: [0, 100, 200] },
+    page: (page) => without(page, null),
+    ...{ pull: { state: 'DONE', stored: 230, pages: 3 }, quirks: ['locations no-next-link 2'] },
+  },
+  {
+    ...{ habit: 'an offset that is not read, and one full page', count: 100, pageRows: 100, offsets: [0, 100] },
+    page: (page) => without(page, null),
+    pull: { state: 'DONE', stored: 100, pages: 1 },
+  },
+  {
+    ...{ habit: 'more in a page than was asked for', count: 120, pageRows: 120, offsets: [0] },
+    page: (page) => without(page, null),
+    pull: { state: 'DONE', stored: 120, pages: 1 },
+  },
+  {
     ...{ habit: 'a total that is too high', count: 3, page: (page) => without(page, '7'), offsets: [0, 2, 3] },
     pull: { state: 'FAILED', error: '3 of 7: the list ends before', stored: 3 },
     quirks: ['locations no-next-link 2'],
@@ -80,7 +97,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-for (const { habit, count, page, pull, offsets, quirks = [] } of rows) {
+for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [] } of rows) {
   t.test(`a list with ${habit} [D61] [D85]`, async (t) => {
     const hub = await hubFor(t);
     const other = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
@@ -91,7 +108,7 @@ for (const { habit, count, page, pull, offsets, quirks = [] } of rows) {
       answer: ({ path }) => {
         const offset = Number(new URL(path, 'http://partner').searchParams.get('offset') ?? 0);
         const from = habit.startsWith('an offset') ? 0 : offset;
-        const reply = { body: all.slice(from, from + 2), headers: { 'X-Total-Count': String(count) } };
+        const reply = { body: all.slice(from, from + pageRows), headers: { 'X-Total-Count': String(count) } };
         return page({ offset, reply, elsewhere: other.url });
       },
     });

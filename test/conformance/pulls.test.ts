@@ -209,7 +209,16 @@ t.test('a tariff list that may have gaps deletes nothing', async (t) => {
   t.match(await pull(hub, 'tariffs'), { state: 'FAILED', deleted: 0, error: 'page 2 repeats the one before' });
   served.instead = () => ({ body: [JSON.parse(tariff('T1')), { currency: 'EUR' }] });
   t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', deleted: 0, note: /did not say which one/ });
+  served.instead = () => ({ body: [JSON.parse(tariff('T1'))] });
+  t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', deleted: 0, note: /did not say where it ends/ });
   t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['OLD', 'T1']);
+  const full = Array.from({ length: 100 }, (_, n) => JSON.parse(tariff(`T${n}`)) as object);
+  served.instead = ({ path }) => ({ body: path.includes('offset=100') ? [JSON.parse(tariff('T100'))] : full });
+  t.match(
+    await pull(hub, 'tariffs', { full: true }),
+    { received: 101, deleted: 1, note: null },
+    'a page that is not full',
+  );
 });
 
 t.test('a link that leads back, away or nowhere ends the pull with the reason', async (t) => {

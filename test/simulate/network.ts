@@ -148,7 +148,8 @@ export class Network {
         const texts = [...(partner.own.get(module)?.values() ?? [])];
         const pages: PartnerPage[] = [];
         for (let from = 0; from < texts.length || from === 0; from += 3) {
-          pages.push({ kind: 'page', texts: texts.slice(from, from + 3), total: texts.length, quirks: [] });
+          const page = { texts: texts.slice(from, from + 3), total: texts.length, isEndKnown: true, quirks: [] };
+          pages.push({ kind: 'page', ...page });
         }
         if (!isGood) pages.push({ kind: 'failed', reason: 'the list broke off' });
         return {

@@ -44,6 +44,8 @@ interface Run {
   nameless: boolean;
   /** `X-Total-Count` of the last page; null when it had none. */
   total: number | null;
+  /** Of the last page. */
+  isEndKnown: boolean;
   /** Head of the log before the first page was requested. */
   asOf: ReadPage['asOf'] | null;
   readonly quarantine: Quarantine;
@@ -118,6 +120,7 @@ export class Pulls {
       listed: new Set(),
       nameless: false,
       total: null,
+      isEndKnown: false,
       asOf: null,
       quarantine: new Quarantine(this.#context, record, list.trace),
     };
@@ -147,6 +150,7 @@ export class Pulls {
       }
       await this.#takePage(run, page, page.texts);
       run.total = page.total;
+      run.isEndKnown = page.isEndKnown;
     }
     const note = run.list.module === 'tariffs' && run.record.full ? await this.#deleteUnlisted(run) : null;
     return { type: 'pull.done', data: { ...run.counts, note } };
@@ -185,6 +189,7 @@ export class Pulls {
   async #deleteUnlisted(run: Run): Promise<string | null> {
     const { partner, module, trace } = run.list;
     if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
+    if (!run.isEndKnown) return 'nothing was deleted: the list did not say where it ends';
     if (run.total !== null && run.total > run.listed.size) {
       return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
     }
