@@ -7,6 +7,8 @@
  * SIGN-IN-2  A session is a sealed text that any node can open: whose it is, with which role, and until when. Settings of the
  *     provider that change end all of them.
  * SIGN-IN-3  A sign-in, and one that was refused to a person, is an entry of the audit log.
+ * SIGN-IN-4  An address may end `HUB_RATE_FAILED_TOKENS_PER_S` sign-ins a second, counted apart from wrong tokens: each end may
+ *     call the provider.
  */
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import { z } from 'zod';
@@ -111,15 +113,15 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
 
     app.post('/token', { bodyLimit: 16_384 }, async (request, reply) => {
       const address = visitors.exact(request.raw);
+      // [SIGN-IN-4]
+      const from = `${visitors.of(request.raw)} sign-in`;
+      if (!visitors.failed(from)) throw new Problem(429, 'too many sign-ins came from this address');
       const cookie = new RegExp(`(?:^|; )${cookieName}=([^;]+)`).exec(request.headers.cookie ?? '')?.[1] ?? '';
       const kept = cookies.open(cookie);
       const read = returned.safeParse(request.body);
       setCookie(reply, '', 0);
-      if (kept === null || !read.success) {
-        if (!visitors.failed(visitors.of(request.raw)))
-          throw new Problem(429, 'too many failed sign-ins came from this address');
+      if (kept === null || !read.success)
         throw new Problem(400, 'this browser has begun no sign-in that could end here; sign in again');
-      }
       const note = (act: Pick<NotedAct, 'operator' | 'role' | 'status'>) =>
         noteAct(
           operations,
@@ -140,7 +142,8 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
         return { token: sessions.issue(caller), caller };
       } catch (error) {
         if (error instanceof SignInFailed) {
-          log.warn({ err: error, operator: error.who, address }, 'a sign-in was refused');
+          const count = visitors.refused(from);
+          if (count > 0) log.warn({ err: error, operator: error.who, address, count }, 'a sign-in was refused');
           if (error.who !== null) await note({ operator: error.who, role: null, status: error.status });
         }
         return refused(error);

@@ -128,7 +128,7 @@ t.test('who has no role, no usable name or the name of an operator is refused in
   const file = join(t.testdir({}), 'operators.json');
   const anna = { name: 'anna@example.com', role: 'viewer', token_digest: digestOfToken('a token of hers') };
   writeFileSync(file, JSON.stringify({ operators: [anna] }), { mode: 0o600 });
-  const at = await stage(t, { HUB_OPERATORS_FILE: file });
+  const at = await stage(t, { HUB_OPERATORS_FILE: file, HUB_RATE_FAILED_TOKENS_PER_S: '1000' });
   const cases = [
     [{ ...ada, email: anna.name }, /the name anna@example.com is that of an operator with a token/],
     [
@@ -189,11 +189,25 @@ t.test('a sign-in ends in the browser that began it, with the answer to it, and 
   t.equal((await end(at, mine)).status, 400, 'too late');
 });
 
-t.test('failed sign-ins of an address are limited', async (t) => {
-  const at = await stage(t, { HUB_RATE_FAILED_TOKENS_PER_S: '1' });
-  const statuses = [];
-  for (let i = 0; i < 3; i++) statuses.push((await end(at, { cookie: '', search: '?code=1' })).status);
-  t.strictSame(statuses, [400, 429, 429]);
+t.test('[SIGN-IN-4] ends of sign-ins are limited by address, and so are the lines of refused ones', async (t) => {
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const at = await stage(t, { HUB_RATE_FAILED_TOKENS_PER_S: '2' }, { logTo });
+  at.provider.person = ada;
+  const begun = await led(at);
+  for (const [way, status] of [
+    [{ cookie: '', search: '?code=1' }, 400],
+    [{ ...begun, search: begun.search.replace(/code=[^&]+/, 'code=none') }, 502],
+  ] as const) {
+    const statuses = [];
+    for (let i = 0; i < 4; i++) statuses.push((await end(at, way)).status);
+    t.strictSame(statuses, [status, status, 429, 429]);
+    at.clock.advance(1000);
+  }
+  t.equal(at.provider.paths.filter((path) => path === '/token').length, 2, 'the provider is asked no further');
+  t.equal(lines.filter((line) => line.includes('a sign-in was refused')).length, 1);
+  const [, token] = [await signedIn(at), await signedIn(at)];
+  t.equal((await asked(at, token, '/caller')).status, 200, 'sign-ins leave the tries of tokens as they are');
 });
 
 t.test('an unreachable provider is answered with 502, and the next sign-in asks it again', async (t) => {
