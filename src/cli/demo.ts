@@ -145,7 +145,15 @@ function configOf({ port, dataDir }: DemoFlags, directory: string) {
 }
 
 /** Settings that would point the simulated partners at another hub, or the demo at the data of a real one. */
-const notForTheDemo = ['HUB_PUBLIC_URL', 'HUB_STORE', 'HUB_EGRESS_ALLOW', 'HUB_TLS_CERT', 'HUB_TLS_KEY'];
+const notForTheDemo = [
+  'HUB_PUBLIC_URL',
+  'HUB_STORE',
+  'HUB_EGRESS_ALLOW',
+  'HUB_TLS_CERT',
+  'HUB_TLS_KEY',
+  'HUB_ADMIN_HOST',
+  'HUB_ADMIN_PORT',
+];
 
 /** New party ids in each run, so that a kept data directory can be used again. */
 function freshParties() {
