@@ -275,7 +275,7 @@ export class Cpo extends Partner {
 
   /** Carries out an accepted command; failures show in the transcript only. */
   async #carryOut(command: ReceivedCommand): Promise<void> {
-    await this.reportResult(command);
+    await this.reportResult(command).catch(() => {});
     if (command.command === 'START_SESSION') {
       const session = await this.openSession(command);
       await this.startCharging(session);

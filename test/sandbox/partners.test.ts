@@ -134,6 +134,14 @@ t.test('A CPO that acts by itself reports, charges, and bills what was stopped',
   t.equal(emsp.copies.of('sessions')[0]?.state?.status, 'COMPLETED');
 });
 
+t.test('A CPO that acts by itself charges even when its result does not arrive', async (t) => {
+  const { cpo, emsp } = await pair(t, { carriesOutCommands: 'itself' });
+  const { id } = await cpo.pushLocation();
+  const response_url = `${emsp.url}/nowhere`;
+  await emsp.command('START_SESSION', { token: emsp.driver, location_id: id, response_url });
+  t.ok(await emsp.until('its session', () => emsp.copies.of('sessions')[0]));
+});
+
 t.test("Commands that cannot be carried out are refused in OCPI's words", async (t) => {
   const { emsp } = await pair(t);
   t.equal((await emsp.command('STOP_SESSION', { session_id: 'NONE' })).result, 'UNKNOWN_SESSION');
