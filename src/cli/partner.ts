@@ -3,6 +3,7 @@
  * pushes a tariff and a location, an eMSP starts a session when `--start-session` says so; then it answers requests
  * until a signal. Exit 0 stopped, 1 failed, 2 wrong usage.
  */
+import { randomUUID } from 'node:crypto';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { habits } from '../domain/habits.ts';
 import { keyOf } from '../domain/party.ts';
@@ -149,11 +150,20 @@ async function startSession(emsp: Emsp, cpo: PartyName): Promise<string> {
   const owner = keyOf(cpo);
   const location = await locationOf(emsp, owner);
   const [evse] = location.evses;
-  const fields = { token: emsp.driver, location_id: location.id, ...(evse && { evse_uid: evse.uid }) };
+  const reference = randomUUID();
+  const common = { token: emsp.driver, location_id: location.id, authorization_reference: reference };
+  const fields = evse ? { ...common, evse_uid: evse.uid } : common;
+  const before = new Set(emsp.copies.of('sessions').map(({ id }) => id));
   const { result } = await emsp.command('START_SESSION', fields, cpo);
   if (result !== 'ACCEPTED') throw new Error(`${owner} answered START_SESSION with ${result}`);
   const isActive = ({ state }: Copy) => String(state?.status).toUpperCase() === 'ACTIVE';
-  const active = () => emsp.copies.of('sessions').find((copy) => copy.owner === owner && isActive(copy));
+  // A CPO that leaves out the reference of the command is taken at its word that a command started the session.
+  const isStarted = ({ id, state }: Copy) =>
+    state?.authorization_reference == null
+      ? String(state?.auth_method).toUpperCase() === 'COMMAND' && !before.has(id)
+      : state.authorization_reference === reference;
+  const active = () =>
+    emsp.copies.of('sessions').find((copy) => copy.owner === owner && isActive(copy) && isStarted(copy));
   const { id } = await emsp.until(`an active session of ${owner}`, active, arrivalMs);
   return `${owner}/${id}`;
 }

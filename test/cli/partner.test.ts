@@ -2,6 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { ReportView } from '../../src/api/report.ts';
+import { newSession } from '../../src/sandbox/bodies.ts';
+import { startCpo } from '../../src/sandbox/cpo.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
@@ -65,4 +67,27 @@ t.test('partners with habits charge, stop and bill by themselves, also once a ru
   t.equal(pushed, 2, 'two drivers, so that its list of tokens has a second page');
   for (const { child } of [cpo, emsp]) child.kill('SIGINT');
   await eventually('both end', () => [cpo, emsp].every(({ child }) => child.exitCode === 0));
+});
+
+t.test('an eMSP stops the session that its command started, and no other', async (t) => {
+  const hub = await hubFor(t);
+  const name = { country_code: 'NL', party_id: 'CPO' };
+  const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', ...name }] });
+  const cpo = await startCpo({ ...name, hubUrl: hub.url, initialToken: String(initial_token) });
+  t.teardown(() => cpo.close());
+  await cpo.register();
+  const location = await cpo.pushLocation();
+  const emsp = await partnerProcess(t, hub, 'EMSP', '--start-session NL-CPO --stop-after 0');
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const command = await cpo.until('the command', () => cpo.commands[0]);
+  const token = command.body.token as Parameters<typeof newSession>[2];
+  const of = newSession(cpo, cpo.stamp(), token, location);
+  await cpo.startCharging({ ...of, id: 'CARD', auth_method: 'AUTH_REQUEST' });
+  await cpo.startCharging({ ...of, id: 'EARLIER', authorization_reference: 'of-another-command' });
+  await eventually('it has both', () => (emsp.said.match(/PUT +\/sessions/g) ?? []).length === 2);
+  const { id } = await cpo.openSession(command);
+  await cpo.startCharging(cpo.sessions.get(id) ?? of);
+  await eventually('it charges', () => emsp.said.includes('charges in session'));
+  t.match(emsp.said, `charges in session NL-CPO/${id}`);
+  await cpo.until('the stop', () => cpo.commands.find(({ body }) => body.session_id === id));
 });
