@@ -256,10 +256,7 @@ export interface AuditFilter {
 }
 
 export interface AuditVerbs {
-  /**
-   * Resolves when the entry is durable; throws `unavailable` when the store cannot write. `reading`: what was asked for, of a
-   * reading: when it is repeated the earlier entry stands for it.
-   */
+  /** Resolves when the entry is durable, or an earlier one of the same `reading`; throws `unavailable` otherwise. */
   noteAct(act: NotedAct, reading?: string): Promise<AuditEntry>;
   /** Reads the whole chain. */
   checkAudit(): Promise<AuditCheck>;
