@@ -97,18 +97,41 @@ const wordEnd = String.raw`(?![\p{L}\p{N}])`;
 const patternOf = (name: string): string =>
   name.length >= unmistakable ? escaped(name) : `${wordStart}(?:${escaped(name)})${wordEnd}`;
 
+/**
+ * What begins an escape: one backslash in JSON, more in JSON within JSON. All of a run are taken: were a run to match in
+ * several ways, one name could take time without end.
+ */
+const escapeStart = String.raw`(?<!\\)\\+`;
+/** Behind a backslash of the name, which has taken those of the escape, too. */
+const laterStart = String.raw`(?:${escapeStart}|(?<=\\))`;
+
 /** Each character plain, as a JSON escape or percent-encoded, in either case. */
 function escaped(name: string): string {
-  return [...name].map((character) => `(?:${[...formsOf(character)].join('|')})`).join('');
+  const parts = name.match(/\\+|[^\\]/gu) ?? [];
+  return parts.map((part, i) => `(?:${[...formsOf(part, i > 0 && isRun(parts[i - 1]))].join('|')})`).join('');
 }
 
-function formsOf(character: string): Set<string> {
-  const cases = new Set([character, character.toLowerCase(), character.toUpperCase()]);
+const isRun = (part = ''): boolean => part.startsWith('\\');
+
+/** The forms of a character, or of a run of backslashes. */
+function formsOf(part: string, isAfterRun: boolean): Set<string> {
+  const { length } = part;
+  if (isRun(part)) return new Set([String.raw`(?<!\\)\\{${length},}`, `(?:${escapeStart}u005c|%5c){${length}}`]);
+  const start = isAfterRun ? laterStart : escapeStart;
+  const cases = new Set([part, part.toLowerCase(), part.toUpperCase()]);
+  const plain = new RegExp(`^${literal(part)}$`, 'iu');
   return new Set(
     [...cases].flatMap((form) => {
       const units = Array.from({ length: form.length }, (_, i) => form.charCodeAt(i).toString(16).padStart(4, '0'));
       const bytes = [...new TextEncoder().encode(form)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`);
-      return [literal(form), units.map((unit) => `\\\\u${unit}`).join(''), bytes.join('')];
+      const mark = form === '/' || form === '"' ? [`${escapeStart}${literal(form)}`] : [];
+      const isOther = form === part || !plain.test(form);
+      return [
+        ...(isOther ? [literal(form)] : []),
+        ...mark,
+        units.map((unit) => `${start}u${unit}`).join(''),
+        bytes.join(''),
+      ];
     }),
   );
 }

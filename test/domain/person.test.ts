@@ -37,6 +37,15 @@ t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothi
     ],
     ['text that is no JSON', long, '<html>04A1B2C3', '<html><04a1b2c3>'],
   ];
+  const marked = replacerOf(['A/B"C\\D', '\\\\G'], digestOf);
+  const spelled = String.raw`{"uid":"A\/B\"C\\D"}`;
+  cases.push(
+    ['short JSON escapes', marked, spelled, String.raw`{"uid":"<a/b\"c\\d>"}`],
+    ['all short', marked, String.raw`{"uid":"\\\\G"}`, String.raw`{"uid":"<\\\\g>"}`],
+    ['short and long', marked, String.raw`{"uid":"a/B\u0022C\u005cd"}`, String.raw`{"uid":"<a/b\"c\\d>"}`],
+    ['short within JSON', marked, JSON.stringify({ spelled }), JSON.stringify({ spelled: '{"uid":"<a/b"c\\d>"}' })],
+    ['escaped twice within a name', long, String.raw`{"body":"04A1\\u0042\\u0032C3"}`, '{"body":"<04a1b2c3>"}'],
+  );
   for (const [what, replacer, text, expected] of cases) {
     t.equal(text.startsWith('tokens/') ? replacer.inName(text) : replacer.inText(text), expected, what);
     t.ok(replacer.finds(text), what);
@@ -45,6 +54,9 @@ t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothi
   const body = '{"n":1234,"at":"2026-01-02T03:04:05Z","uid":"1234"}';
   t.equal(numbers.inText(body), '{"n":1234,"at":"2026-01-02T03:04:05Z","uid":"<1234>"}', 'no number and no date');
   t.notOk(replacerOf([], digestOf).finds('anything'));
+  for (const mark of ['\\', '\\"', '\\/', '"', 'a', '\\a', 'ſ'])
+    for (const text of [mark, `${'\\'.repeat(9)}${mark}`])
+      t.notOk(replacerOf([`${mark.repeat(36)}X`], digestOf).finds(text.repeat(5000)), 'it ends');
 });
 
 t.test('[PERSON-1] a token is found where OCPI names one', async (t) => {
