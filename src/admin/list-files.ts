@@ -34,12 +34,13 @@ export interface File {
 /** The field whose items are a file, and their schema; null unless the route answers a list. */
 export function listIn({
   answer,
-  rows = 'items',
+  rows,
 }: Pick<AdminRoute, 'answer' | 'rows'>): { field: string; item: z.core.$ZodType } | null {
   if (!(answer instanceof z.ZodObject)) return null;
-  const list = answer.shape[rows];
-  const isList = rows !== 'items' || answer.shape.next_cursor !== undefined;
-  return isList && list instanceof z.ZodArray ? { field: rows, item: list.element } : null;
+  const field = rows ?? 'items';
+  const list = answer.shape[field];
+  const isList = rows !== undefined || answer.shape.next_cursor !== undefined;
+  return isList && list instanceof z.ZodArray ? { field, item: list.element } : null;
 }
 
 /** The list as the file that the `Accept` header asks for; null when it asks for none. Rejects as the route does. [LIST-FILES-2] */
@@ -53,7 +54,7 @@ export async function fileOf(
   const list = listIn(route);
   if (type === undefined || list === null) return null;
   const { field, item } = list;
-  if (field !== 'items') {
+  if (route.rows !== undefined) {
     const all = ((await route.run(raw)) as Readonly<Record<string, readonly unknown[]>>)[field] ?? [];
     return { type, content: formats[type]?.(shownOf(all, shown), item) as Readable };
   }

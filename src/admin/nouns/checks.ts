@@ -27,6 +27,7 @@ export function checks(operations: Operations): AdminRoute[] {
       summary: 'List the checks that are kept, of one partner or of all, newest first',
       query: z.strictObject({ party: partnerId.exactOptional() }),
       answer: z.object({ items: z.array(check) }),
+      rows: 'items',
       run: async ({ query: { party = null } }) => ({ items: operations.checks(party) }),
     }),
     route({

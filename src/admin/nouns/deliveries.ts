@@ -83,6 +83,7 @@ export function deliveries(operations: Operations): AdminRoute[] {
       summary: 'Count dead letters by receiver, module and class, most first',
       query: z.strictObject({ assignee: orNull(assignee) }),
       answer: z.object({ items: z.array(deadGroup) }),
+      rows: 'items',
       run: async ({ query }) => ({ items: await operations.deadGroups(query.assignee) }),
     }),
     route({
