@@ -64,7 +64,7 @@ type End = (how: 'answered' | 'failed', error?: Error) => void;
 export interface PassingOptions {
   /** The present secret, then the former one while it is changed. */
   readonly secrets: readonly string[];
-  /** The peer is told the caller's whole address: `allow_from` and the networks of operators' tokens need it. */
+  /** Source of the caller's full IP address, which the peer checks against `allow_from` and the networks of tokens. */
   readonly visitors: Pick<ClientAddresses, 'exact'>;
   readonly passed: (end: 'answered' | 'failed') => void;
   readonly log: { warn(fields: object, message: string): void };

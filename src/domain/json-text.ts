@@ -183,10 +183,11 @@ const soughtMax = 16;
  * not at all when a few items come that it certainly has not.
  */
 export function appendNewItems(array: string, more: string): string {
-  const came = itemTexts(more);
   const wanted = plainItems(more);
-  const isCertainlyNew = (item: string): boolean => !array.includes(array.includes('\\') ? '' : markOf(item));
-  if (wanted.length <= soughtMax && wanted.every(isCertainlyNew)) return appendItems(array, more);
+  const isCertainlyNew = (item: string): boolean => !array.includes(markOf(item));
+  const isSearched = wanted.length <= soughtMax && !array.includes('\\');
+  if (isSearched && wanted.every(isCertainlyNew)) return appendItems(array, more);
+  const came = itemTexts(more);
   const known = new Set(plainItems(array));
   const fresh = came.filter((_, at) => !known.has(wanted[at] ?? ''));
   return appendItems(array, fresh.length === came.length ? more : `[${fresh.join(',')}]`);

@@ -112,7 +112,7 @@ t.test('a request arrives as it was sent, of any size, and so does its answer', 
   t.strictSame(ended, ['answered', 'answered', 'answered']);
 });
 
-t.test('the peer is told the whole address of an IPv6 caller', async (t) => {
+t.test('the peer receives the full address of an IPv6 caller', async (t) => {
   const { first, seen } = await scene(t, echo);
   await said(first, '', path, { 'X-Forwarded-For': '2001:db8:1:2:3:4:5:6' });
   t.equal(seen[0]?.headers['x-ocpi-hub-client'], '2001:db8:1:2:3:4:5:6');

@@ -8,14 +8,8 @@ import { event, row, until } from './support.ts';
 
 const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
 
-async function nodeOf(
-  t: Test,
-  url: string,
-  node: string,
-  gained = () => {},
-  { ttlMs = 3000, answerMs = 60_000 } = {},
-): Promise<PostgresStore> {
-  const store = await openPostgresStore({ url, node, ttlMs, answerMs, sole: false, gained });
+async function nodeOf(t: Test, url: string, node: string, gained = () => {}, ttlMs = 3000): Promise<PostgresStore> {
+  const store = await openPostgresStore({ url, node, ttlMs, answerMs: 60_000, sole: false, gained });
   t.teardown(() => store.close());
   return store;
 }
@@ -82,7 +76,7 @@ t.test('every connection falls silent and new ones work, as after the failover o
   const server = await startPostgres(t);
   const link = await Link.to(t, server.port);
   const url = server.url('silent').replace(String(server.port), String(link.port));
-  const store = await nodeOf(t, url, 'a', () => {}, { ttlMs: 1500 });
+  const store = await nodeOf(t, url, 'a', () => {}, 1500);
   await until(() => store.held() !== null);
   const reads = (n: number) => Promise.all(Array.from({ length: n }, () => store.get(row('1'))));
   for (const readers of [0, 20]) {

@@ -31,7 +31,7 @@ export interface SmtpSink {
 /** How it speaks TLS: not at all, from the first byte, or when the client asks for it. */
 type Tls = 'none' | 'smtps' | 'starttls';
 
-/** Lets in whoever has this password. With TLS it shows `testCert`. */
+/** Accepts every user with this password. With TLS it presents `testCert`. */
 export async function smtpSink(
   t: Pick<Test, 'teardown'>,
   password: string,

@@ -119,8 +119,10 @@ export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize'>;
 const lookedAt = 16;
 
 /** A part that goes as a whole is as large as that may be. */
-const fits = ({ items: [head] }: Lane, { sizeMax }: Slots) =>
-  (head?.asWhole ? Number.POSITIVE_INFINITY : (head?.size ?? 0)) <= sizeMax;
+function fits({ items }: Lane, { sizeMax }: Slots): boolean {
+  const head = items[0];
+  return (head?.asWhole ? Number.POSITIVE_INFINITY : (head?.size ?? 0)) <= sizeMax;
+}
 
 export const laneKey = (receiver: PartyId, stream: string) => `${receiver} ${stream}`;
 

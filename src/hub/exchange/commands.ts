@@ -358,7 +358,7 @@ export class Commands {
       at,
     });
     if (this.#kind === 'door') return record;
-    // Accepted by a result; of an accepting answer the caller is told first.
+    // `#command` starts the watch for an accepting answer.
     if (event.type !== 'command.answered' && isAccepted(event)) this.#orphans.cutOff(record.id);
     if (!before) supervisor.start(this.#spec(record));
     else if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: ports.clock.steady(Date.parse(at)), seq });
