@@ -3,8 +3,12 @@
  *
  * CLI-CLIENT-1  The token travels in the Authorization header only: no message and no output shows it.
  */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import * as http from 'node:http';
+import * as https from 'node:https';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import type { Page } from '../api/common.ts';
 import { parsedUrl } from '../kit/url.ts';
 
@@ -37,6 +41,8 @@ type Method = 'HEAD' | 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 const defaultUrl = 'http://127.0.0.1:8080';
 /** The largest page that the admin API serves, in items; it refuses a larger `limit`. */
 const pageMax = 1000;
+/** Longer than the hub takes for any answer; without it a hub that stands still would keep a script waiting for good. */
+const silenceMaxMs = 300_000;
 
 export class HubClient {
   readonly url: string;
@@ -57,7 +63,8 @@ export class HubClient {
   /** Whether it is there; shows none of it, which is no entry of the audit log. */
   async has(path: string): Promise<boolean> {
     try {
-      await this.#fetch('HEAD', path, { accept: 'application/json' });
+      const response = await this.#ask('HEAD', path, { accept: 'application/json' });
+      response.resume();
     } catch (error) {
       if (!(error instanceof Failure) || error.status === null) throw error;
       if (error.status === 404) return false;
@@ -69,16 +76,11 @@ export class HubClient {
 
   async send<T>(method: Method, path: string, body?: object, signal?: AbortSignal): Promise<T> {
     const reasoned = method === 'GET' ? path : withQuery(path, { reason: this.#reason });
-    const response = await this.#fetch(method, reasoned, {
-      accept: 'application/json',
-      body,
-      ...(signal && { signal }),
+    const response = await this.#ask(method, reasoned, { accept: 'application/json', body, signal });
+    const answer = await text(response).catch((error: unknown) => {
+      throw this.#unanswered(error, signal);
     });
-    const text = await response.text().catch((error: unknown) => {
-      if (signal?.aborted) throw error;
-      throw this.#unreachable(error);
-    });
-    return (text === '' ? {} : parsed(text, this.url)) as T;
+    return (answer === '' ? {} : parsed(answer, this.url)) as T;
   }
 
   /** Up to `limit` items of a list, read page by page. The answer's other fields are those of the first page. */
@@ -98,11 +100,11 @@ export class HubClient {
 
   /** Yields a list as a file of this media type, piece by piece, until the hub ends it. */
   async *file(path: string, query: Query, accept: string): AsyncGenerator<Uint8Array> {
-    const response = await this.#fetch('GET', withQuery(path, query), { accept });
+    const response = await this.#ask('GET', withQuery(path, query), { accept });
     try {
-      for await (const piece of response.body ?? []) yield piece as Uint8Array;
+      for await (const piece of response) yield piece as Uint8Array;
     } catch (error) {
-      throw this.#unreachable(error);
+      throw this.#unanswered(error);
     }
   }
 
@@ -117,42 +119,48 @@ export class HubClient {
     }
   }
 
-  async #fetch(
+  /** By `node:http`: a command is one or two requests, and the parser that `fetch` compiles for them takes longer than the rest of it. */
+  async #ask(
     method: Method,
     path: string,
-    { accept, body, signal }: { accept: string; body?: object | undefined; signal?: AbortSignal },
-  ): Promise<Response> {
-    const response = await fetch(`${this.url}/admin/v1${path}`, {
+    { accept, body, signal }: { accept: string; body?: object | undefined; signal?: AbortSignal | undefined },
+  ): Promise<http.IncomingMessage> {
+    const { request } = this.url.startsWith('https:') ? https : http;
+    const asked = request(`${this.url}/admin/v1${path}`, {
       method,
       headers: {
         accept,
         ...(this.#token !== null && { authorization: `Bearer ${this.#token}` }),
         ...(body && { 'content-type': 'application/json' }),
       },
-      ...(body && { body: JSON.stringify(body) }),
-      ...(signal && { signal }),
-    }).catch((error: unknown) => {
-      if (signal?.aborted) throw error;
-      throw this.#unreachable(error);
+      signal,
     });
-    if (response.ok) return response;
-    throw await this.#refused(response);
+    asked.setTimeout(silenceMaxMs, () => asked.destroy(new Error(`no answer in ${silenceMaxMs / 1000} s`)));
+    asked.end(body && JSON.stringify(body));
+    const [response] = (await once(asked, 'response').catch((error: unknown) => {
+      throw this.#unanswered(error, signal);
+    })) as [http.IncomingMessage];
+    const { statusCode: status = 0 } = response;
+    if (status >= 200 && status < 300) return response;
+    throw await this.#refused(status, response);
   }
 
-  #unreachable(error: unknown): Failure {
-    const cause = (error as { cause?: { code?: string; message?: string } }).cause;
-    const why = cause?.code ?? cause?.message ?? (error as Error).message;
+  /** The reason of the signal when it has ended the request, else that the hub cannot be reached. */
+  #unanswered(error: unknown, signal?: AbortSignal): unknown {
+    if (signal?.aborted) return signal.reason;
+    const { code, message } = error as { code?: string; message: string };
     return new Failure(
-      `the hub at ${this.url} cannot be reached (${why}): does it run there? --url or HUB_URL names another`,
+      `the hub at ${this.url} cannot be reached (${code ?? message}): does it run there? --url or HUB_URL names another`,
     );
   }
 
-  async #refused(response: Response): Promise<Failure> {
-    const { status } = response;
-    const text = await response.text().catch(() => '');
-    const detail = detailOf(text);
-    if (detail === null)
-      return new Failure(`${this.url} answers HTTP ${status} and is not the admin API of a hub`, { status });
+  async #refused(status: number, response: http.IncomingMessage): Promise<Failure> {
+    const detail = detailOf(await text(response).catch(() => ''));
+    if (detail === null) {
+      const { location } = response.headers;
+      const why = location ? `names ${location}: give that as --url or HUB_URL` : 'is not the admin API of a hub';
+      return new Failure(`${this.url} answers HTTP ${status} and ${why}`, { status });
+    }
     if (status === 401) return new Failure(this.#token === null ? withoutToken : wrongToken, { status });
     return new Failure(`the hub refuses: ${detail}`, { status, exitCode: status === 422 ? 2 : 1 });
   }
@@ -186,17 +194,17 @@ function withQuery(path: string, query: Query): string {
   return given.size === 0 ? path : `${path}?${given}`;
 }
 
-function parsed(text: string, url: string): unknown {
+function parsed(answer: string, url: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(answer);
   } catch {
     throw new Failure(`${url} answers something that is not JSON: is it a hub?`);
   }
 }
 
-function detailOf(text: string): string | null {
+function detailOf(answer: string): string | null {
   try {
-    const { detail } = JSON.parse(text) as { detail?: unknown };
+    const { detail } = JSON.parse(answer) as { detail?: unknown };
     return typeof detail === 'string' ? detail : null;
   } catch {
     return null;
