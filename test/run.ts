@@ -12,6 +12,11 @@ import { isAtLength } from './support/share.ts';
 const suffix = '.test.js';
 /** More than cores: entries wait for disks, browsers and children of theirs. Each further one costs all of them a tenth of their CPU time. */
 const jobs = 3;
+/**
+ * Of V8: nearly all code of a test runs once, and is neither optimized early nor collected by more threads than there are cores for. A fifth of
+ * the CPU time of an entry. Hubs and commands that a test starts have none of them.
+ */
+const flags = ['--interrupt-budget=2000000', '--single-threaded-gc', '--max-lazy', '--liftoff-only'];
 /** Of one entry, there only so that a run ends in which something hangs. At length there is none. */
 const limitMs = isAtLength ? 0 : 600_000;
 /** Those that take longest begin first, so that none of them runs on alone. */
@@ -28,6 +33,6 @@ t.jobs = jobs;
 t.setTimeout(0);
 for (const entry of named.length > 0 ? named : all) {
   const file = `${entry}${suffix}`;
-  const words = ['-u', 'NODE_OPTIONS', process.execPath, join(import.meta.dirname, file)];
+  const words = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, join(import.meta.dirname, file)];
   t.spawn('env', words, { name: `dist/test/${file}`, buffered: true, timeout: limitMs });
 }

@@ -6,11 +6,11 @@ import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { type WebhookReceiver, webhookReceiver, webhookSet } from '../support/webhook-receiver.ts';
-import { adminToken, shortLease, skip, startNodes, untilJoined } from './nodes.ts';
+import { adminToken, longer, shortLease, startNodes, untilJoined } from './nodes.ts';
 
 const told = ({ taken }: WebhookReceiver) => taken.map(({ body: { type, data } }) => `${type} ${data.party}`);
 
-t.test('an owner that dies owing notifications leaves them to the next owner', { skip }, async (t) => {
+t.test('an owner that dies owing notifications leaves them to the next owner', longer, async (t) => {
   const server = await sharedPostgres();
   const env = { ...shortLease, HUB_PROBE_INTERVAL_S: '864000', HUB_SILENT_AFTER_H: '0' };
   const nodes = await startNodes(t, server, newSchema('notifications'), { env, here: 'others' });
