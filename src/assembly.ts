@@ -35,7 +35,6 @@ import type { HubKind, PostedNotification } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import { memoized } from './kit/memo.ts';
 import type { createLog } from './log.ts';
-import { mailOf } from './mail.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
@@ -180,7 +179,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     closing.unshift(() => pageClient.close());
     const webhooks = webhookClient(calls);
     closing.unshift(() => webhooks.close());
-    const mail = mailOf(config, clock);
+    const mail = config.smtpUrl === null ? null : (await import('./mail.ts')).mailOf(config, clock);
     const telling = wrap({
       post: (notification: PostedNotification) => webhooks.post(notification),
       mail,

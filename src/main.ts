@@ -11,7 +11,6 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Sight, StoreHealth } from '../storage/contract.ts';
 import { openLevelStore } from '../storage/level/store.ts';
-import { openPostgresStore } from '../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import { answerOf } from './admin/own-answer.ts';
 import type { ClusterView } from './api/cluster.ts';
@@ -358,6 +357,8 @@ async function openSharedStore(
   }
   const sealing = sealingOf(config);
   await removeUnsealed(config.dataDir);
+  // An embedded hub does without the client of a database.
+  const { openPostgresStore } = await import('../storage/postgres/store.ts');
   return openPostgresStore({
     sealing,
     url,

@@ -54,7 +54,7 @@ t.test('a hub and its database', { skip }, async (t) => {
     t.match(away.err, standby.url);
   });
 
-  t.test('store copy takes an embedded hub into the database, and a hub there goes on with it', async (t) => {
+  t.test('store copy takes an embedded hub into the database, and a hub there goes on with it', atLength, async (t) => {
     const dataDir = join(directoryFor(t), 'data');
     const keys = { HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-both-hubs' };
     const port = await freePort();

@@ -7,6 +7,7 @@ import { startCpo } from '../../src/sandbox/cpo.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 interface Running {
@@ -33,7 +34,7 @@ async function partnerProcess(t: Test, hub: TestHub, role: 'CPO' | 'EMSP', words
   return running;
 }
 
-t.test('partners with habits charge, stop and bill by themselves, also once a rule comes late', async (t) => {
+t.test('partners with habits charge, stop and bill by themselves, also once a rule comes late', atLength, async (t) => {
   const hub = await hubFor(t);
   const emsp = await partnerProcess(t, hub, 'EMSP', '--answer not-subscribed --start-session NL-CPO --stop-after 0');
   await eventually('it looks for a location', () => emsp.said.includes('It starts a session'));

@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const readme = readFileSync('README.md', 'utf8');
@@ -55,18 +56,22 @@ t.test('the walk of the README ends with the story of a session that reached its
   await walkOver;
 });
 
-t.test('the campaign takes the line of the README, and names its parts when there is none of that name', async (t) => {
-  const [, options = ''] = /^npm run campaign -- (.*?) +#/m.exec(readme) ?? [];
-  t.match(options, '--only');
-  const report = join(directoryFor(t), 'report.md');
-  const campaign = (words: string) => {
-    const args = ['dist/test/campaign/campaign.js', ...words.split(' '), '--report', report];
-    return spawnSync(process.execPath, args, { env: { PATH: process.env.PATH }, encoding: 'utf8' });
-  };
-  const none = campaign(options.replace(/--kills \d+/, '--kills 0'));
-  t.equal(none.status, 0, none.stderr);
-  t.match(readFileSync(report, 'utf8'), /^# Campaign\n\nCommit .*\n.*\n\nNothing was found\.\n/);
-  const unknown = campaign('--only nothing');
-  t.not(unknown.status, 0);
-  t.match(unknown.stderr, /expected one of: tests, kills at random, kills after a send, /);
-});
+t.test(
+  'the campaign takes the line of the README, and names its parts when there is none of that name',
+  atLength,
+  async (t) => {
+    const [, options = ''] = /^npm run campaign -- (.*?) +#/m.exec(readme) ?? [];
+    t.match(options, '--only');
+    const report = join(directoryFor(t), 'report.md');
+    const campaign = (words: string) => {
+      const args = ['dist/test/campaign/campaign.js', ...words.split(' '), '--report', report];
+      return spawnSync(process.execPath, args, { env: { PATH: process.env.PATH }, encoding: 'utf8' });
+    };
+    const none = campaign(options.replace(/--kills \d+/, '--kills 0'));
+    t.equal(none.status, 0, none.stderr);
+    t.match(readFileSync(report, 'utf8'), /^# Campaign\n\nCommit .*\n.*\n\nNothing was found\.\n/);
+    const unknown = campaign('--only nothing');
+    t.not(unknown.status, 0);
+    t.match(unknown.stderr, /expected one of: tests, kills at random, kills after a send, /);
+  },
+);

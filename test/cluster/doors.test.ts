@@ -4,7 +4,7 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { askAsNode, clusterSecret, type Node, roleOf, shortLease, skip, startNodes } from './nodes.ts';
 
@@ -98,6 +98,7 @@ t.test('every node is a door', { skip }, async (t) => {
 
   t.test(
     'the owner dies: pushes, reads, authorizations and commands through the other go on, and are delivered',
+    atLength,
     async (t) => {
       // One of each in every round.
       const env = { ...shortLease, HUB_RATE_COMMANDS_PER_MIN: '100000', HUB_RATE_OTHER_PER_MIN: '100000' };

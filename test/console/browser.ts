@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
-import { isAtLength } from '../support/share.ts';
+import { type atLength, isAtLength } from '../support/share.ts';
 import { closeAtEnd, type Test, t } from '../support/tap.ts';
 
 /** The first one has no windows, and takes two thirds of the CPU time of the next. */
@@ -24,10 +24,10 @@ const limitMs = 120_000;
 export function browserTest(
   name: string,
   run: (t: Test, browser: Browser) => Promise<void>,
-  { skip }: { readonly skip?: string } = {},
+  { skip, isLeft }: typeof atLength = {},
 ): void {
   const missing = executablePath === undefined ? 'needs Chromium: apt-get install chromium-headless-shell' : false;
-  t.test(name, { skip: skip ?? missing }, async (t) => {
+  t.test(name, { skip: skip ?? missing, ...(isLeft && { isLeft }) }, async (t) => {
     const complaints: string[] = [];
     complaintsOf.set(t, complaints);
     await run(t, await opened());

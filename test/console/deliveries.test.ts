@@ -12,6 +12,7 @@ import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { are, barriers, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
@@ -314,22 +315,26 @@ browserTest('a viewer sees all of it and no button that changes anything', async
   }
 });
 
-browserTest('deliveries have no barrier in light and dark, and fit a telephone', async (t, browser) => {
-  const hub = await hubFor(t);
-  const { answers, push } = await traffic(t, hub);
-  answers.set('S1', unknownThere);
-  await push('S1');
-  await push('S2');
-  await push('S2', { kwh: 5, last_updated: '2026-01-02T05:00:00Z' });
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
-  await rowsOf(page).first().waitFor();
-  await isOpenToAll(t, page, 'the list');
-  for (const id of ['S1', 'S2']) {
-    await page.goto(`${hub.url}/console/deliveries/${await deliveryOf(hub, id)}`);
-    await page.locator('.diff').first().waitFor();
-    await isOpenToAll(t, page, `the delivery of ${id}`);
-  }
-});
+browserTest(
+  'deliveries have no barrier in light and dark, and fit a telephone',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { answers, push } = await traffic(t, hub);
+    answers.set('S1', unknownThere);
+    await push('S1');
+    await push('S2');
+    await push('S2', { kwh: 5, last_updated: '2026-01-02T05:00:00Z' });
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
+    await rowsOf(page).first().waitFor();
+    await isOpenToAll(t, page, 'the list');
+    for (const id of ['S1', 'S2']) {
+      await page.goto(`${hub.url}/console/deliveries/${await deliveryOf(hub, id)}`);
+      await page.locator('.diff').first().waitFor();
+      await isOpenToAll(t, page, `the delivery of ${id}`);
+    }
+  },
+  atLength,
+);
 
 browserTest('a delivery that is not there says what an id looks like', async (t, browser) => {
   const hub = await hubFor(t);

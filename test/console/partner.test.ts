@@ -15,6 +15,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
@@ -411,18 +412,22 @@ browserTest('a partner that does not exist is said to, and a given up actor as w
   t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
 });
 
-browserTest('it has no barrier: light and dark, wide and narrow, dialogs too', async (t, browser) => {
-  const hub = await hubFor(t);
-  await cpoFor(t, hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
-  await unfold(page);
-  await lit(page, 'connection.connected').waitFor();
-  await page.getByText('Nothing was pulled').waitFor();
-  await isOpenToAll(t, page, 'the partner');
-  for (const name of ['Suspend', 'Change settings', 'Set endpoints']) {
-    await page.getByRole('button', { name, exact: true }).click();
-    await isOpenToAll(t, page, name, 'dialog');
-    await page.keyboard.press('Escape');
-    await page.getByRole('dialog').waitFor({ state: 'detached' });
-  }
-});
+browserTest(
+  'it has no barrier: light and dark, wide and narrow, dialogs too',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    await cpoFor(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+    await unfold(page);
+    await lit(page, 'connection.connected').waitFor();
+    await page.getByText('Nothing was pulled').waitFor();
+    await isOpenToAll(t, page, 'the partner');
+    for (const name of ['Suspend', 'Change settings', 'Set endpoints']) {
+      await page.getByRole('button', { name, exact: true }).click();
+      await isOpenToAll(t, page, name, 'dialog');
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+    }
+  },
+  atLength,
+);

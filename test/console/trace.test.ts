@@ -7,6 +7,7 @@ import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { are, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
@@ -151,18 +152,22 @@ browserTest('a key that nothing is known of says what to try', async (t, browser
   await page.getByText('Nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept').waitFor();
 });
 
-browserTest('a trace has no barrier in light and dark, and fits a telephone', async (t, browser) => {
-  const hub = await hubFor(t);
-  const { cpo, push } = await traffic(t, hub);
-  await push('S1');
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace', mayComplain: /404/ });
-  for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
-    await page.goto(`${hub.url}/console${path}`);
-    await page.locator('.story, .empty').first().waitFor();
-    await isOpenToAll(t, page, path);
-  }
-});
+browserTest(
+  'a trace has no barrier in light and dark, and fits a telephone',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { cpo, push } = await traffic(t, hub);
+    await push('S1');
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace', mayComplain: /404/ });
+    for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
+      await page.goto(`${hub.url}/console${path}`);
+      await page.locator('.story, .empty').first().waitFor();
+      await isOpenToAll(t, page, path);
+    }
+  },
+  atLength,
+);
 
 t.test('a key is known in every form in which it is found', async (t) => {
   const key = 'NL-CPO/101';

@@ -257,6 +257,7 @@ function suite(server: PostgresServer): void {
 
   t.test(
     '[CONNECT-4] an owner that falls silent in the middle of a trim or an erasure is followed by another',
+    atLength,
     async (t) => {
       const as = (text: string) => text;
       const works = {
