@@ -1,5 +1,5 @@
 /**
- * Schemas that several nouns of the admin API share: ids, dates, pages, deliveries.
+ * Schemas that several nouns of the admin API share: ids, instants, pages, and filters of lists.
  */
 import { z } from 'zod';
 import { instant } from '../api/common.ts';

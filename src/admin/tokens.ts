@@ -1,10 +1,10 @@
 /**
- * Authorization of the admin API: a token gives its operator a role. The tokens of the settings are those of the
- * operators `admin` and `viewer`; those of the operators file have names of their own.
+ * Authorization of the admin API: a token gives its operator a role. The settings have the tokens of the operators
+ * `admin` and `viewer`, the operators file those of operators with other names; a sign-in gives a session's token.
  *
- * TOKENS-1  Wrong tokens are limited by address; beyond the limit the answer is 429, also to a right token that was not
- *     accepted from that address before. [VISITORS-2]
- * TOKENS-2  A token that has ended, or that comes from another network than it may, is refused like a wrong one.
+ * TOKENS-1  Wrong tokens are limited by address. Beyond the limit the answer is 429, also to a right token whose
+ *     operator was not accepted from that address before. [VISITORS-2]
+ * TOKENS-2  An expired token, or a token that comes from outside its networks, is refused like a wrong one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

@@ -1,4 +1,4 @@
-/** Answers about re-drives, resyncs and discards. */
+/** Answers about jobs (re-drives, resyncs, discards), and about the dry runs of re-drives and discards. */
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery } from './deliveries.ts';

@@ -1,5 +1,6 @@
 /**
- * `ocpi-hub parties endpoints`: prints a partner's endpoints and sets those that override the discovered ones. [D13]
+ * `ocpi-hub parties endpoints`: prints a partner's endpoints; sets and removes operators' overrides of discovered ones.
+ * [D13]
  */
 import type { Command } from 'commander';
 import type { EndpointView, PartyView } from '../api/parties.ts';

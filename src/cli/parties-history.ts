@@ -1,5 +1,6 @@
 /**
- * `ocpi-hub parties history`, and the monthly form of `parties report`: what passed between the hub and a partner.
+ * `ocpi-hub parties history` and `parties report --month`: print how many pushes, deliveries and errors there were
+ * between the hub and a partner, with latency and availability, by minute or hour, and by day.
  */
 import type { Command } from 'commander';
 import type { MonthlyReport, PartnerHistory, PartnerPoint } from '../api/history.ts';

@@ -1,6 +1,6 @@
 /**
- * `ocpi-hub store`: verifies, backs up and restores a data directory, and copies it into a database. The verbs work on
- * the files themselves; `backup` also has a running hub write the backup.
+ * `ocpi-hub store`: verifies, backs up and restores a data directory, and copies it into PostgreSQL. The verbs work on
+ * the files of a store that no hub uses; `backup` asks a hub that uses it, or that `--url` names, to write it.
  */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -2,11 +2,11 @@
  * Checks that each node's `HUB_NODE_URL` leads to that node: every `everyMs` this node asks at the address of each live
  * node, its own included, which node answers there.
  *
- * ADDRESSES-1  This node's own address is right when the node that answers there has its id, or when another node has
- *     reached it there and asked for that id: some networks do not lead a machine back to itself.
- * ADDRESSES-2  A node whose address is doubtful, or whose secret no other node accepts, shows a warning and leaves a
- *     free lease to the others for as long as they may take it, since they could not pass requests on to it. When none
- *     takes it, this node does. (LEASES-7)
+ * ADDRESSES-1  This node's own address is right when the node that answers there has its id, or when another node asked
+ *     there for that id within the last `heardMs`: some networks do not lead a machine back to itself.
+ * ADDRESSES-2  A node whose own address failed the check, or whose secret no other node accepts, shows a warning. It
+ *     leaves a free log to the others for one lease, because they could not pass requests on to it; when none takes it,
+ *     this node does. (LEASES-7)
  * ADDRESSES-3  A failed check counts only when the one before had the same result: a node may be starting, or its
  *     machine busy.
  */

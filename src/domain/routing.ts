@@ -1,5 +1,5 @@
 /**
- * Routing rules of eMSP–CPO pairs, and the audience (fan-out) of a catalogue object.
+ * Routing rules of eMSP–CPO pairs, and the audience (recipients) of a location, tariff or token.
  * [interface, What the service does 2]
  */
 import { modules, type ObjectModule } from './modules.ts';

@@ -1,9 +1,10 @@
 /**
- * Replaces some methods of an object, whatever its class: the compiler checks each replacement, and no list names the
- * methods that stay.
+ * Makes a view of an object with some methods replaced; the object itself does not change. The compiler checks each
+ * replacement, and the other methods need no list.
  *
- * WITH-METHODS-1  A method that stays is bound once to the object itself, because its class may have private fields. A
- *     call costs what a call of the object costs, and its stack trace shows the object's own frames alone.
+ * WITH-METHODS-1  Every other method is bound to the object when the view is made, because its class may have private
+ *     fields: the object's calls of its own methods never reach a replacement. A call through the view costs no more
+ *     than a direct one, and adds no frame to a stack trace.
  */
 export function withMethods<T extends object>(of: T, methods: Partial<T>): T {
   const view: T = Object.create(of);

@@ -1,10 +1,11 @@
 /**
- * A charging session from end to end through a hub, as named steps over one context: onboarding, catalogue,
- * authorization, start, meter readings, stop, CDR, and everything pulled back and compared. The demo runs the steps for
- * people; tests run them one at a time and disturb the hub in between.
+ * A charging session from end to end through a hub, as named steps of a simulated CPO and eMSP: onboarding, catalogue,
+ * authorization, start, meter readings, stop, CDR. The eMSP also pulls each object back and compares it with what the
+ * CPO pushed. The demo shows the steps to people; tests run them one at a time, some with the hub killed between two.
  *
  * SESSION-PATH-1  A step uses only the hub's OCPI and admin interfaces.
- * SESSION-PATH-2  A step that waits is woken by an arrival, and its time-out names what it waited for.
+ * SESSION-PATH-2  A step that waits is woken when an exchange with a simulated partner begins or ends; its time-out
+ *     names what it waited for.
  */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';

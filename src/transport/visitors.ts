@@ -1,13 +1,16 @@
 /**
- * What callers may cost before a door has accepted a token of theirs, by network address. A request with a valid token
- * is never affected, so whoever shares an address with an attacker keeps working.
+ * Rate limits, by network address, of callers before a door has accepted a token of theirs. They do not affect a
+ * partner's valid token, nor the token of an operator who was accepted from that address before: callers who share an
+ * address with an attacker keep working.
  *
- * VISITORS-1  An address gets `unauthenticatedPerS` answers a second; a further one waits for its turn, with its
- *     connection, and is not sent at all when that is more than `waitMsMax` away. Health checks are counted apart.
- * VISITORS-2  An address may try `failedTokensPerS` wrong operators' tokens a second. Beyond that even a right one is
- *     refused, else the limit would not slow a guesser down, unless it was accepted from this address before.
- * VISITORS-3  Refusals are logged at most once a second and address, and `linesPerS` times in total; each line has the
- *     count of refusals since the last one.
+ * VISITORS-1  Without an accepted token an address gets `rateUnauthenticatedPerS` answers a second. A further answer
+ *     waits for its turn on its open connection; when the wait would exceed `waitMsMax`, the connection is closed
+ *     without an answer. Health checks have a limit of their own.
+ * VISITORS-2  An address may try `rateFailedTokensPerS` wrong operator tokens a second. Beyond that a right one is
+ *     refused, too, else the limit would not slow a guesser down; only the token of an operator who was accepted from
+ *     this address before still works.
+ * VISITORS-3  Refusals are logged at most once a second per address and `linesPerS` times a second in total; each line
+ *     has the count of that address's refusals since its last line.
  */
 import { pacer } from '../kit/pacer.ts';
 import { type ClientAddresses, clientAddresses } from './client-address.ts';

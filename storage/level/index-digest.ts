@@ -1,12 +1,14 @@
 /**
- * Digest of the two indexes of the log (`c/` and `s/`), in parts: what each part must hold. It tells a missing or a
- * surplus entry from a complete part without reading the log.
+ * Digest of the two indexes of the log (`c/` by correlation id, `s/` by stream), in parts. The seal stores it, so that
+ * verification finds a part with a missing or surplus entry without reading the log.
  *
  * INDEX-DIGEST-1  A part is a range of keys; each index key belongs to exactly one. Its digest is the number of its
  *     entries and the sum of their keys' CRC-32, so entries are added and removed one by one, in any order.
- * INDEX-DIGEST-2  A boundary is ASCII: comparing it as UTF-16 gives the order of the database, whatever the other key is.
- * INDEX-DIGEST-3  Parts are split while they grow, so checking one stays cheap. Small neighbours are joined when there are
- *     many, because trims empty parts: parts are bounded in number.
+ * INDEX-DIGEST-2  A boundary between parts is ASCII, so comparing it with any key gives the same result as UTF-16, in
+ *     memory, and as UTF-8, in the database.
+ * INDEX-DIGEST-3  A part that has grown too large is split, so that checking one stays cheap, unless its keys have no
+ *     ASCII boundary. Trims empty parts, so small neighbours are joined when there are many: the number of parts is
+ *     bounded.
  */
 import { crc32 } from 'node:zlib';
 import { type Range, under } from '../keys.ts';

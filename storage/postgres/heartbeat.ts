@@ -1,22 +1,22 @@
 /**
  * The heartbeat of a node: renews its lease, reads the node table, and so detects whether the database is reachable.
  *
- * HEARTBEAT-1  One beat at a time, three per lease, on its own connection, which waits for no standby; an extra one as
- *     soon as another node is dead unless it renews.
- * HEARTBEAT-2  A failed beat is repeated at once on a new connection: it finds the primary again and checks that
- *     server's settings as at the start, on that connection. What ended or silenced the former one may have silenced the
- *     pool's, so these are renewed, too. If it fails again, the database is unreachable: every connection is destroyed.
+ * HEARTBEAT-1  Beats run one at a time, three per lease, on a connection of their own whose commits wait for no
+ *     standby. The next beat comes earlier when another node's lease ends before it, to see whether that node renewed.
+ * HEARTBEAT-2  A failed beat is repeated at once: the node finds the primary again, connects anew, and checks that
+ *     server's settings as at the start. What ended or silenced the former connection may have silenced the pool's, so
+ *     these are renewed, too. If the repetition fails, the database is unreachable: every connection is destroyed.
  * HEARTBEAT-3  After the server refused a write, nothing is written until a test write of this node succeeds
  *     (CONTRACT-5).
  * HEARTBEAT-4  The observations of `watch.ts` are no part of a beat: they may fail or take long without delaying a
  *     renewal. What they find after a beat failed does not make the database count as reachable.
- * HEARTBEAT-5  A renewal counts once a standby has confirmed what was written after it (LEASES-2). A former primary
- *     that a failover left behind still takes beats, but no standby confirms them. One confirmation is in flight at a
- *     time: a wait for a standby cannot be cancelled, and each further session would wait beside it. While
- *     confirmations are missing, all servers are asked whether another one is the primary.
- * HEARTBEAT-6  The session that waits for a confirmation ends with the session of the beats, which may move to another
- *     server, and when two looks in a row find its server not working for it: an answer that the network lost never
- *     comes.
+ * HEARTBEAT-5  A renewal counts once a standby has confirmed a commit made after it (LEASES-2): a former primary that a
+ *     failover left behind still takes beats, but no standby confirms them. One confirmation is in flight at a time: a
+ *     wait for a standby cannot be cancelled, so each further one would occupy a further session. While confirmations
+ *     are missing, all servers are asked whether another one is the primary.
+ * HEARTBEAT-6  The session that waits for a confirmation is destroyed when the session of the beats fails, because the
+ *     next beat may be on another server, and when two looks in a row find that the server executes nothing for it: the
+ *     network has lost the answer.
  */
 import type { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';

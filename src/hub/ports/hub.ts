@@ -1,6 +1,7 @@
 /**
- * The interface through which doors call the hub; they may import nothing else of it. The hub refuses a request by
- * throwing a `HubError`; a promise of a verb that writes resolves when the write is durable.
+ * The interface through which doors call the hub. Doors for operators may also import `operator.ts` and
+ * `actor-view.ts`; no door may import more of the hub. The hub refuses a request by throwing a `HubError`; the promise
+ * of a verb that writes resolves when the write is durable.
  */
 import type { CommandName } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';

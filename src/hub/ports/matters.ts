@@ -1,5 +1,6 @@
 /**
- * The verbs of operators on what waits for a person (orphan cases, groups of dead letters), and on the views that they saved.
+ * The part of `Operations` by which operators handle orphan cases and groups of dead letters, and keep saved views
+ * (addresses of the console under a name).
  */
 import type { DeadGroup } from '../../api/deliveries.ts';
 import type { OrphanView } from '../../api/orphans.ts';

@@ -1,6 +1,6 @@
 /**
  * The interface through which the doors for operators call the hub: their verbs and the views that these return. Those
- * doors may import nothing else of the hub.
+ * doors may also import `hub.ts` and `actor-view.ts`, and no more of the hub.
  */
 
 import type { AuditCheck, AuditEntry } from '../../api/audit.ts';

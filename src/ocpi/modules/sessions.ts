@@ -1,5 +1,6 @@
 /**
- * The Sessions module: CPOs push whole sessions and fragments; an eMSP pulls the sessions whose `cdr_token` names it.
+ * The Sessions module: CPOs push whole sessions and parts (PATCH); an eMSP pulls the sessions that it owns, by their
+ * `cdr_token` or by attribution.
  * [interface, Sessions]
  */
 import type { ObjectFacts } from '../../domain/object.ts';

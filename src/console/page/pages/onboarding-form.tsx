@@ -1,5 +1,5 @@
 /**
- * Form for a new partner. It shows each mistake beside its field before it sends anything.
+ * Form that adds a partner. It shows the mistake of a party beside its field, and sends nothing while there is one.
  */
 import { useId, useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';

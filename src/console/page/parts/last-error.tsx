@@ -1,5 +1,5 @@
 /**
- * The last failed call to a partner: in one line, and with a link to its delivery.
+ * The last failed call to a partner, in one line, with a link to its delivery when it has one.
  */
 import type { PartyView } from '../../../api/parties.ts';
 import { PageLink } from './page-link.tsx';

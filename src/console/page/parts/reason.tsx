@@ -1,5 +1,6 @@
 /**
- * The field that asks why an operator acts, in the dialog of an act or in one of its own; what it says goes into the audit log. [D91]
+ * The field for the reason of an operator's action, which the audit log records: optional in the dialog of the action;
+ * required in the dialog that opens when the hub refused an action without a reason (`HUB_REQUIRE_REASON`). [D91]
  */
 import { useEffect, useState } from 'preact/hooks';
 import { pathWith } from '../data/api.ts';
