@@ -41,17 +41,21 @@ type Method = 'HEAD' | 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 const defaultUrl = 'http://127.0.0.1:8080';
 /** The largest page that the admin API serves, in items; it refuses a larger `limit`. */
 const pageMax = 1000;
-/** Longer than the hub takes for any answer; without it a hub that stands still would keep a script waiting for good. */
+/** Longer than the hub takes for any answer, ms; without it a hub that stands still would keep a script waiting for good. */
 const silenceMaxMs = 300_000;
+const connectMaxMs = 10_000;
 
 export class HubClient {
   readonly url: string;
   readonly #token: string | null;
   readonly #reason: string | undefined;
+  readonly #agent: http.Agent;
 
   constructor(flags: Connection, env: Readonly<Record<string, string | undefined>>) {
     this.url = baseOf(flags.url ?? (env.HUB_URL || defaultUrl));
     this.#reason = flags.reason;
+    const { Agent } = this.url.startsWith('https:') ? https : http;
+    this.#agent = new Agent({ keepAlive: true, timeout: connectMaxMs });
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
   }
 
@@ -125,9 +129,9 @@ export class HubClient {
     path: string,
     { accept, body, signal }: { accept: string; body?: object | undefined; signal?: AbortSignal | undefined },
   ): Promise<http.IncomingMessage> {
-    const { request } = this.url.startsWith('https:') ? https : http;
-    const asked = request(`${this.url}/admin/v1${path}`, {
+    const asked = this.#request(`${this.url}/admin/v1${path}`, {
       method,
+      auth: null,
       headers: {
         accept,
         ...(this.#token !== null && { authorization: `Bearer ${this.#token}` }),
@@ -135,14 +139,26 @@ export class HubClient {
       },
       signal,
     });
-    asked.setTimeout(silenceMaxMs, () => asked.destroy(new Error(`no answer in ${silenceMaxMs / 1000} s`)));
+    asked.setTimeout(silenceMaxMs, () => asked.destroy(new Error('no answer in time')));
     asked.end(body && JSON.stringify(body));
     const [response] = (await once(asked, 'response').catch((error: unknown) => {
       throw this.#unanswered(error, signal);
     })) as [http.IncomingMessage];
+    // Who reads the answer meets its errors, and may take as long as a person takes for a page.
+    asked.on('error', () => {}).setTimeout(0);
     const { statusCode: status = 0 } = response;
     if (status >= 200 && status < 300) return response;
     throw await this.#refused(status, response);
+  }
+
+  #request(url: string, options: http.RequestOptions): http.ClientRequest {
+    const { request } = this.url.startsWith('https:') ? https : http;
+    try {
+      return request(url, { ...options, agent: this.#agent });
+    } catch (error) {
+      // A token or reason that no header can have.
+      throw new Failure(`the request cannot be made: ${(error as Error).message}`, { exitCode: 2 });
+    }
   }
 
   /** The reason of the signal when it has ended the request, else that the hub cannot be reached. */
@@ -157,8 +173,8 @@ export class HubClient {
   async #refused(status: number, response: http.IncomingMessage): Promise<Failure> {
     const detail = detailOf(await text(response).catch(() => ''));
     if (detail === null) {
-      const { location } = response.headers;
-      const why = location ? `names ${location}: give that as --url or HUB_URL` : 'is not the admin API of a hub';
+      const elsewhere = parsedUrl(response.headers.location ?? '')?.href.replace(/\/admin\/v1\b.*$/s, '');
+      const why = elsewhere ? `names ${elsewhere}: give that as --url or HUB_URL` : 'is not the admin API of a hub';
       return new Failure(`${this.url} answers HTTP ${status} and ${why}`, { status });
     }
     if (status === 401) return new Failure(this.#token === null ? withoutToken : wrongToken, { status });

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { adminToken, leaseS, skip, startNodes } from '../cluster/nodes.ts';
+import { adminToken, leaseS, longer, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { runCommand as run } from '../support/command.ts';
@@ -12,13 +12,12 @@ import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
-t.test('a hub and its database', { skip }, async (t) => {
+t.test('a hub and its database', longer, async (t) => {
   const server = await startPostgres(t);
 
-  t.test('cluster shows every node and which of them is the owner, whichever is asked', atLength, async (t) => {
+  t.test('cluster shows every node and which of them is the owner, whichever is asked', async (t) => {
     const nodes = await startNodes(t, server, 'shown');
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
@@ -54,7 +53,7 @@ t.test('a hub and its database', { skip }, async (t) => {
     t.match(away.err, standby.url);
   });
 
-  t.test('store copy takes an embedded hub into the database, and a hub there goes on with it', atLength, async (t) => {
+  t.test('store copy takes an embedded hub into the database, and a hub there goes on with it', async (t) => {
     const dataDir = join(directoryFor(t), 'data');
     const keys = { HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-both-hubs' };
     const port = await freePort();

@@ -334,13 +334,18 @@ t.test(
 t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', async (t) => {
   const at = await untouched();
   const free = await freePort();
-  const elsewhere = createServer((_, answer) => answer.writeHead(308, { location: 'https://hub.example/' }).end());
+  const elsewhere = createServer(({ url = '' }, answer) => {
+    if (url.includes('/parties')) return answer.writeHead(308, { location: `https://hub.example${url}` }).end();
+    answer.writeHead(200, { 'content-length': 1000 }).write('{', () => answer.socket?.resetAndDestroy());
+    return answer;
+  });
   t.teardown(() => elsewhere.close());
   await once(elsewhere.listen(0, '127.0.0.1'), 'listening');
   const { port } = elsewhere.address() as AddressInfo;
   const cases: [line: string, env: Record<string, string>, code: number, words: RegExp][] = [
     ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
-    ['parties', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /answers HTTP 308 and names https:\/\/hub\.example\//],
+    ['parties', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /answers HTTP 308 and names https:\/\/hub\.example:/],
+    ['routes', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /cannot be reached \((ECONNRESET|aborted)\)/],
     ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],
     ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: directoryFor(t) }, 1, /wants a token/],
     [
