@@ -4,7 +4,7 @@
  *
  * GROUP-COMMIT-1  One write at a time, in order of arrival: concurrent writes could reach the log in any order.
  * GROUP-COMMIT-2  A write contains whole jobs, at most `GROUP_JOBS` of them and about `GROUP_CHARACTERS`: larger writes
- *     gain no throughput.
+ *     gain no throughput, and a write is encoded in one turn of the event loop.
  * GROUP-COMMIT-3  Back-pressure: the queue is bounded, and a job beyond the bound is refused at once, so that callers
  *     slow down. A job of size 0 is the store's own and always accepted.
  * GROUP-COMMIT-4  Only the writer answers callers, when it knows the outcome of the write.
@@ -14,7 +14,7 @@ import { StoreUnavailable } from './contract.ts';
 
 /** 256 commits make a batch of about 1,000 records; twice as many gain nothing measurable. */
 const GROUP_JOBS = 256;
-const GROUP_CHARACTERS = 4 << 20;
+const GROUP_CHARACTERS = 1 << 20;
 /** Bounds of the queue, 16,384 jobs and 64 Mi characters: 1 s to 2 s of work, and a limit on memory. */
 const WAITING_JOBS_MAX = 16_384;
 const WAITING_CHARACTERS_MAX = 64 << 20;

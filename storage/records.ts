@@ -64,13 +64,17 @@ const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 const BYTES_MAX = 3;
 const LINE_FEED = 0x0a;
 
+/** Bytes of a record of these parts. */
+const lengthOf = (head: string, data: string, body: string) =>
+  CONTENT_AT + Buffer.byteLength(head) + Buffer.byteLength(data) + Buffer.byteLength(body) + 2;
+
 /**
  * Like `encode`, but as bytes in a shared buffer that is valid only until the next call: long text is neither
  * concatenated nor converted to bytes twice.
  */
 export function encodeBytes(key: string, head: string, data: string, body: string): Uint8Array {
-  const most = CONTENT_AT + BYTES_MAX * (head.length + data.length + body.length) + 2;
-  const bytes = most <= SCRATCH_BYTES ? scratch : Buffer.allocUnsafeSlow(most);
+  const lengthMax = CONTENT_AT + BYTES_MAX * (head.length + data.length + body.length) + 2;
+  const bytes = lengthMax <= SCRATCH_BYTES ? scratch : Buffer.allocUnsafeSlow(lengthOf(head, data, body));
   let at = CONTENT_AT + bytes.write(head, CONTENT_AT);
   bytes[at++] = LINE_FEED;
   at += bytes.write(data, at);

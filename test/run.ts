@@ -17,8 +17,6 @@ const jobs = 3;
  * the CPU time of an entry. Hubs and commands that a test starts have none of them.
  */
 const flags = ['--interrupt-budget=2000000', '--single-threaded-gc', '--max-lazy', '--liftoff-only'];
-/** Of glibc: pages that were freed are kept, since the kernel takes longer to give them out than a test to use them. */
-const heap = ['MALLOC_TRIM_THRESHOLD_=1000000000', 'MALLOC_MMAP_THRESHOLD_=1000000000', 'MALLOC_ARENA_MAX=2'];
 /** Of one entry, there only so that a run ends in which something hangs. At length there is none. */
 const limitMs = isAtLength ? 0 : 600_000;
 /** Those that take longest begin first, so that none of them runs on alone. */
@@ -35,6 +33,6 @@ t.jobs = jobs;
 t.setTimeout(0);
 for (const entry of named.length > 0 ? named : all) {
   const file = `${entry}${suffix}`;
-  const words = ['-u', 'NODE_OPTIONS', ...heap, process.execPath, ...flags, join(import.meta.dirname, file)];
+  const words = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, join(import.meta.dirname, file)];
   t.spawn('env', words, { name: `dist/test/${file}`, buffered: true, timeout: limitMs });
 }

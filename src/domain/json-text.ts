@@ -187,10 +187,10 @@ export function appendNewItems(array: string, more: string): string {
   const isCertainlyNew = (item: string): boolean => !array.includes(markOf(item));
   const isSearched = wanted.length <= soughtMax && !array.includes('\\');
   if (isSearched && wanted.every(isCertainlyNew)) return appendItems(array, more);
-  const came = itemTexts(more);
   const known = new Set(plainItems(array));
-  const fresh = came.filter((_, at) => !known.has(wanted[at] ?? ''));
-  return appendItems(array, fresh.length === came.length ? more : `[${fresh.join(',')}]`);
+  if (!wanted.some((item) => known.has(item))) return appendItems(array, more);
+  const fresh = itemTexts(more).filter((_, at) => !known.has(wanted[at] ?? ''));
+  return appendItems(array, `[${fresh.join(',')}]`);
 }
 
 /**

@@ -7,15 +7,17 @@
  * ADMISSION-2  Bytes count when they arrive, not when `Content-Length` announces them, so announcing a large body takes
  *     no room from others.
  * ADMISSION-3  Lists and large objects are held in memory as a whole, so at most `listsMax` of them are read at a time,
- *     with partners taking turns, also when a push changes the object.
+ *     with partners taking turns, also when a push changes the object. Large bodies have turns of their own, likewise.
  * ADMISSION-4  A partner holds at most a quarter of the room for bodies, answers and reads in progress; room for a read
- *     is reserved before it. This limit never refuses a partner's only request, however small the room. A tenth of the
+ *     is reserved before it. This limit never refuses a partner's only request, however small the room. What others hold
+ *     refuses nothing of a partner that holds nothing while that leaves a tenth of the room free. A tenth of the
  *     room is reserved for requests that a driver waits for, except that answers of up to 64 KiB count only after they
  *     are read.
  * ADMISSION-5  While a request that a driver waits for is in flight, at most `pushesMax` pushes begin their work in one
- *     turn of the event loop, in order of arrival: each step of that request waits for one turn.
- * ADMISSION-6  At most one large object is begun to be read in a turn of the event loop: what follows the read takes the
- *     thread for as long as the object is large, and other requests go on between two of them.
+ *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
+ * ADMISSION-6  At most one large body is begun to be parsed, or large object to be read, in `apartTurns` turns of the event
+ *     loop: what follows takes the thread for as long as the text is large, and a request that a driver waits for, which
+ *     takes as many turns, meets two of them at most.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
@@ -66,13 +68,17 @@ export interface Admission {
   partners(): Readonly<Record<'requests' | 'bytes', ReadonlyMap<PartyId, number>>>;
 }
 
-/** Reads of lists and large objects at a time; one partner gets half of them. */
+/** Reads of lists and large objects at a time, and large bodies that wait to be parsed; one partner gets half of them. */
 const listsMax = 4;
 /** Share of the room that is open to pushes and lists; the rest is reserved for requests that a driver waits for. */
 const bodiesShare = 0.9;
 /** Share of the room that one partner may hold. [ADMISSION-4] */
 const partnerShare = 0.25;
 const noRoomRetryS = 5;
+/** A larger body is parsed in a turn of its own, bytes: it takes longer than all else of a turn. [ADMISSION-6] */
+const largeBody = 65_536;
+/** Turns of the event loop that an authorize takes. [ADMISSION-6] */
+const apartTurns = 4;
 /** Pushes per turn of the event loop; fewer make smaller group commits, which cost more. [ADMISSION-5] */
 const pushesMax = 8;
 
@@ -81,15 +87,26 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
   const requests = new Map<PartyId, number>();
   const bytesOf = new Map<PartyId, number>();
   const turn = turnstile(listsMax);
+  /** Of its own: a body has its turn before that of its object, a read within that. */
+  const bodyTurn = turnstile(listsMax);
   const inTurns = perTurn(pushesMax, turnOf);
-  const largeInTurns = perTurn(1, turnOf);
+  const largeInTurns = perTurn(1, async () => {
+    for (let n = 0; n < apartTurns; n++) await turnOf();
+  });
   let drivers = 0;
   let total = 0;
   let held = 0;
-  const loadOf = (partner: PartyId): Load => {
+  /** Reserved for pages that are being read. */
+  let reading = 0;
+  const load = (): Load => {
     const { heap, loopDelayMs, forwardingMs } = felt();
-    const ofPartner = requests.get(partner) ?? 0;
-    return { requests: total, ofPartner, bytes: held, heap, loopDelayMs, forwardingMs };
+    return { requests: total, ofPartner: 0, bytes: held, heap, loopDelayMs, forwardingMs };
+  };
+  /** What others hold is no load of a partner that holds nothing, while there is room. [ADMISSION-4] */
+  const loadOf = (urgency: Urgency, partner: PartyId): Load => {
+    const page = urgency === 'list' ? reading + pageMax : 0;
+    const isAside = !bytesOf.has(partner) && held + page < bytesMax * bodiesShare;
+    return { ...load(), ofPartner: requests.get(partner) ?? 0, ...(isAside && { bytes: 0 }) };
   };
   const count = (partner: PartyId, more: number) => {
     total += more;
@@ -100,14 +117,14 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
     return new HubError('unavailable', { retryAfterS });
   };
 
-  const judged = (urgency: Urgency, partner: PartyId) => {
-    const verdict = judge(urgency, loadOf(partner), scales);
+  const judged = (urgency: Urgency, load: Load) => {
+    const verdict = judge(urgency, load, scales);
     if (verdict.kind === 'shed') throw refuse(urgency, verdict.signal, verdict.retryAfterS);
     return verdict;
   };
 
   function take(partner: PartyId, urgency: Urgency): Pass {
-    const { pauseMs } = judged(urgency, partner);
+    const { pauseMs } = judged(urgency, loadOf(urgency, partner));
     count(partner, 1);
     if (urgency === 'driver') drivers += 1;
     let own = 0;
@@ -133,13 +150,15 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
      * `pageMax`, because the size of a page is known only after it was read.
      */
     const readingPage = async <T>(run: () => T | Promise<T>): Promise<T> => {
-      judged('list', '');
+      judged('list', { ...loadOf('list', partner), ofPartner: 0 });
       if (isTooMuchOfPartner(pageMax)) throw refuse('list', 'bytes', noRoomRetryS);
       add(bytesOf, partner, pageMax);
+      reading += pageMax;
       try {
         return await run();
       } finally {
         add(bytesOf, partner, -pageMax);
+        reading -= pageMax;
       }
     };
     /** A request takes one read slot, however many reads it makes. */
@@ -184,10 +203,23 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
       },
       async work(run) {
         isWorking = true;
+        let endOfTurn = () => {};
+        /** Its body is parsed and checked when this returns: what it waits for afterwards is no reason for others to wait. */
+        const begin = () => {
+          try {
+            return run();
+          } finally {
+            endOfTurn();
+          }
+        };
         try {
           const held = urgency === 'push' ? inTurns(drivers > 0) : null;
           if (held !== null) await held;
-          if (urgency !== 'list') return await run();
+          if (own > largeBody) {
+            endOfTurn = await bodyTurn(partner);
+            await largeInTurns(true);
+          }
+          if (urgency !== 'list') return await begin();
           await takeTurn();
           return await readingPage(run);
         } finally {
@@ -200,9 +232,9 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
   }
 
   function shares(): Record<Signal, number> {
-    const load = { ...loadOf(''), ofPartner: Math.max(0, ...requests.values()) };
+    const present = { ...load(), ofPartner: Math.max(0, ...requests.values()) };
     const signals = Object.keys(scales) as Signal[];
-    return Object.fromEntries(signals.map((signal) => [signal, shareOf(load, scales, signal)])) as Record<
+    return Object.fromEntries(signals.map((signal) => [signal, shareOf(present, scales, signal)])) as Record<
       Signal,
       number
     >;

@@ -35,7 +35,7 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   return { body, notes, text, value: value as Record<string, unknown> };
 }
 
-/** Objects, or arrays of objects, on whose fields the hub decides, too. */
+/** Objects, or arrays of objects, on whose fields the hub decides, too: of a body, and within those (connectors of an EVSE). */
 const decisiveWithin = ['cdr_token', 'token', 'evses', 'connectors', 'roles'];
 
 /** Fields on whose values the hub decides, in any body. */
@@ -62,7 +62,9 @@ function refuseTwice(text: string, within: string): void {
   if (name !== null) throw new HubError('invalid', { message: `${within}${name}: expected once, in lower case` });
 }
 
-function refuseAmbiguousWithin(text: string, within: string): void {
+/** `levels`: how deep the hub reads; each level reads its part of the text once more. */
+function refuseAmbiguousWithin(text: string, within: string, levels = 2): void {
+  if (levels === 0) return;
   const present = members(text);
   for (const name of decisiveWithin) {
     const span = present.get(name);
@@ -70,7 +72,7 @@ function refuseAmbiguousWithin(text: string, within: string): void {
     for (const each of text[span.start] === '[' ? items(text, span) : [span]) {
       const inner = slice(text, each);
       refuseTwice(inner, `${within}${name}.`);
-      refuseAmbiguousWithin(inner, `${within}${name}.`);
+      refuseAmbiguousWithin(inner, `${within}${name}.`, levels - 1);
     }
   }
 }

@@ -34,12 +34,14 @@ export function refusedPush(
     return code === 'invalid'
       ? { module, method, path: `/ocpi${route.path}`, object: null, code, reason, body: null }
       : null;
-  const body = request.body instanceof Buffer ? request.body.toString('utf8') : null;
+  const body = request.body instanceof Buffer ? request.body.toString('utf8', 0, readMax) : null;
   const object = objectOf(request.params as Record<string, string>) ?? objectIn(request.body);
   return { module, method, path: url.slice(0, pathMax), object, code, reason, body };
 }
 
 const pathMax = 512;
+/** Bytes of a body that are read for the report: more than the characters that it keeps can have. */
+const readMax = 256 * 1024;
 const names = z.object({ country_code: z.string(), party_id: z.string(), id: z.string() });
 
 function pushedModule({ method, path }: OcpiRoute): ObjectModule | null {

@@ -114,7 +114,7 @@ const routed: ReadonlySet<OcpiRoute> = new Set(
 export function readWhole(module: string, text: string): WholeObject {
   const found = modules.find(({ identifier }) => identifier === module);
   if (!found?.readWhole) throw new HubError('invalid', { message: `${module} are not pulled` });
-  const value: unknown = JSON.parse(text);
+  const { value } = readJson(Buffer.from(text));
   refuseAmbiguous(text);
   return found.readWhole(value);
 }

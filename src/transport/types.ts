@@ -141,8 +141,9 @@ export const integer: Checked<number> = {
 export const anything: Checked<unknown> = { schema: z.unknown() };
 
 export function list<T>(of: Checked<T>): Checked<T[]> {
-  const schema = z.array(z.unknown(), { error: 'expected array' }).superRefine((items, context) => {
-    // [TYPES-5]
+  // Not `z.array`, which copies all items before one is looked at. [TYPES-5]
+  const array = z.custom<unknown[]>(Array.isArray, { error: 'expected array', abort: true });
+  const schema = array.superRefine((items, context) => {
     for (const [index, item] of items.entries()) {
       const [issue] = of.schema.safeParse(item).error?.issues ?? [];
       if (issue === undefined) continue;

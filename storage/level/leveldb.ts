@@ -25,6 +25,9 @@ export const SYNCED: object = { sync: true };
 /** Options for a value given as bytes. */
 export const IN_BYTES = { valueEncoding: 'buffer' } as const;
 
+/** Options of a read of a large value: a block of that size would displace all others, or stay in their place. The types do not declare it. */
+export const UNCACHED: object = { fillCache: false };
+
 /** Memory buffered before the engine writes a table, bytes. Opening replays up to twice as much from the log. */
 const WRITE_BUFFER_BYTES = 16 << 20;
 const CACHE_BYTES = 32 << 20;

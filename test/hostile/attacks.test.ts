@@ -2,8 +2,10 @@
  * What a partner with valid credentials tries: to read or write what is another's, to make others read what the hub did not, to
  * have its requests carry what it wrote, to turn the hub against itself, and to make it grow without end.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunningHub } from '../../src/main.ts';
+import { refuseAmbiguous } from '../../src/ocpi/objects.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, idsOf, quiet, statusOf } from '../support/observed.ts';
@@ -105,6 +107,12 @@ t.test("an object says once whose it is, so that no receiver takes it for anothe
     for (const answer of rows) t.equal(statusOf(answer), '200/2001', `${field}: ${answer.json.status_message}`);
   }
   t.equal(await changesOf(hub), before, 'nothing was recorded');
+});
+
+t.test('names are looked at as deep as the hub reads, that of a connector, and no deeper', async (t) => {
+  const inConnector = '{"evses":[{"uid":"1","connectors":[{"id":"1","id":"2"}]}]}';
+  t.throws(() => refuseAmbiguous(inConnector), { message: 'evses.connectors.id: expected once, in lower case' });
+  t.doesNotThrow(() => refuseAmbiguous('{"token":{"token":{"token":{"uid":"1","uid":"2"}}}}'));
 });
 
 t.test('names that the hub decides by stand once in nested objects, too [D17]', async (t) => {

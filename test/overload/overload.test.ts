@@ -112,6 +112,7 @@ t.test('what was taken counts until its work and its answer have both ended (A1)
   let end = () => {};
   const work = first.work(() => new Promise<void>((resolve) => (end = resolve)));
   first.closed();
+  await new Promise((resolve) => setImmediate(resolve));
   t.equal(held(), mebibyte, 'its caller has gone, its work has not');
   end();
   await work;
@@ -178,6 +179,20 @@ t.test('lists are read four at a time, two of a partner, in order, also when one
   t.strictSame(await Promise.all(all), [0, 'failed', 2, 3, 4, 5, 6, 7, 8]);
 });
 
+t.test(
+  'what others hold refuses nothing of a partner that holds nothing, while a tenth is free [ADMISSION-4]',
+  async (t) => {
+    const { take, shed } = counted();
+    for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) t.ok(take(partner, 'push').hold(2.25 * mebibyte));
+    t.throws(() => take('NL-AAA', 'list'), { code: 'unavailable' }, 'who holds some');
+    t.strictSame(shed, ['list bytes']);
+    t.equal(await take('NL-EMS', 'list').work(() => 'read'), 'read');
+    t.equal(take('NL-EMS', 'push').pauseMs, 0);
+    take('NL-DDD', 'push').hold(2.25 * mebibyte);
+    t.throws(() => take('NL-EMS', 'list'), { code: 'unavailable' }, 'a tenth is left');
+  },
+);
+
 t.test('an answer that nobody waits for any more keeps no room (A1)', async (t) => {
   const { take, shares } = counted();
   const gone = take('NL-CPO', 'push');
@@ -222,10 +237,60 @@ t.test('a request that reads several objects at once takes one turn, and gives i
   t.strictSame(settled, ['read'], 'turns are free');
 });
 
-t.test('[ADMISSION-6] one large object is begun to be read in a turn of the event loop', async (t) => {
+/** Lets promises go on within a turn. */
+const settle = async () => {
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+};
+
+/** Turns of the event loop that pass by hand. */
+function turnsByHand() {
+  const waiting: (() => void)[] = [];
+  return {
+    turnOf: () => new Promise<void>((next) => waiting.push(next)),
+    async pass(turns: number) {
+      for (let turn = 0; turn < turns; turn++) {
+        await settle();
+        for (const next of waiting.splice(0)) next();
+      }
+      await settle();
+    },
+  };
+}
+
+t.test(
+  '[ADMISSION-6] one large body is begun to be parsed in four turns of the event loop, small ones at once',
+  async (t) => {
+    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+    const { turnOf, pass: passTurns } = turnsByHand();
+    const { take } = admission({ felt, bytesMax: 20 * mebibyte, shed: () => {}, turnOf });
+    const begun: string[] = [];
+    const start = (partner: string, bytes: number) => {
+      const pass = take(partner, 'push');
+      t.ok(pass.hold(bytes));
+      // What comes behind the parsing may take for good: no other body waits for it.
+      void pass.work(() => {
+        begun.push(partner);
+        return new Promise(() => {});
+      });
+      pass.closed();
+    };
+    for (let n = 0; n < 3; n++) start('NL-AAA', mebibyte);
+    start('NL-BBB', mebibyte);
+    start('NL-CCC', 65_536);
+    start('NL-DDD', 100);
+    for (const expected of [['NL-AAA', 'NL-CCC', 'NL-DDD'], ['NL-AAA'], ['NL-BBB'], ['NL-AAA']]) {
+      await settle();
+      t.strictSame(begun.splice(0).sort(), expected);
+      await passTurns(3);
+      t.strictSame(begun, [], 'nor in the three turns behind it');
+      await passTurns(1);
+    }
+  },
+);
+
+t.test('[ADMISSION-6] one large object is begun to be read in four turns of the event loop', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
-  const turns: (() => void)[] = [];
-  const turnOf = () => new Promise<void>((next) => turns.push(next));
+  const { turnOf, pass: passTurns } = turnsByHand();
   const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
   const begun: string[] = [];
   for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) {
@@ -236,14 +301,10 @@ t.test('[ADMISSION-6] one large object is begun to be read in a turn of the even
     });
     pass.closed();
   }
-  /** Lets promises go on within the turn. */
-  const settle = async () => {
-    for (let i = 0; i < 20; i++) await Promise.resolve();
-  };
   for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) {
     await settle();
     t.strictSame(begun.splice(0), [partner]);
-    for (const next of turns.splice(0)) next();
+    await passTurns(4);
   }
 });
 

@@ -1,5 +1,5 @@
 /**
- * Which tier is run: `npm test` proves every promise once and runs a slice of each campaign; `npm run campaign` runs all of it, and what is
+ * Which tier is run: `npm test` proves nearly every promise once and runs a slice of each campaign; `npm run campaign` runs all of it, and what is
  * too long for every change. `TEST_SHARE`: 0 < share ≤ 1, of kills, cuts, seeds, inputs.
  */
 const slice = 0.02;

@@ -1,5 +1,5 @@
 /** What is refused before a body is a JSON value. */
-import { depthMax, isDeeperThan, readJson } from '../../src/transport/json-body.ts';
+import { depthMax, isDeeperThan, readJson, valuesMax } from '../../src/transport/json-body.ts';
 import { t } from '../support/tap.ts';
 
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
@@ -11,6 +11,17 @@ t.test('64 levels pass, 65 are too deep [D38, D49]', async (t) => {
   t.throws(() => readJson(bytes(`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`)), { code: 'tooDeep' });
   t.throws(() => readJson(bytes(nested(1_000_000))), { code: 'tooDeep' });
 });
+
+t.test(
+  'a body has at most 500,000 values, side by side or one in the other; commas in strings are none [JSON-BODY-2]',
+  async (t) => {
+    const array = (item: string, count: number) => bytes(`[${Array(count).fill(item).join(',')}]`);
+    t.doesNotThrow(() => readJson(array('0', valuesMax - 1)));
+    t.throws(() => readJson(array('0', valuesMax)), { code: 'tooLarge' });
+    t.throws(() => readJson(array(nested(60), valuesMax / 60)), { code: 'tooLarge' }, 'with few commas');
+    t.doesNotThrow(() => readJson(bytes(JSON.stringify([','.repeat(valuesMax)]))));
+  },
+);
 
 t.test('depth counts what is open at once, not brackets, and never those inside strings [D38]', async (t) => {
   const rows: [text: string, deeperThanTwo: boolean][] = [

@@ -60,6 +60,12 @@ t.test('a refusal names the first offending field by its path and what was expec
   for (const [body, message] of rows) t.throws(() => check(location, body), { code: 'invalid', message }, message);
 });
 
+t.test('behind an item that is refused no item of a list is looked at [TYPES-5]', async (t) => {
+  const items = [0, 0];
+  Object.defineProperty(items, 1, { get: () => t.fail('it was looked at') });
+  t.throws(() => check(list(flag), items), { message: '[0]: expected boolean' });
+});
+
 t.test('a list is read up to its first item that is refused [TYPES-5]', async (t) => {
   let read = 0;
   const counted: Checked<unknown> = { schema: z.unknown().refine(() => ++read < 3, { error: 'expected less' }) };

@@ -65,10 +65,14 @@ export const isName = (text: string): boolean => !/[\0\p{Surrogate}]/u.test(text
 /** Characters kept of a refused text, at most. [D69] */
 const keptChars = 65_536;
 
-/** Cuts to `keptChars`, never inside a surrogate pair: the store accepts whole characters only. */
+/**
+ * Cuts to `keptChars`, never inside a surrogate pair: the store accepts whole characters only. What is cut is a copy, because a
+ * part of a string keeps all of it in memory.
+ */
 export function cut(text: string): string {
+  if (text.length <= keptChars) return text;
   const isSplit = (text.charCodeAt(keptChars - 1) & 0xfc00) === 0xd800;
-  return text.slice(0, isSplit ? keptChars - 1 : keptChars);
+  return Buffer.from(text.slice(0, isSplit ? keptChars - 1 : keptChars), 'utf16le').toString('utf16le');
 }
 
 export async function readObject(
