@@ -109,7 +109,7 @@ const routed: ReadonlySet<OcpiRoute> = new Set(
 );
 
 /**
- * Reads an object of a partner's list by the module's schema of a push; `text` must be JSON. Refuses with `invalid`.
+ * Reads an object of a partner's list by the module's schema of a push; `text` must be JSON. Refuses with `invalid` or `tooLarge`.
  */
 export function readWhole(module: string, text: string): WholeObject {
   const found = modules.find(({ identifier }) => identifier === module);

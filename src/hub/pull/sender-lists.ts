@@ -8,7 +8,7 @@
  * SENDER-LISTS-3  `close` ends every wait for a page.
  */
 import type { Seq } from '../../../storage/contract.ts';
-import { HubError } from '../../domain/errors.ts';
+import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { modules, type ObjectModule } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import { below, endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../../domain/party.ts';
@@ -17,6 +17,9 @@ import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Caller } from '../ports/hub.ts';
 import type { PartnerPage } from '../ports/ports.ts';
+
+/** Refusals of the object alone: the others of the page are stored. */
+const ofObject: ReadonlySet<ErrorCode> = new Set(['invalid', 'tooLarge']);
 
 export interface ListOf {
   readonly partner: Partner;
@@ -102,7 +105,7 @@ export class SenderLists {
       const change = { module, method, owner, id, within: [], ...read } as const;
       return await this.#accept(caller, change, { asOf, forward });
     } catch (error) {
-      if (error instanceof HubError && error.code === 'invalid') return { result: 'refused', reason: error.message };
+      if (error instanceof HubError && ofObject.has(error.code)) return { result: 'refused', reason: error.message };
       throw error;
     }
   }
