@@ -49,13 +49,14 @@ export class HubClient {
   readonly url: string;
   readonly #token: string | null;
   readonly #reason: string | undefined;
+  readonly #protocol: typeof http | typeof https;
   readonly #agent: http.Agent;
 
   constructor(flags: Connection, env: Readonly<Record<string, string | undefined>>) {
     this.url = baseOf(flags.url ?? (env.HUB_URL || defaultUrl));
     this.#reason = flags.reason;
-    const { Agent } = this.url.startsWith('https:') ? https : http;
-    this.#agent = new Agent({ keepAlive: true, timeout: connectMaxMs });
+    this.#protocol = this.url.startsWith('https:') ? https : http;
+    this.#agent = new this.#protocol.Agent({ keepAlive: true, timeout: connectMaxMs });
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
   }
 
@@ -152,9 +153,8 @@ export class HubClient {
   }
 
   #request(url: string, options: http.RequestOptions): http.ClientRequest {
-    const { request } = this.url.startsWith('https:') ? https : http;
     try {
-      return request(url, { ...options, agent: this.#agent });
+      return this.#protocol.request(url, { ...options, agent: this.#agent });
     } catch (error) {
       // A token or reason that no header can have.
       throw new Failure(`the request cannot be made: ${(error as Error).message}`, { exitCode: 2 });

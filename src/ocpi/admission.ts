@@ -204,7 +204,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
       async work(run) {
         isWorking = true;
         let endOfTurn = () => {};
-        /** Its body is parsed and checked when this returns: what it waits for afterwards is no reason for others to wait. */
+        /** `run` has parsed and checked the body when it returns, so the turn ends before the work does. */
         const begin = () => {
           try {
             return run();
@@ -221,7 +221,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
           }
           if (urgency !== 'list') return await begin();
           await takeTurn();
-          return await readingPage(run);
+          return await readingPage(begin);
         } finally {
           isWorking = false;
           void ownTurn?.then((end) => end());

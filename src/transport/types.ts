@@ -141,7 +141,7 @@ export const integer: Checked<number> = {
 export const anything: Checked<unknown> = { schema: z.unknown() };
 
 export function list<T>(of: Checked<T>): Checked<T[]> {
-  // Not `z.array`, which copies all items before one is looked at. [TYPES-5]
+  // `z.array` would copy every item before the first check runs. [TYPES-5]
   const array = z.custom<unknown[]>(Array.isArray, { error: 'expected array', abort: true });
   const schema = array.superRefine((items, context) => {
     for (const [index, item] of items.entries()) {

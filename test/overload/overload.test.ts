@@ -288,6 +288,13 @@ t.test(
   },
 );
 
+t.test('[ADMISSION-6] a list with a large body gives its turn back', async (t) => {
+  const { take } = counted(20 * mebibyte);
+  const lists = Array.from({ length: 3 }, () => take('NL-AAA', 'list'));
+  for (const pass of lists) t.ok(pass.hold(mebibyte));
+  t.strictSame(await Promise.all(lists.map((pass) => pass.work(() => 'read'))), ['read', 'read', 'read']);
+});
+
 t.test('[ADMISSION-6] one large object is begun to be read in four turns of the event loop', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
   const { turnOf, pass: passTurns } = turnsByHand();
