@@ -6,24 +6,23 @@
  *     validate.
  * JSON-TEXT-2  The last of several duplicate keys counts, as in `JSON.parse`.
  */
-
 export interface Span {
   readonly start: number;
   /** Exclusive. */
   readonly end: number;
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
+export const QUOTE = 0x22;
+export const BACKSLASH = 0x5c;
+export const COMMA = 0x2c;
 const COLON = 0x3a;
 const BRACE = 0x7b;
 
-const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
-const opens = (code: number) => code === 0x7b || code === 0x5b;
-const closes = (code: number) => code === 0x7d || code === 0x5d;
+export const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+export const opens = (code: number) => code === 0x7b || code === 0x5b;
+export const closes = (code: number) => code === 0x7d || code === 0x5d;
 
-function skipSpace(text: string, from: number): number {
+export function skipSpace(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at))) at++;
   return at;
@@ -174,40 +173,6 @@ export function appendItems(array: string, more: string): string {
   const isEmpty = skipSpace(array, array.indexOf('[') + 1) === close;
   return `${array.slice(0, close)}${isEmpty ? '' : ','}${inner}]`;
 }
-
-/** So many items are looked for in the text of an array before it is parsed. */
-const soughtMax = 16;
-
-/**
- * Appends the items of another array text, except those that the array already has. The array is parsed once at most, and
- * not at all when a few items come that it certainly has not.
- */
-export function appendNewItems(array: string, more: string): string {
-  const wanted = plainItems(more);
-  const isCertainlyNew = (item: string): boolean => !array.includes(markOf(item));
-  const isSearched = wanted.length <= soughtMax && !array.includes('\\');
-  if (isSearched && wanted.every(isCertainlyNew)) return appendItems(array, more);
-  const known = new Set(plainItems(array));
-  if (!wanted.some((item) => known.has(item))) return appendItems(array, more);
-  const fresh = itemTexts(more).filter((_, at) => !known.has(wanted[at] ?? ''));
-  return appendItems(array, `[${fresh.join(',')}]`);
-}
-
-/**
- * The longest string in a text of `plainItems`, in its quotes, which every text of the same value contains that has no
- * escapes; keys do not count. Empty when there is none, or when this text has escapes.
- */
-function markOf(text: string): string {
-  if (text.includes('\\')) return '';
-  const strings = (text.match(/"[^"]*":?/g) ?? []).filter((string) => string.endsWith('"'));
-  return strings.reduce((longest, string) => (string.length > longest.length ? string : longest), '');
-}
-
-const itemTexts = (array: string): string[] =>
-  items(array, { start: array.indexOf('['), end: array.lastIndexOf(']') + 1 }).map((span) => slice(array, span));
-
-/** The items of an array text, each without insignificant white space. */
-const plainItems = (array: string): string[] => (JSON.parse(array) as unknown[]).map((item) => JSON.stringify(item));
 
 /**
  * Puts `item` into the array field `field` of an object: it replaces the item whose `idField` is `id`, or goes to the

@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import {
   ambiguousName,
   appendItems,
-  appendNewItems,
   findItem,
   isUnambiguous,
   items,
@@ -14,6 +13,7 @@ import {
   splice,
   upsertItem,
 } from '../../src/domain/json-text.ts';
+import { aLeaf, anArray, anObject, aValue, keyNames, space } from '../support/json-written.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
@@ -129,41 +129,7 @@ t.test('an item is found by its id, whatever the case, and set in place or behin
   }
 });
 
-// What follows builds JSON as text, with white space, escapes and duplicate keys wherever JSON allows them.
-const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\r', '\t'), maxLength: 2 });
-const escaped = (text: string) =>
-  `"${[...text].map((c) => `\\u${`000${c.charCodeAt(0).toString(16)}`.slice(-4)}`).join('')}"`;
-const aString = fc.oneof(
-  fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
-  fc
-    .string({ unit: fc.constantFrom('"', '\\', '{', '}', '[', ']', ',', ':', ' ', '\n') })
-    .map((s) => JSON.stringify(s)),
-  fc.string({ unit: 'grapheme-ascii', maxLength: 4 }).map(escaped),
-);
-const keyNames = ['a', 'b', 'l', 'id', '', '__proto__', 'é', 'a"b', '\\'];
-const aKey = fc.oneof(
-  fc.constantFrom(...keyNames).map((key) => JSON.stringify(key)),
-  fc.constant(escaped('id')),
-);
-const aLeaf = fc.oneof(
-  fc.constantFrom('1.10', '1E5', '-0', '0.000', '12345678901234567890', '1e-7', 'true', 'false', 'null', '""'),
-  aString,
-);
 const anId = fc.constantFrom('A', 'a', 'B', 'b', 'ß', '');
-const { anObject, anArray, aValue } = fc.letrec<{ aValue: string; anObject: string; anArray: string }>((tie) => ({
-  aValue: fc.oneof({ depthSize: 'small', withCrossShrink: true }, aLeaf, tie('anObject'), tie('anArray')),
-  anObject: fc
-    .tuple(space, fc.array(fc.tuple(space, aKey, space, space, tie('aValue'), space), { maxLength: 6 }))
-    .map(([empty, fields]) => {
-      const texts = fields.map(
-        ([before, key, colon, after, value, end]) => `${before}${key}${colon}:${after}${value}${end}`,
-      );
-      return `{${texts.join(',') || empty}}`;
-    }),
-  anArray: fc
-    .tuple(space, fc.array(fc.tuple(space, tie('aValue'), space), { maxLength: 5 }))
-    .map(([empty, list]) => `[${list.map((parts) => parts.join('')).join(',') || empty}]`),
-}));
 const aDocument = fc.tuple(space, anObject, space).map((parts) => parts.join(''));
 const parse = (text: string) => JSON.parse(text) as unknown;
 const entriesOf = (text: string) => Object.entries(JSON.parse(text) as Record<string, unknown>);
@@ -242,52 +208,6 @@ t.test('appended items follow the others, and both keep their bytes [D19]', asyn
     }),
     runs,
   );
-});
-
-t.test('items that are there already, however they are written, are not appended again [OBJECT-2]', async (t) => {
-  const table: [array: string, more: string, expected: string][] = [
-    ['[{"at":"1","v":1.0}]', '[{ "at": "1", "v": 1 }]', '[{"at":"1","v":1.0}]'],
-    ['[{"at":"1","v":1}]', '[{"at":"1","v":2}]', '[{"at":"1","v":1},{"at":"1","v":2}]'],
-    ['[{"at":"\\u0031"}]', '[{"at":"1"}]', '[{"at":"\\u0031"}]'],
-    ['[{"at":"1"}]', '[{"at":"\\u0031"}]', '[{"at":"1"}]'],
-    ['[{"a\\"t":"1"}]', '[{"a\\"t":"1"}]', '[{"a\\"t":"1"}]'],
-    ['[{"a":"y"}]', '[{"a":"longer","a":"y"}]', '[{"a":"y"}]'],
-    ['[1, 2]', '[2,3]', '[1, 2,3]'],
-  ];
-  for (const [array, more, expected] of table) t.equal(appendNewItems(array, more), expected, `${array} + ${more}`);
-  fc.assert(
-    fc.property(anArray, anArray, (array, more) => {
-      const known = new Set((parse(array) as unknown[]).map((item) => JSON.stringify(item)));
-      const fresh = (parse(more) as unknown[]).filter((item) => !known.has(JSON.stringify(item)));
-      return isDeepStrictEqual(parse(appendNewItems(array, more)), [...(parse(array) as unknown[]), ...fresh]);
-    }),
-    runs,
-  );
-});
-
-t.test('however many items come, the array to which they are appended is parsed once at most [OBJECT-2]', async (t) => {
-  const periods = (from: number, count: number) =>
-    JSON.stringify(Array.from({ length: count }, (_, n) => ({ at: `2026-01-01T00:00:00.${from + n}Z`, v: 1 })));
-  const array = periods(0, 1_000);
-  const { parse: parseOnce } = JSON;
-  let read = 0;
-  JSON.parse = (text: string) => {
-    read += text.length;
-    return parseOnce(text) as unknown;
-  };
-  t.teardown(() => {
-    JSON.parse = parseOnce;
-  });
-  const readBy = (more: string, count: number) => {
-    read = 0;
-    const { length } = itemsOf(appendNewItems(array, more));
-    t.equal(length, count);
-    return read - more.length;
-  };
-  t.equal(readBy(periods(1_000, 1), 1_001), 0, 'one new item: not at all');
-  t.equal(readBy(periods(0, 1_001), 1_001), array.length, 'the whole list again with one more');
-  t.equal(readBy(periods(5_000, 1_000), 2_000), array.length, 'nothing but new ones');
-  t.equal(readBy(JSON.stringify(Array(1_000).fill(1)), 2_000), array.length, 'items without a string');
 });
 
 t.test('an item is found and set as in the parsed object, and not one byte beside it moves [D12, D17]', async () => {
