@@ -22,7 +22,7 @@ export const isSpace = (code: number) => code === 0x20 || code === 0x0a || code 
 export const opens = (code: number) => code === 0x7b || code === 0x5b;
 export const closes = (code: number) => code === 0x7d || code === 0x5d;
 
-export function skipSpace(text: string, from: number): number {
+function skipSpace(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at))) at++;
   return at;

@@ -75,11 +75,17 @@ t.test('items of a long array are the same when they differ only by white space 
     ['"\\\\" , 2', '[2 ,3, "\\\\","4,5]"]', ',3,"4,5]"'],
     ['[1,[2]],{}', '[[1, [2]],[1,[2],3],{},[{}]]', ',[1,[2],3],[{}]'],
     ['1,2', '[]', ''],
+    [
+      `[${'1,'.repeat(10_000)}1]`,
+      `[[${'1 , '.repeat(10_000)}1],[${'1, '.repeat(10_000)}2]]`,
+      `,[${'1, '.repeat(10_000)}2]`,
+    ],
     ['1.0', '[1,1.0]', ',1'],
   ];
   for (const [array, more, fresh] of table) {
     const long = `[${filler},${array}]`;
-    t.equal(appendNewItems(long, more).slice(filler.length + 2), `${array}${fresh}]`, `${array} + ${more}`);
+    const title = `${array} + ${more}`.slice(0, 80);
+    t.equal(appendNewItems(long, more).slice(filler.length + 2), `${array}${fresh}]`, title);
   }
   t.equal(appendNewItems('[]', `[${filler}, 1]`), `[${filler}, 1]`);
 });
