@@ -220,6 +220,88 @@ t.test('a partner whose window is full is no reason to take less from others', a
   await quiet(hub);
 });
 
+for (const why of ['a pause', 'a restart', 'failures', 'an open circuit'] as const) {
+  t.test(`a partner that catches up after ${why} is no reason to take less from others [RECEIVER-3]`, async (t) => {
+    const dir = directoryFor(t);
+    const retryS = 36_000;
+    const env = {
+      HUB_RETRY_JITTER: '0',
+      HUB_RETRY_SCHEDULE_S: `${retryS}`,
+      HUB_CIRCUIT_FAILURES: '3',
+      HUB_PROBE_INTERVAL_S: '1000000',
+    };
+    const isPause = why === 'a pause' || why === 'a restart';
+    // All partners together have one call in flight: while one of them holds it, all else waits for the hub.
+    const begin = (clock: SimulatedClock) => hubFor(t, env, { clock, inFlightMax: 1 }, dir);
+    let clock = new SimulatedClock(start);
+    let hub = await begin(clock);
+    const [holding, other] = [new Holding(), new Holding()];
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
+    const options = { role: 'EMSP', countryCode: 'NL', partyId: 'OTH', answer: other.answer } as const;
+    const another = await partnerFor(t, hub, options);
+    await admin(hub, 'PUT', `/routes/${another.id}/${cpo.id}`, { active: true });
+    const toOther = { cdr_token: { ...(sessionBody('').cdr_token as object), party_id: 'OTH' } };
+    const busyWithOther = async (id: string) => {
+      await putSession(cpo, id, toOther);
+      await hub.settled(emsp, another);
+      // It has its turn after the partner whose call ends.
+      for (let left = 2; left > 0 && other.held.length === 0; left--) {
+        holding.releaseOne();
+        await hub.settled(emsp, another);
+      }
+      t.equal(other.held.length, 1, 'the only call is that of the other partner');
+    };
+
+    const owe = async (from: number, to: number) => {
+      for (let n = from; n <= to; n++) await putSession(cpo, `S${n}`);
+      await hub.settled(emsp);
+    };
+    const answer = async (reply: Reply, times: number) => {
+      for (let left = times; left > 0; left--) {
+        holding.releaseOne(reply);
+        await hub.settled(emsp);
+      }
+    };
+
+    if (isPause) await pause(hub, emsp.id, true);
+    await owe(1, why === 'an open circuit' ? 3 : 12);
+    if (why === 'a restart') {
+      await hub.close();
+      clock = new SimulatedClock('2026-01-02T04:00:00Z');
+      hub = await begin(clock);
+      cpo.moveTo(hub);
+    }
+    if (!isPause) {
+      await answer({ status: 500 }, 3);
+      t.equal(await asyncCircuit(hub, emsp.id), 'open');
+      if (why === 'an open circuit') await owe(4, 12);
+      clock.advance(60_000);
+      await hub.settled(emsp);
+      await answer({}, 1);
+    }
+    await busyWithOther('O1');
+    clock.advance(60_000);
+    if (isPause) await pause(hub, emsp.id, false);
+    await hub.settled(emsp, another);
+    t.equal(await asyncCircuit(hub, emsp.id), 'closed');
+    t.ok((await deliveriesOf(hub, '?state=PENDING')).length > 5, 'much waits');
+    t.equal(hub.created.forwardingLagMs(), 0);
+
+    holding.open = {};
+    other.releaseOne();
+    await hub.settled(emsp, another);
+    clock.advance(retryS * 1_000);
+    await quiet(hub);
+    await busyWithOther('O2');
+    await putSession(cpo, 'S13');
+    clock.advance(500);
+    await hub.settled(emsp, another);
+    t.equal(hub.created.forwardingLagMs(), 500, 'what comes when it has caught up counts');
+    other.releaseAll();
+    await quiet(hub);
+  });
+}
+
 t.test('partners take turns: the backlog of one delays no other', async (t) => {
   const hub = await hubFor(t, plain);
   const arrivals: string[] = [];

@@ -50,7 +50,12 @@ const lag = (
     queues.map((one) => ({
       ...one,
       isPaused: isPaused(couriers[one.id] ?? courier()),
-      ready: one.lanes.waiting(slots(all), now, () => !open.includes(one.id)),
+      ready: one.lanes.waiting(
+        slots(all),
+        now,
+        () => !open.includes(one.id),
+        () => 0,
+      ),
     })),
     turn,
     now,
@@ -91,7 +96,12 @@ t.test('a module that has all it may have hides no delivery of another one', asy
   const { lanes, ...one } = queue('A', 90_000);
   lanes.add({ ...item, module: 'tariffs', stream: 'tariffs/NL-CPO/1', loadedAt: now - 500 });
   const of = (module: string) => (module === 'sessions' ? 0 : 8);
-  const ready = lanes.waiting({ ...slots(8), of }, now, () => true);
+  const ready = lanes.waiting(
+    { ...slots(8), of },
+    now,
+    () => true,
+    () => 0,
+  );
   t.same(ready, { since: now - 500, mayGo: true });
   t.equal(lagOf([{ ...one, isPaused: false, ready }], turn, now), 500);
 });
@@ -106,4 +116,25 @@ t.test('a full window counts while answers are there as soon as the hub looks', 
     full.quickAt = quickAt;
     t.equal(lag([full], {}, 0), expected, `${turn - quickAt} turns ago`);
   }
+});
+
+t.test('a module in which the partner catches up is left out until what was held has gone', async (t) => {
+  const lanes = new Lanes();
+  const add = (seq: number, module: 'sessions' | 'tariffs', sinceMs: number) =>
+    lanes.add({ ...item, seq, module, stream: `${module}/NL-CPO/${seq}`, loadedAt: now - sinceMs });
+  add(1, 'sessions', 90_000);
+  add(3, 'sessions', 80_000);
+  add(2, 'tariffs', 400);
+  const since = (heldUpTo: number) =>
+    lanes.waiting(
+      slots(8),
+      now,
+      () => true,
+      (module) => (module === 'sessions' ? heldUpTo : 0),
+    )?.since;
+  t.equal(since(0), now - 90_000);
+  t.equal(since(1), now - 400, 'one is older than what the partner took last: the others of the module wait behind it');
+  const first = lanes.take(slots(8), now);
+  t.equal(first?.items[0]?.seq, 1);
+  t.equal(since(1), now - 80_000, 'it is in flight');
 });

@@ -118,6 +118,7 @@ export class Attempts {
       delivery: deliveryId(item.receiver, event),
     });
     breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), lane.key);
+    receiver.noteHeld(item.module);
   }
 
   #settle(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {

@@ -12,7 +12,10 @@ const slowMs = 1_000;
 
 /** What `lagOf` reads to decide whether a receiver's deliveries wait for the hub or for their partner. */
 export interface Measured {
-  /** Ready deliveries of the modules whose circuit is closed; null when there are none. */
+  /**
+   * Ready deliveries of the modules whose circuit is closed, but for modules in which the partner catches up; null when
+   * there are none. [RECEIVER-3]
+   */
   readonly ready: Waiting | null;
   /** Moving average of attempt duration, ms. */
   readonly attemptMs: number;
@@ -31,8 +34,8 @@ const waitsForHub = (mayGo: boolean, quickAt: number, turn: number) => mayGo || 
 
 /**
  * Forwarding lag, ms: the median over healthy receivers of how long their oldest ready delivery has waited, so that one
- * receiver cannot throttle ingest. Receivers that are slow, failing or paused do not count, nor do those with no free
- * slot, because their deliveries do not wait for the hub. `turn`: of the event loop, now; `now`: epoch ms.
+ * receiver cannot throttle ingest. Receivers that are slow, failing, paused or catching up do not count, nor do those
+ * with no free slot, because their deliveries do not wait for the hub. `turn`: of the event loop, now; `now`: epoch ms.
  */
 export function lagOf(receivers: Iterable<Measured>, turn: number, now: number): number {
   const lags: number[] = [];

@@ -91,7 +91,7 @@ export class Dispatcher {
 
   /** Offers a committed event to each receiver that it is owed to. */
   owed(event: StoredEvent): void {
-    for (const party of event.to) this.#receiverOf(party)?.window.owed(party, event);
+    for (const party of event.to) this.#receiverOf(party)?.owed(party, event);
   }
 
   /** Starts the floors of a new partner's parties at the head of the log: they are owed nothing of the past. */

@@ -115,7 +115,7 @@ const receivedMs = 60_000;
 /** What others read of the lanes of a receiver. */
 export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize'>;
 
-/** Ready lanes of a module that are looked at for one whose body there is room for. */
+/** Ready lanes of a module among which one is sought: whose body there is room for, or that waits since the partner took none. */
 const lookedAt = 16;
 
 /** A part that goes as a whole is as large as that may be. */
@@ -226,12 +226,21 @@ export class Lanes {
 
   /**
    * When the oldest ready lane of some modules became due that may go now; when none of them may, the same of those that
-   * only wait for a slot. Null when none is ready. Leaves re-driven heads out.
+   * only wait for a slot. Null when none is ready. Leaves re-driven heads out, and modules whose first ready lanes have a
+   * head up to `heldUpTo`, which is owed since before the partner took any of the module.
    */
-  waiting(slots: Slots, now: number, counts: (module: ObjectModule) => boolean): Waiting | null {
+  waiting(
+    slots: Slots,
+    now: number,
+    counts: (module: ObjectModule) => boolean,
+    heldUpTo: (module: ObjectModule) => Seq,
+  ): Waiting | null {
     const waiting = this.#queues.flatMap((queue): Waiting[] => {
       const first = counts(queue.module) ? queue.ready.first : undefined;
-      return first ? [{ since: first.dueAt, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }] : [];
+      if (!first) return [];
+      const upTo = heldUpTo(queue.module);
+      if (queue.ready.firstOf(lookedAt, ({ items }) => (items[0]?.seq ?? 0) <= upTo)) return [];
+      return [{ since: first.dueAt, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }];
     });
     const going = waiting.filter(({ mayGo }) => mayGo);
     return (going.length > 0 ? going : waiting).sort((a, b) => a.since - b.since)[0] ?? null;

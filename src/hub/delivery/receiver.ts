@@ -5,6 +5,8 @@
  * RECEIVER-1  A delivery that was taken is outstanding until it has ended or has a row; the floor stays below it.
  * RECEIVER-2  A delivery is not sent before its due time, wherever it is in its lane: a restart restores a lane in the order of the log, so that a
  *     re-driven delivery may come before one that has been tried.
+ * RECEIVER-3  What was owed before the partner last began to take a module (its circuit was open, an operator had paused it, the hub
+ *     started) waits for the partner, however long it takes to catch up: it is no lag of the hub.
  */
 import { allowance, courierMachine, isPaused, isSuspended } from '../../../machines/courier.ts';
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -46,6 +48,10 @@ export class Receiver implements Sender, Measured {
   /** One per module: calls of a module that hangs must not use up what the others may have in flight. */
   readonly #paces = new Map<ObjectModule, AdaptiveWindow>();
   #quickAt = Number.NEGATIVE_INFINITY;
+  /** By module, the last event that was owed while the partner took none. [RECEIVER-3] */
+  readonly #heldUpTo = new Map<ObjectModule, Seq>();
+  /** The end of the log when the hub restored what it owed. [RECEIVER-3] */
+  #restoredUpTo: Seq = 0;
   /** Calls in flight. */
   #calls = 0;
   #isDraining = false;
@@ -65,7 +71,19 @@ export class Receiver implements Sender, Measured {
    * on and calls `window.scanned`. Must end before the first delivery is sent.
    */
   async open(floors: ReadonlyMap<PartyId, Seq>): Promise<void> {
+    this.#restoredUpTo = this.#desk.context.recorder.feed.upTo;
     for (const [party, floor] of floors) await this.#recall(this.window.opened(party, floor));
+  }
+
+  /** Offers a committed event that is owed to a party of the partner. */
+  owed(party: PartyId, event: StoredEvent): void {
+    this.noteHeld((event.data as ObjectEventData).module, event.seq);
+    this.window.owed(party, event);
+  }
+
+  /** To be called when an event is owed and when an attempt has ended: the partner may take none of the module. [RECEIVER-3] */
+  noteHeld(module: ObjectModule, upTo: Seq = this.#desk.context.recorder.feed.upTo): void {
+    if (this.isPaused || !this.#isCircuitClosed(module)) this.#heldUpTo.set(module, upTo);
   }
 
   /** Starts no further attempt; resolves when the calls in flight have ended, at the latest after `graceMs`. */
@@ -101,7 +119,8 @@ export class Receiver implements Sender, Measured {
   get ready(): Measured['ready'] {
     if (this.#lanes.size === 0) return null;
     const slots = this.#slots(this.#desk.scheduler.slots(this, this.allowed));
-    return this.#lanes.waiting(slots, this.#desk.context.ports.clock.now(), this.#isCircuitClosed);
+    const { clock } = this.#desk.context.ports;
+    return this.#lanes.waiting(slots, clock.now(), this.#isCircuitClosed, this.#upToHeld);
   }
 
   /** Deliveries that the courier allows in flight; 0 while the receiver drains. */
@@ -248,6 +267,8 @@ export class Receiver implements Sender, Measured {
 
   readonly #isCircuitClosed = (module: ObjectModule): boolean =>
     this.#desk.context.circuits.state(this.partnerId, module) === 'closed';
+
+  readonly #upToHeld = (module: ObjectModule): Seq => Math.max(this.#restoredUpTo, this.#heldUpTo.get(module) ?? 0);
 
   get #courier() {
     return this.#desk.context.supervisor.snapshot(courierMachine, courierActor(this.partnerId));
