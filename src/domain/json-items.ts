@@ -1,10 +1,10 @@
 /**
  * Appends to the text of an array those items of another that it does not have yet.
  *
- * JSON-ITEMS-1  Items are the same when their values are. If one array has more than `parsedMax` characters, they are the same
- *     when their texts differ only by insignificant white space: to parse so many values takes the thread for too long.
- * JSON-ITEMS-2  The time is in proportion to the length of both texts, whatever the items are; a list of which few items are known
- *     costs a scan of each text.
+ * JSON-ITEMS-1  Items are the same when their values are. If one array has more than `parsedMax` characters, they are the
+ *     same when their texts differ only by insignificant white space: to parse so many values takes the thread for too
+ *     long.
+ * JSON-ITEMS-2  The time is in proportion to the length of both texts, whatever the items are.
  */
 import { appendItems, BACKSLASH, COMMA, closes, isSpace, items, opens, QUOTE, type Span, slice } from './json-text.ts';
 
@@ -45,30 +45,50 @@ function sameByValue(array: string, wanted: readonly string[]): readonly boolean
   return wanted.map((item) => known.has(item));
 }
 
-/** For each item of `more` whether `array` has it. Only items that one of the others may equal are copied. */
+/** For each item of `more` whether `array` has it. Items are copied only when one of the others may be the same. */
 function sameAsWritten(array: string, more: string): readonly boolean[] {
-  /** By the last bits of a hash, whether an item of `more` has them. */
-  const isWanted = new Uint8Array(2 ** 16);
-  eachItem(more, (_start, _end, hash) => {
-    isWanted[hash & 0xffff] = 1;
-  });
+  const wanted = new HashFilter();
+  eachItem(more, (_start, _end, hash) => wanted.add(hash));
+  const common = new HashFilter();
   const known = new Set<string>();
-  eachItem(array, (start, end, hash) => {
-    if (isWanted[hash & 0xffff] === 1) known.add(withoutSpace(array.slice(start, end)));
+  eachItem(array, (start, end, hash, isSpaced) => {
+    if (!wanted.mayHave(hash)) return;
+    common.add(hash);
+    known.add(textOf(array, start, end, isSpaced));
   });
   const found: boolean[] = [];
-  if (known.size > 0) eachItem(more, (start, end) => found.push(known.has(withoutSpace(more.slice(start, end)))));
+  if (known.size === 0) return found;
+  eachItem(more, (start, end, hash, isSpaced) => {
+    found.push(common.mayHave(hash) && known.has(textOf(more, start, end, isSpaced)));
+  });
   return found;
 }
 
+/** Says whether a hash was added; rarely true for one that was not. */
+class HashFilter {
+  readonly #bits = new Uint8Array(2 ** 17);
+
+  add(hash: number): void {
+    this.#bits[(hash >>> 3) & 0x1ffff] = (this.#bits[(hash >>> 3) & 0x1ffff] ?? 0) | (1 << (hash & 7));
+  }
+
+  mayHave(hash: number): boolean {
+    return ((this.#bits[(hash >>> 3) & 0x1ffff] ?? 0) & (1 << (hash & 7))) !== 0;
+  }
+}
+
+/** Called with the place of an item, a hash of its text without insignificant white space, and whether it has any. */
+type Visit = (start: number, end: number, hash: number, isSpaced: boolean) => void;
+
 const wholeOf = (array: string): Span => ({ start: array.indexOf('['), end: array.lastIndexOf(']') + 1 });
 
-/** Visits the items of an array text in order, each with a hash of its text without insignificant white space. */
-function eachItem(array: string, visit: (start: number, end: number, hash: number) => void): void {
+/** Visits the items of an array text in order. */
+function eachItem(array: string, visit: Visit): void {
   const { start: open, end: close } = wholeOf(array);
   let start = open;
   let end = open;
   let hash = 0;
+  let count = 0;
   let depth = 0;
   let isInString = false;
   let isEscaped = false;
@@ -77,9 +97,10 @@ function eachItem(array: string, visit: (start: number, end: number, hash: numbe
     if (!isInString) {
       if (isSpace(code)) continue;
       if (depth === 0 && (code === COMMA || at === close - 1)) {
-        if (start > open) visit(start, end, hash);
+        if (start > open) visit(start, end, hash, count < end - start);
         start = open;
         hash = 0;
+        count = 0;
         continue;
       }
       if (opens(code)) depth++;
@@ -87,6 +108,7 @@ function eachItem(array: string, visit: (start: number, end: number, hash: numbe
     }
     if (start === open) start = at;
     end = at + 1;
+    count++;
     hash = Math.imul(hash ^ code, 0x01000193);
     hash ^= hash >>> 15;
     if (isEscaped) isEscaped = false;
@@ -95,27 +117,10 @@ function eachItem(array: string, visit: (start: number, end: number, hash: numbe
   }
 }
 
-/** Characters that become a string at a time: `fromCharCode` takes each as an argument. */
-const pieceLength = 8_192;
+const stringOrSpace = /("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\n\r]+/g;
 
-/** JSON text without insignificant white space. */
-function withoutSpace(text: string): string {
-  if (!/\s/.test(text)) return text;
-  const kept = new Uint16Array(text.length);
-  let length = 0;
-  let isInString = false;
-  let isEscaped = false;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (!isInString && isSpace(code)) continue;
-    kept[length++] = code;
-    if (isEscaped) isEscaped = false;
-    else if (code === BACKSLASH) isEscaped = true;
-    else if (code === QUOTE) isInString = !isInString;
-  }
-  let joined = '';
-  for (let at = 0; at < length; at += pieceLength) {
-    joined += String.fromCharCode(...kept.subarray(at, Math.min(at + pieceLength, length)));
-  }
-  return joined;
+/** An item without insignificant white space. */
+function textOf(array: string, start: number, end: number, isSpaced: boolean): string {
+  const text = array.slice(start, end);
+  return isSpaced ? text.replace(stringOrSpace, '$1') : text;
 }

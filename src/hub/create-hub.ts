@@ -68,8 +68,8 @@ export interface CreatedHub {
   /** The hub's parts, for tests that make an actor throw or inspect work in flight. */
   readonly context: Context;
   /**
-   * Forwarding lag, ms: the median over healthy receivers of how long their oldest ready delivery has waited. Ingest is
-   * throttled by it.
+   * Forwarding lag, ms: the median over the receivers that count of how long their oldest ready delivery has waited
+   * (`backpressure.ts`). Ingest is throttled by it.
    */
   forwardingLagMs(): number;
   /** Resolves when verbs may be called. */

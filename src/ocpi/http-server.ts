@@ -11,8 +11,8 @@
  * HTTP-SERVER-5  The first two segments of a path lead to a door only unencoded, never percent-encoded, so that
  *     whatever compares paths, here or in a reverse proxy, sees the same path as the router.
  * HTTP-SERVER-6  Every response emits `close`, even a pipelined one that is still queued when its connection ends.
- * HTTP-SERVER-7  When many connections end at once, the requests of at most `clearedMax` of them end in one turn of the
- *     event loop.
+ * HTTP-SERVER-7  Of the pipelined responses that are queued on connections which end, at most `closedMax` are closed in one
+ *     turn of the event loop.
  */
 import {
   createServer,
@@ -208,24 +208,19 @@ function endWithConnection(socket: Socket, response: ServerResponse): void {
 function watchEnd(socket: Socket): Set<ServerResponse> {
   const open = new Set<ServerResponse>();
   openOn.set(socket, open);
-  socket.once('close', () => void closedInTurn(open));
+  socket.once('close', () => void closeAll(open));
   return open;
 }
 
 /** [HTTP-SERVER-7] */
-const clearedMax = 8;
-const clearedInTurns = perTurn(clearedMax, nextTurn);
+const closedMax = 16;
+const closedInTurns = perTurn(closedMax, nextTurn);
 
-async function closedInTurn(open: ReadonlySet<ServerResponse>): Promise<void> {
+async function closeAll(open: ReadonlySet<ServerResponse>): Promise<void> {
   // One turn of the event loop later Node has closed the response that it tracks.
   await nextTurn();
-  if (open.size === 0) return;
-  await clearedInTurns(true);
-  closeAll(open);
-}
-
-function closeAll(open: ReadonlySet<ServerResponse>): void {
   for (const response of open) {
+    await closedInTurns(true);
     response.destroy();
     response.emit('close');
   }
@@ -290,9 +285,6 @@ export const closed = (server: Server) => new Promise<void>((resolve) => void se
 /** Protocols that leave HTTP; the second is that of `src/cluster/channel.ts`. */
 const upgrades: ReadonlySet<string> = new Set(['websocket', 'ocpi-hub-node']);
 
-const isAbort = ({ code, message }: NodeJS.ErrnoException) => code === 'ECONNRESET' && message === 'aborted';
-const aborted = Object.assign(new Error('aborted'), { code: 'ECONNRESET' });
-
 /**
  * A request whose `upgrade` is true only for `upgrades` and CONNECT. Once a server listens for upgrades, Node takes
  * every request that offers one out of HTTP, including the `Upgrade: h2c` that some clients send with their first
@@ -303,14 +295,6 @@ class Incoming extends IncomingMessage {
    * What the parser found. Declared without initializer: the base constructor sets it before field initializers run.
    */
   declare offersUpgrade: boolean | null;
-
-  /**
-   * The requests in flight of a connection that ended share one error: Node writes the stack of each, which takes a tenth of
-   * a millisecond.
-   */
-  override destroy(error?: Error): this {
-    return super.destroy(error && isAbort(error) ? aborted : error);
-  }
 
   set upgrade(offered: boolean | null) {
     this.offersUpgrade = offered;

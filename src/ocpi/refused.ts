@@ -4,12 +4,11 @@
  */
 import type { FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { type ErrorCode, HubError } from '../domain/errors.ts';
+import type { ErrorCode } from '../domain/errors.ts';
 import { isModule, type ObjectModule } from '../domain/modules.ts';
 import { objectName } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
 import type { RefusedPush } from '../domain/report.ts';
-import { readJson } from '../transport/json-body.ts';
 import type { OcpiRoute } from './route.ts';
 
 const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
@@ -34,8 +33,11 @@ export function refusedPush(
     return code === 'invalid'
       ? { module, method, path: `/ocpi${route.path}`, object: null, code, reason, body: null }
       : null;
-  const body = request.body instanceof Buffer ? request.body.toString('utf8', 0, readMax) : null;
-  const object = objectOf(request.params as Record<string, string>) ?? objectIn(request.body);
+  const { body: read } = request;
+  const object =
+    objectOf(request.params as Record<string, string>) ?? (typeof read === 'string' ? objectIn(read) : null);
+  // Bytes are what no JSON could be read from.
+  const body = typeof read === 'string' ? read : read instanceof Buffer ? read.toString('utf8', 0, readMax) : null;
   return { module, method, path: url.slice(0, pathMax), object, code, reason, body };
 }
 
@@ -56,13 +58,7 @@ function objectOf({ country_code, party_id, id, uid = id }: Readonly<Record<stri
 }
 
 /** The object that the body names: the path of a CDR names none. */
-function objectIn(body: unknown): string | null {
-  if (!(body instanceof Buffer)) return null;
-  try {
-    const named = names.safeParse(readJson(body).value);
-    return named.success ? objectOf(named.data) : null;
-  } catch (error) {
-    if (error instanceof HubError) return null;
-    throw error;
-  }
+function objectIn(text: string): string | null {
+  const named = names.safeParse(JSON.parse(text));
+  return named.success ? objectOf(named.data) : null;
 }

@@ -304,12 +304,15 @@ function exchangeOf(
   const bytes = request.body as Buffer | HubError | null | undefined;
   if (bytes instanceof HubError) throw bytes;
   touch(bytes?.length ?? 0);
+  const body = bytes ? readJson(bytes) : null;
+  // The bytes would be held until the answer has been sent; a refusal needs the text alone.
+  request.body = body?.text;
   return {
     credential,
     caller,
     params: request.params as Record<string, string>,
     query: request.query as Record<string, unknown>,
-    body: bytes ? readJson(bytes) : null,
+    body,
     to: () => receiverNamed(hub, caller, request.headers),
     isToHub: () => namesHub(hub, request.headers),
     parties: () => partiesNamed(credential.partner, request.headers),

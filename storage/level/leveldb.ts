@@ -7,6 +7,7 @@
  * LEVELDB-2  A look-up first asks the filter of a table, and a rotted bit in that filter hides records of the table. A
  *     record that a look-up does not find is therefore read again with `sought`.
  */
+import { getHeapStatistics } from 'node:v8';
 import { Level } from 'level';
 import { StoreUnavailable } from '../contract.ts';
 import type { Range } from '../keys.ts';
@@ -25,12 +26,20 @@ export const SYNCED: object = { sync: true };
 /** Options for a value given as bytes. */
 export const IN_BYTES = { valueEncoding: 'buffer' } as const;
 
-/** Options of a read of a large value: a block of that size would displace all others, or stay in their place. The types do not declare it. */
-export const UNCACHED: object = { fillCache: false };
+/** A block of a large value would displace all others in the cache, or stay in their place. The types do not declare it. */
+const UNCACHED: object = { fillCache: false };
+
+/**
+ * Options of a read by the bytes of a key: the text encoding of the engine can cut off a key that ends in a multi-byte
+ * character.
+ */
+export const lookUp = <Encoding extends 'utf8' | 'buffer'>(valueEncoding: Encoding, isLarge: boolean) =>
+  ({ keyEncoding: 'buffer', valueEncoding, ...(isLarge && UNCACHED) }) as const;
 
 /** Memory buffered before the engine writes a table, bytes. Opening replays up to twice as much from the log. */
 const WRITE_BUFFER_BYTES = 16 << 20;
-const CACHE_BYTES = 32 << 20;
+/** Block cache of the engine, bytes: outside the heap, and less where the process has a small heap. */
+const CACHE_BYTES = Math.min(32 << 20, Math.floor(getHeapStatistics().heap_size_limit / 32));
 /** Disk space that opening may need, bytes: the replayed log is written as tables, while the log still exists. */
 export const BALLAST_BYTES = 2 * WRITE_BUFFER_BYTES;
 

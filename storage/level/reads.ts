@@ -34,7 +34,7 @@ import { Damaged, StoreUnavailable } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { decode, inspect } from '../records.ts';
 import { type RowHead, toEvent } from './event-log.ts';
-import { chunks, fetch, sought, UNCACHED } from './leveldb.ts';
+import { chunks, fetch, lookUp, sought } from './leveldb.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import { placeOf } from './order-index.ts';
@@ -260,10 +260,8 @@ export class Reads {
   async #value(key: string, row?: RowKey): Promise<string | undefined> {
     const { db, found } = this.lifecycle.mounted();
     const isLarge = row !== undefined && found.order.sizeOf(row) > 0;
-    // The key goes as bytes: the text encoding of the engine can cut off a key that ends in a multi-byte character.
     try {
-      const options = { keyEncoding: 'buffer', valueEncoding: 'utf8', ...(isLarge && UNCACHED) };
-      return db.getSync<Buffer, string>(Buffer.from(key), options) ?? (await sought(db, key));
+      return db.getSync<Buffer, string>(Buffer.from(key), lookUp('utf8', isLarge)) ?? (await sought(db, key));
     } catch (error) {
       if (db.status !== 'open') throw new StoreUnavailable('the store was closed during a read', { cause: error });
       return this.#unfound(key, row);

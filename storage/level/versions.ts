@@ -10,7 +10,7 @@ import { Conflict, type RowKey, type Seq, StoreUnavailable } from '../contract.t
 import type { NamedSeen } from '../keys.ts';
 import { headOf } from '../records.ts';
 import type { RowHead } from './event-log.ts';
-import { type Database, sought, UNCACHED } from './leveldb.ts';
+import { type Database, lookUp, sought } from './leveldb.ts';
 import type { Found } from './verify.ts';
 
 export class Versions {
@@ -67,11 +67,7 @@ function versionOf(db: Database, { recent, order }: Found, key: RowKey, name: st
   const written = recent.seqOf(name);
   if (written !== undefined) return written;
   if (order.isAbsent(key)) return null;
-  const value = db.getSync<Buffer, Buffer>(Buffer.from(name), {
-    keyEncoding: 'buffer',
-    valueEncoding: 'buffer',
-    ...(order.sizeOf(key) > 0 && UNCACHED),
-  });
+  const value = db.getSync<Buffer, Buffer>(Buffer.from(name), lookUp('buffer', order.sizeOf(key) > 0));
   // Converts only the head to text: the row may be large.
   const head = headIn(value?.toString('utf8', 0, value.indexOf('\n') + 1));
   const upd = order.updOf(key);

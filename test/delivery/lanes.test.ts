@@ -220,7 +220,7 @@ t.test('a partner whose window is full is no reason to take less from others', a
   await quiet(hub);
 });
 
-for (const why of ['a pause', 'a restart', 'failures', 'an open circuit'] as const) {
+for (const why of ['a pause', 'a restart', 'an open circuit', 'a circuit that an operator closed'] as const) {
   t.test(`a partner that catches up after ${why} is no reason to take less from others [RECEIVER-3]`, async (t) => {
     const dir = directoryFor(t);
     const retryS = 36_000;
@@ -274,8 +274,10 @@ for (const why of ['a pause', 'a restart', 'failures', 'an open circuit'] as con
     if (!isPause) {
       await answer({ status: 500 }, 3);
       t.equal(await asyncCircuit(hub, emsp.id), 'open');
-      if (why === 'an open circuit') await owe(4, 12);
-      clock.advance(60_000);
+      if (why === 'an open circuit') {
+        await owe(4, 12);
+        clock.advance(60_000);
+      } else await admin(hub, 'POST', `/parties/${emsp.id}/circuits/async`, { state: 'closed' });
       await hub.settled(emsp);
       await answer({}, 1);
     }

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { appendNewItems } from '../../src/domain/json-items.ts';
-import { anArray } from '../support/json-written.ts';
+import { anArray, space } from '../support/json-written.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
@@ -90,15 +90,29 @@ t.test('items of a long array are the same when they differ only by white space 
   t.equal(appendNewItems('[]', `[${filler}, 1]`), `[${filler}, 1]`);
 });
 
-t.test('a long array gets what a short one would that is written without white space [JSON-ITEMS-1]', async () => {
+t.test('white space between the marks of a long array changes nothing [JSON-ITEMS-1, OBJECT-2]', async () => {
   const compact = (text: string) => JSON.stringify(parse(text));
   const filler = `"${'x'.repeat(70_000)}"`;
   const behind = (array: string) => (array === '[]' ? `[${filler}]` : `[${filler},${array.slice(1)}`);
+  /** The same text with blanks between its marks. */
+  const spaced = (text: string, blanks: string) =>
+    text.replaceAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]/g, (mark) => `${blanks}${mark}${blanks}`);
   fc.assert(
-    fc.property(anArray, anArray, (array, more) => {
+    fc.property(anArray, anArray, space, space, (array, more, blanks, others) => {
       const [short, added] = [compact(array), compact(more)];
-      return appendNewItems(behind(short), added) === behind(appendNewItems(short, added));
+      const expected = behind(appendNewItems(short, added));
+      const result = appendNewItems(spaced(behind(short), blanks), spaced(added, others));
+      return appendNewItems(behind(short), added) === expected && compact(result) === expected;
     }),
     runs,
   );
+});
+
+t.test('a long list is appended to a short one, but for what that has [JSON-ITEMS-1]', async (t) => {
+  const more = Array.from({ length: 20_000 }, (_, n) => n);
+  t.strictSame(itemsOf(appendNewItems('[7, 5 ]', JSON.stringify(more))), [
+    7,
+    5,
+    ...more.filter((n) => n !== 7 && n !== 5),
+  ]);
 });

@@ -120,21 +120,25 @@ t.test('a full window counts while answers are there as soon as the hub looks', 
 
 t.test('a module in which the partner catches up is left out until what was held has gone', async (t) => {
   const lanes = new Lanes();
-  const add = (seq: number, module: 'sessions' | 'tariffs', sinceMs: number) =>
-    lanes.add({ ...item, seq, module, stream: `${module}/NL-CPO/${seq}`, loadedAt: now - sinceMs });
+  const add = (seq: number, module: 'sessions' | 'tariffs', sinceMs: number, tries = 0) =>
+    lanes.add({ ...item, seq, module, stream: `${module}/NL-CPO/${seq}`, loadedAt: now - sinceMs, tries });
   add(1, 'sessions', 90_000);
-  add(3, 'sessions', 80_000);
+  add(4, 'sessions', 80_000);
   add(2, 'tariffs', 400);
-  const since = (heldUpTo: number) =>
+  const since = (heldUpTo: number, at = now) =>
     lanes.waiting(
       slots(8),
-      now,
+      at,
       () => true,
       (module) => (module === 'sessions' ? heldUpTo : 0),
     )?.since;
   t.equal(since(0), now - 90_000);
-  t.equal(since(1), now - 400, 'one is older than what the partner took last: the others of the module wait behind it');
+  t.equal(since(3), now - 400, 'one was owed while it took none: the others of the module wait behind it');
   const first = lanes.take(slots(8), now);
   t.equal(first?.items[0]?.seq, 1);
-  t.equal(since(1), now - 80_000, 'it is in flight');
+  const [second] = [lanes.take(slots(8), now)];
+  t.equal(second?.items[0]?.seq, 2);
+  t.equal(since(3, now + 50), now, 'it is in flight: what stood behind it counts from when it was seen last');
+  add(3, 'sessions', 70_000, 2);
+  t.equal(since(3, now + 50), now, 'one that was tried waits for its retry, and hides nothing');
 });

@@ -3,18 +3,25 @@
  * hub that knows tokens and nothing else.
  */
 import { connect } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { request } from 'undici';
 import { HubError } from '../../src/domain/errors.ts';
 import { defaultSettings } from '../../src/domain/partner-settings.ts';
 import type { CredentialsBody, Partner, PartyRole } from '../../src/domain/party.ts';
-import type { Credential, Hub } from '../../src/hub/ports/hub.ts';
+import type { Accepted, Credential, Hub } from '../../src/hub/ports/hub.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { rateLimiter } from '../../src/ocpi/limits.ts';
 import { isAtEveryNode, ocpiServer, routes } from '../../src/ocpi/server.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { welcome } from '../support/visitors.ts';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
 
 const cpoRole: PartyRole = { role: 'CPO', country_code: 'NL', party_id: 'CPO' };
 const emspRole: PartyRole = { role: 'EMSP', country_code: 'NL', party_id: 'EMS' };
@@ -65,13 +72,17 @@ interface Line {
 }
 
 /** A server of its own for each test, so that no test spends another's rate limits. */
-async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000) {
+async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000, of = hub) {
   const lines: Line[] = [];
+  const bodies: WeakRef<object>[] = [];
   const app = createHttpServer({ requestTimeoutMs });
+  app.addHook('preHandler', async ({ body }) => {
+    if (body instanceof Buffer) bodies.push(new WeakRef(body));
+  });
   const clock = new SimulatedClock();
   const rates = { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 };
   await app.register(
-    ocpiServer(hub, {
+    ocpiServer(of, {
       visitors: welcome,
       log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
       pages: { pageDefault: 100, pageMax: 1000 },
@@ -85,6 +96,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000)
   return {
     url,
     lines,
+    bodies,
     call: (method: string, path: string, options: CallOptions = {}) => call(url, method, path, options),
   };
 }
@@ -279,6 +291,23 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
     t.equal(answer.headers['x-request-id'], 'req-1');
     t.match(answer.headers['x-correlation-id'], /^[0-9a-f-]{36}$/);
   }
+});
+
+t.test('the bytes of a body are not kept while its push is written', async (t) => {
+  let accept: (answer: Accepted) => void = () => {};
+  const written = new Promise<Accepted>((resolve) => {
+    accept = resolve;
+  });
+  const { call, bodies } = await startServer(t, 15_000, { ...hub, accept: () => written });
+  const body = JSON.stringify(sessionBody('S1'));
+  const answer = call('PUT', pushPath, { token: 'cpo-token', body });
+  await eventually('the push is being written', () => bodies.length === 1);
+  await eventually('its bytes are gone', () => {
+    collect();
+    return bodies[0]?.deref() === undefined;
+  });
+  accept({ result: 'created', object: { body } } as Accepted);
+  t.match(await answer, { http: 200, envelope: { status_code: 1000 } });
 });
 
 t.test('a body that is not UTF-8, not JSON, missing or too deep is 400/2001 [D2, D38, D49]', async (t) => {

@@ -9,7 +9,7 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { ObjectModule } from '../../domain/modules.ts';
+import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Replacer } from '../../domain/person.ts';
 import type { DeadGroupName } from '../../domain/triage.ts';
@@ -102,7 +102,9 @@ export class Dispatcher {
   /** Sends what the partner's courier, its circuits and the global limit allow now. */
   pump(partnerId: PartyId): void {
     const receiver = this.#receivers.get(partnerId);
-    if (receiver) this.#desk.pump(receiver);
+    if (!receiver) return;
+    for (const module of moduleNames) receiver.noteHeld(module);
+    this.#desk.pump(receiver);
   }
 
   /** Ends every delivery that waits for a suspended partner as a dead letter with that reason. [D50] */

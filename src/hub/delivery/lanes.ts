@@ -65,6 +65,8 @@ interface Queue {
   takenSince: number;
   /** When a delivery was last added, epoch ms. */
   addedAt: number;
+  /** When `waiting` last saw a delivery that was owed before the partner last began to take the module, epoch ms. */
+  heldAt: number;
 }
 
 interface OwnLane {
@@ -115,7 +117,7 @@ const receivedMs = 60_000;
 /** What others read of the lanes of a receiver. */
 export type LaneCounts = Pick<Lanes, 'size' | 'busy' | 'busySize'>;
 
-/** Ready lanes of a module among which one is sought: whose body there is room for, or that waits since the partner took none. */
+/** Ready lanes of a module among which one is sought: whose body there is room for, or whose head has waited since before the partner took any. */
 const lookedAt = 16;
 
 /** A part that goes as a whole is as large as that may be. */
@@ -226,8 +228,9 @@ export class Lanes {
 
   /**
    * When the oldest ready lane of some modules became due that may go now; when none of them may, the same of those that
-   * only wait for a slot. Null when none is ready. Leaves re-driven heads out, and modules whose first ready lanes have a
-   * head up to `heldUpTo`, which is owed since before the partner took any of the module.
+   * only wait for a slot. Null when none is ready. Leaves re-driven heads out, and modules among whose first ready lanes
+   * one has an untried head up to `heldUpTo`, owed since before the partner last began to take the module; what waited
+   * behind those counts from when one was last seen.
    */
   waiting(
     slots: Slots,
@@ -239,8 +242,13 @@ export class Lanes {
       const first = counts(queue.module) ? queue.ready.first : undefined;
       if (!first) return [];
       const upTo = heldUpTo(queue.module);
-      if (queue.ready.firstOf(lookedAt, ({ items }) => (items[0]?.seq ?? 0) <= upTo)) return [];
-      return [{ since: first.dueAt, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }];
+      const isHeld = ({ items: [head] }: Lane) => head !== undefined && head.tries === 0 && head.seq <= upTo;
+      if (queue.ready.firstOf(lookedAt, isHeld)) {
+        queue.heldAt = now;
+        return [];
+      }
+      const since = Math.max(first.dueAt, queue.heldAt);
+      return [{ since, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }];
     });
     const going = waiting.filter(({ mayGo }) => mayGo);
     return (going.length > 0 ? going : waiting).sort((a, b) => a.since - b.since)[0] ?? null;
@@ -321,7 +329,7 @@ export class Lanes {
     const known = this.#queues.find((queue) => queue.module === module);
     if (known) return known;
     const lanes = { ready: new RoundRobin<OwnLane>(), readyAgain: new RoundRobin<OwnLane>() };
-    const queue = { module, ...lanes, size: 0, busy: 0, skipped: 0, takenSince: 0, addedAt: 0 };
+    const queue = { module, ...lanes, size: 0, busy: 0, skipped: 0, takenSince: 0, addedAt: 0, heldAt: 0 };
     this.#queues.push(queue);
     return queue;
   }

@@ -5,8 +5,9 @@
  * RECEIVER-1  A delivery that was taken is outstanding until it has ended or has a row; the floor stays below it.
  * RECEIVER-2  A delivery is not sent before its due time, wherever it is in its lane: a restart restores a lane in the order of the log, so that a
  *     re-driven delivery may come before one that has been tried.
- * RECEIVER-3  What was owed before the partner last began to take a module (its circuit was open, an operator had paused it, the hub
- *     started) waits for the partner, however long it takes to catch up: it is no lag of the hub.
+ * RECEIVER-3  What was owed before the partner last began to take a module (its circuit was open, or an operator had paused
+ *     it) waits for the partner, however long it takes to catch up: it is no lag of the hub. A delivery that was tried
+ *     waits for its retry.
  */
 import { allowance, courierMachine, isPaused, isSuspended } from '../../../machines/courier.ts';
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -50,8 +51,6 @@ export class Receiver implements Sender, Measured {
   #quickAt = Number.NEGATIVE_INFINITY;
   /** By module, the last event that was owed while the partner took none. [RECEIVER-3] */
   readonly #heldUpTo = new Map<ObjectModule, Seq>();
-  /** The end of the log when the hub restored what it owed. [RECEIVER-3] */
-  #restoredUpTo: Seq = 0;
   /** Calls in flight. */
   #calls = 0;
   #isDraining = false;
@@ -71,7 +70,6 @@ export class Receiver implements Sender, Measured {
    * on and calls `window.scanned`. Must end before the first delivery is sent.
    */
   async open(floors: ReadonlyMap<PartyId, Seq>): Promise<void> {
-    this.#restoredUpTo = this.#desk.context.recorder.feed.upTo;
     for (const [party, floor] of floors) await this.#recall(this.window.opened(party, floor));
   }
 
@@ -81,7 +79,10 @@ export class Receiver implements Sender, Measured {
     this.window.owed(party, event);
   }
 
-  /** To be called when an event is owed and when an attempt has ended: the partner may take none of the module. [RECEIVER-3] */
+  /**
+   * Notes what is owed while the partner takes none of the module. To be called when an event is owed, when an attempt has
+   * ended, and when the courier or a circuit changed. [RECEIVER-3]
+   */
   noteHeld(module: ObjectModule, upTo: Seq = this.#desk.context.recorder.feed.upTo): void {
     if (this.isPaused || !this.#isCircuitClosed(module)) this.#heldUpTo.set(module, upTo);
   }
@@ -268,7 +269,7 @@ export class Receiver implements Sender, Measured {
   readonly #isCircuitClosed = (module: ObjectModule): boolean =>
     this.#desk.context.circuits.state(this.partnerId, module) === 'closed';
 
-  readonly #upToHeld = (module: ObjectModule): Seq => Math.max(this.#restoredUpTo, this.#heldUpTo.get(module) ?? 0);
+  readonly #upToHeld = (module: ObjectModule): Seq => this.#heldUpTo.get(module) ?? 0;
 
   get #courier() {
     return this.#desk.context.supervisor.snapshot(courierMachine, courierActor(this.partnerId));
