@@ -147,7 +147,8 @@ export class Reads {
         query.bodiesOnly ? this.#listed(mounted, query.kind, wanted) : this.#found(mounted, query.kind, wanted);
       for (let cuts = 1; ; cuts++) {
         const { entries, total, offset } = mounted.found.order.page(query);
-        const rows = await rowsUpTo(entries, query, rowsAt);
+        const sizeAt = (entry: string) => mounted.found.order.sizeOf(placeOf(query.kind, entry));
+        const rows = await rowsUpTo(entries, query, rowsAt, sizeAt);
         // An empty page would mean the end of the list: a page whose rows all moved away meanwhile is cut again.
         if (rows.length > 0 || entries.length === 0 || cuts === cutsMax)
           return { rows, total, isLast: offset + rows.length >= total };
@@ -296,23 +297,31 @@ export class Reads {
 const isDamage = (error: unknown): boolean =>
   error instanceof Damaged || (error as { code?: unknown } | null)?.code === 'LEVEL_CORRUPTION';
 
-/** Rows of a page until their bodies reach `size`. The average size so far sets how many the next fetch reads. */
+/**
+ * Rows of a page until their bodies reach `size`. The average size so far, and the sizes of large rows (0 for others) that
+ * `sizeAt` gives, set how many the next fetch reads.
+ */
 async function rowsUpTo(
   entries: readonly string[],
   { size = Number.POSITIVE_INFINITY }: ListQuery,
   rowsAt: (entries: readonly string[]) => Promise<(Row | undefined)[]>,
+  sizeAt: (entry: string) => number,
 ): Promise<Row[]> {
   const rows: Row[] = [];
   let characters = 0;
   let count = size === Number.POSITIVE_INFINITY ? entries.length : firstRows;
   for (let from = 0; from < entries.length; ) {
-    for (const row of await rowsAt(entries.slice(from, from + count))) {
+    let to = from;
+    let large = 0;
+    do large += sizeAt(entries[to++] ?? '');
+    while (to < Math.min(entries.length, from + count) && large < size - characters);
+    for (const row of await rowsAt(entries.slice(from, to))) {
       if (row === undefined) continue;
       rows.push(row);
       characters += row.body?.length ?? 0;
       if (characters >= size) return rows;
     }
-    from += count;
+    from = to;
     count = Math.ceil((size - characters) / Math.max(1, characters / Math.max(1, rows.length)));
   }
   return rows;

@@ -40,6 +40,33 @@ t.test('TRAP fact 3: concurrent synced batches of the bare engine land in any or
   t.ok(inverted > 0, `${inverted} of the last 50 pairs ended with the value that was written first`);
 });
 
+t.test('a page reads no more large rows than it may give', async (t) => {
+  const store = await open(directoryFor(t));
+  t.teardown(() => store.close());
+  const body = 'x'.repeat(100_000);
+  const asked: number[] = [];
+  const { getMany } = Level.prototype as unknown as { getMany: (keys: unknown[], ...rest: unknown[]) => unknown };
+  t.intercept(Level.prototype, 'getMany', {
+    value(this: unknown, ...given: Parameters<typeof getMany>) {
+      asked.push(given[0].length);
+      return getMany.apply(this, given);
+    },
+  });
+  for (let n = 0; n < 12; n += 1)
+    await append(store, { puts: [row(`${n}`.padStart(2, '0'), { body: n < 3 ? 'small' : body })] });
+  const query = { kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 12 };
+  for (const [size, rows, reads] of [
+    [250_000, 6, [6]],
+    [100_001, 4, [5]],
+    [1, 1, [4]],
+  ] as const) {
+    asked.length = 0;
+    const page = await store.list({ ...query, size });
+    t.equal(page.rows.length, rows, `${size} characters`);
+    t.strictSame(asked, reads);
+  }
+});
+
 t.test('ANSWER fact 3: appends that nobody waits for land in order of their calls', async (t) => {
   const store = await open(directoryFor(t));
   t.teardown(() => store.close());
