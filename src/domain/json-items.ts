@@ -66,14 +66,23 @@ function sameAsWritten(array: string, more: string): readonly boolean[] {
 
 /** Says whether a hash was added; rarely true for one that was not. */
 class HashFilter {
-  readonly #bits = new Uint8Array(2 ** 17);
+  /** A bit for each value of the last 20 bits of a hash. */
+  readonly #words = new Int32Array(2 ** 15);
 
   add(hash: number): void {
-    this.#bits[(hash >>> 3) & 0x1ffff] = (this.#bits[(hash >>> 3) & 0x1ffff] ?? 0) | (1 << (hash & 7));
+    this.#words[this.#place(hash)] = this.#wordOf(hash) | (1 << hash);
   }
 
   mayHave(hash: number): boolean {
-    return ((this.#bits[(hash >>> 3) & 0x1ffff] ?? 0) & (1 << (hash & 7))) !== 0;
+    return (this.#wordOf(hash) & (1 << hash)) !== 0;
+  }
+
+  #wordOf(hash: number): number {
+    return this.#words[this.#place(hash)] ?? 0;
+  }
+
+  #place(hash: number): number {
+    return (hash >>> 5) & 0x7fff;
   }
 }
 

@@ -6,6 +6,7 @@
  *     validate.
  * JSON-TEXT-2  The last of several duplicate keys counts, as in `JSON.parse`.
  */
+
 export interface Span {
   readonly start: number;
   /** Exclusive. */

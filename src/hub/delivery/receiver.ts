@@ -28,7 +28,7 @@ import type { Sender } from './fair-scheduler.ts';
 import { type Item, type Lane, type LaneCounts, Lanes, type Slots } from './lanes.ts';
 import { rowsOf } from './outbox-writer.ts';
 import type { Progress } from './progress.ts';
-import { DeliveryWindow } from './window.ts';
+import { DeliveryWindow, moduleOf } from './window.ts';
 
 /** A CDR waits at most this long, ms, for the undelivered updates of its session; then it may overtake them. */
 const behindMs = 10_000;
@@ -75,7 +75,7 @@ export class Receiver implements Sender, Measured {
 
   /** Offers a committed event that is owed to a party of the partner. */
   owed(party: PartyId, event: StoredEvent): void {
-    this.noteHeld((event.data as ObjectEventData).module, event.seq);
+    this.noteHeld(moduleOf(event), event.seq);
     this.window.owed(party, event);
   }
 

@@ -247,4 +247,4 @@ export class DeliveryWindow {
   }
 }
 
-const moduleOf = ({ data }: StoredEvent): ObjectModule => (data as ObjectEventData).module;
+export const moduleOf = ({ data }: StoredEvent): ObjectModule => (data as ObjectEventData).module;
