@@ -1,12 +1,14 @@
 /**
  * The judge is worth its name: bugs that were put in on purpose are found, each by a rule that it breaks and by the seed that is
- * written beside it; where the hub has changed so that this seed does not, by one of the first.
+ * written beside it. Where the hub has changed so that this seed does not, one of the first does; one further on has to be written down.
  */
 import { t } from '../support/tap.ts';
 import { type Mutant, mutants } from './mutants.ts';
 import { runSeed } from './run.ts';
 
 const seedsMax = 500;
+/** Each seed takes 0.1 s, at every run of the tests: six that found nothing any more cost 55 s of 80. */
+const unwrittenMax = 30;
 
 async function firstFailure({ seed: known, bend, patch }: Mutant): Promise<{ seed: number; failure: string } | null> {
   const restore = patch?.();
@@ -26,8 +28,8 @@ for (const mutant of mutants) {
     const found = await firstFailure(mutant);
     t.ok(found, 'it is found');
     t.match(found?.failure, mutant.broken, `by seed ${found?.seed}`);
-    if (found?.seed !== mutant.seed)
-      t.comment(`seed ${mutant.seed}, which stands beside it, does not find it any more`);
+    if (found === null || found.seed === mutant.seed) return;
+    t.ok(found.seed <= unwrittenMax, `seed ${mutant.seed} does not find it any more: write ${found.seed} beside it`);
   });
 }
 
