@@ -3,6 +3,7 @@
  * hold several parties, as platforms do. Routing and ownership are per party; tokens, endpoints and circuits are per
  * partner. [D16]
  */
+import { HubError } from './errors.ts';
 import { type PartnerSettings, type TokenEncoding, withDefaults } from './partner-settings.ts';
 import type { QuirksMet } from './quirks.ts';
 
@@ -307,6 +308,24 @@ export function isRegistered(partner: Partner): boolean {
 /** Whether deliveries are owed to the partner: it is registered, and not pull only. [D89] */
 export function isOwed(partner: Partner): boolean {
   return isRegistered(partner) && !partner.settings.pull_only;
+}
+
+/**
+ * The roles that the operator assigned, with the business details of the body; throws when the body names any other
+ * role. [D12]
+ */
+export function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRole[] {
+  const named = new Map(body.roles.map((role) => [`${role.role.toUpperCase()} ${keyOf(role)}`, role]));
+  const roles = partner.roles.map((assigned) => {
+    const key = `${assigned.role} ${keyOf(assigned)}`;
+    const details = named.get(key)?.business_details ?? assigned.business_details;
+    named.delete(key);
+    return { ...assigned, business_details: details };
+  });
+  const [unassigned] = named.keys();
+  if (unassigned)
+    throw new HubError('invalid', { message: `roles: ${unassigned} was not assigned by the hub operator` });
+  return roles;
 }
 
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {

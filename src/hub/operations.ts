@@ -130,9 +130,11 @@ export function operations(parts: OperationsParts): Verbs {
       const initialTokenDigest = ports.secrets.digest(initialToken);
       const settings = { ...defaultSettings, ...storedSettings(choices) };
       const data = { id: keyOf(first), roles, settings, initialTokenDigest };
-      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace);
-      dispatcher.added(partner);
-      probes.watch(partner.id);
+      const dispatched = (partner: Partner) => {
+        dispatcher.added(partner);
+        probes.watch(partner.id);
+      };
+      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace, { dispatched });
       if (!choices.pull_only) return { party: view(partner), initialToken };
       const issued = await registration.issueHubToken(partner, trace);
       return { party: view(issued.partner), hubToken: issued.hubToken };
@@ -185,10 +187,12 @@ export function operations(parts: OperationsParts): Verbs {
         throw new HubError('conflict', { message: `${partner.id} is registered: suspend it before pull_only changes` });
       const roles = businessDetails && partner.roles.map((role) => ({ ...role, business_details: businessDetails }));
       const data = { settings: storedSettings(choices), ...(roles && { roles }) };
-      const changed = await registration.recordPartner(partner, { type: 'partner.changed', data }, trace);
-      if (choices.paused !== undefined) {
+      const dispatched = () => {
+        if (choices.paused === undefined) return;
         supervisor.send(courierActor(partner.id), { type: choices.paused ? 'pause' : 'resume' });
-      }
+      };
+      const event = { type: 'partner.changed', data } as const;
+      const changed = await registration.recordPartner(partner, event, trace, { dispatched });
       if (!choices.pull_only || isRegistered(changed)) return { party: view(changed) };
       const { partner: issued, hubToken } = await registration.issueHubToken(changed, trace);
       return { party: view(issued), hubToken };

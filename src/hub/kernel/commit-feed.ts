@@ -29,7 +29,7 @@ const readSize = 4 * 1024 * 1024;
 
 interface Awaited {
   readonly seq: Seq;
-  readonly resolve: () => void;
+  readonly reached: () => void;
 }
 
 /** Events after a sequence, in order, and the sequence up to which the log was read. */
@@ -118,16 +118,27 @@ export class CommitFeed {
    */
   async reached(seq: Seq): Promise<void> {
     if (seq <= this.#upTo) return;
-    let resolve = () => {};
-    const reached = new Promise<void>((done) => {
-      resolve = done;
+    let stop = () => {};
+    const reached = new Promise<void>((resolve) => {
+      stop = this.onReached(seq, resolve);
     });
-    const awaited: Awaited = { seq, resolve };
-    this.#awaited.add(awaited);
-    this.follow(seq);
     if (await withTimeout(this.#clock, reachedMs, reached)) return;
-    this.#awaited.delete(awaited);
+    stop();
     throw new HubError('unavailable', { retryAfterS: 1 });
+  }
+
+  /**
+   * Calls `reached`, which must not throw, when the event of this sequence, which is in the log, has been dispatched;
+   * the result ends that.
+   */
+  onReached(seq: Seq, reached: () => void): () => void {
+    const awaited: Awaited = { seq, reached };
+    if (seq <= this.#upTo) reached();
+    else {
+      this.#awaited.add(awaited);
+      this.follow(seq);
+    }
+    return () => void this.#awaited.delete(awaited);
   }
 
   /** Never rejects. */
@@ -186,7 +197,7 @@ export class CommitFeed {
     for (const awaited of this.#awaited) {
       if (awaited.seq > this.#upTo) continue;
       this.#awaited.delete(awaited);
-      awaited.resolve();
+      awaited.reached();
     }
   }
 }

@@ -15,6 +15,8 @@
  *     them was written since (CONTRACT-11), the hub first dispatches the changes of partners and routes up to now, then
  *     decides again on what is stored. While a decision is repeated, no change of partners or routes starts unless it
  *     states its own rows. What a decision reads from the log is protected by turns alone.
+ * RECORDER-7  What follows from a change of partners or routes happens when that change is dispatched, also when its
+ *     caller has stopped waiting by then: the change is in the log.
  */
 import type { Conflict, Due, Put, Seen, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -137,11 +139,18 @@ export class Recorder {
     }
   }
 
-  /** Like `record`, for a change of partners or routes; it also waits until the change is dispatched. [RECORDER-5] */
-  async recordDirectory({ puts = [], ...recording }: Recording): Promise<Seq> {
+  /**
+   * Like `record`, for a change of partners or routes; it also waits until the change is dispatched, and throws
+   * `unavailable` after 5 s. `dispatched` is called then or later, and must not throw. [RECORDER-5, RECORDER-7]
+   */
+  async recordDirectory(
+    { puts = [], ...recording }: Recording,
+    dispatched: (seq: Seq) => void = () => {},
+  ): Promise<Seq> {
     // A recording with `seen` may itself be a repeated decision: waiting here would make it wait for itself.
     if (!recording.seen) await Promise.allSettled(this.#again);
     const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
+    this.feed.onReached(seq, () => dispatched(seq));
     await this.feed.reached(seq);
     return seq;
   }

@@ -23,14 +23,13 @@ import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import { instantText } from '../../domain/instant.ts';
 import {
+  acceptedRoles,
   applyToPartner,
   type CredentialsBody,
   isRegistered,
-  keyOf,
   type Partner,
   type PartnerEvent,
   type PartyId,
-  type PartyRole,
 } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
@@ -54,6 +53,9 @@ const formerTokenMs = 24 * 3_600_000;
 type FormerToken = NonNullable<Partner['formerToken']>;
 
 type Refuse = (partner: Partner, kind: Credential['kind']) => void;
+
+/** `dispatched`: what else follows from the change of a partner; it must not throw. [RECORDER-7] */
+type PartnerRecording = Pick<Recording, 'due' | 'unfenced'> & { readonly dispatched?: (partner: Partner) => void };
 
 export class Registration {
   readonly #context: Context;
@@ -191,8 +193,8 @@ export class Registration {
   }
 
   async suspend(partner: Partner, reason: string, trace: Trace): Promise<void> {
-    await this.recordPartner(partner, { type: 'partner.suspended', data: { reason } }, trace);
-    this.#suspended(partner);
+    const dispatched = this.#suspended;
+    await this.recordPartner(partner, { type: 'partner.suspended', data: { reason } }, trace, { dispatched });
   }
 
   /** Records whether probes reach the partner, in its turn and only when that changes its status. */
@@ -207,12 +209,12 @@ export class Registration {
     });
   }
 
-  /** Records an event of a partner and sends it to the partner's actor. */
+  /** Records an event of a partner, and sends it to the partner's actor. */
   async recordPartner(
     before: Partner | null,
     event: PartnerEvent,
     trace: Trace | null,
-    rest: Pick<Recording, 'due' | 'unfenced'> = {},
+    { dispatched = () => {}, ...rest }: PartnerRecording = {},
   ): Promise<Partner> {
     const { recorder, supervisor, directory, ports } = this.#context;
     const at = recorder.instant();
@@ -220,9 +222,12 @@ export class Registration {
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
     const decided = { seen: [directory.seenOf(partner.id)], ...rest };
-    const seq = await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], ...decided, trace, at });
-    if (event.type === 'partner.added') this.#actors.start(partner);
-    else supervisor.send(stream, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
+    const recording = { facts, puts: [partnerPut(partner)], ...decided, trace, at };
+    await recorder.recordDirectory(recording, (seq) => {
+      if (event.type === 'partner.added') this.#actors.start(partner);
+      else supervisor.send(stream, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
+      dispatched(partner);
+    });
     return partner;
   }
 
@@ -334,12 +339,14 @@ export class Registration {
   /** Records the end of an exchange, in the turn of the partner, and sends what was kept for it. */
   async #settle(partner: Partner, event: PartnerEvent, trace: Trace): Promise<void> {
     const due = this.#resends.dueAfter(partner);
-    await this.recordPartner(partner, event, trace, { due });
-    // A routing rule may have been set during this write. A kill at this point leaves that release to the next
-    // `PUT /routes`.
-    const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
-    if (isReleased) this.#resends.registered(partner.id, trace);
-    this.#actors.connected(partner.id);
+    const dispatched = () => {
+      // A routing rule may have been set during this write. A kill at this point leaves that release to the next
+      // `PUT /routes`.
+      const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
+      if (isReleased) this.#resends.registered(partner.id, trace);
+      this.#actors.connected(partner.id);
+    };
+    await this.recordPartner(partner, event, trace, { due, dispatched });
   }
 
   #issued(token: string): IssuedCredentials {
@@ -376,22 +383,4 @@ function refuseUnregistered(partner: Partner, kind: Credential['kind']): void {
   if (kind === 'hub') return;
   if (kind === 'spent' && isRegistered(partner)) throw new HubError('invalidToken');
   throw new HubError('notRegistered');
-}
-
-/**
- * The roles that the operator assigned, with the business details of the body; throws when the body names any other
- * role. [D12]
- */
-function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRole[] {
-  const named = new Map(body.roles.map((role) => [`${role.role.toUpperCase()} ${keyOf(role)}`, role]));
-  const roles = partner.roles.map((assigned) => {
-    const key = `${assigned.role} ${keyOf(assigned)}`;
-    const details = named.get(key)?.business_details ?? assigned.business_details;
-    named.delete(key);
-    return { ...assigned, business_details: details };
-  });
-  const [unassigned] = named.keys();
-  if (unassigned)
-    throw new HubError('invalid', { message: `roles: ${unassigned} was not assigned by the hub operator` });
-  return roles;
 }
