@@ -252,6 +252,7 @@ export function createHub(
       await history.close();
       await dispatcher.close();
       coalescer.close();
+      context.recorder.feed.end();
       context.supervisor.close();
       context.timers.close();
     },

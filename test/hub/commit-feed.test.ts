@@ -110,3 +110,21 @@ t.test('a door reads the changes of partners and routes, and nothing when there 
   t.same([seen, reads], [[3], ['changes behind 2 up to 3']]);
   t.equal(feed.upTo, 4);
 });
+
+t.test('a feed that has ended dispatches nothing and reads nothing more', async (t) => {
+  const { level, clock, dispatch: feed, ours, seen, reads, errors, fails } = await dispatching(t);
+  feed.begin();
+  await append(level);
+  fails(1);
+  let isDispatched = false;
+  feed.onReached(1, () => {
+    isDispatched = true;
+  });
+  await eventually('it says that it could not read', () => errors.length === 1);
+  feed.end();
+  clock.advance(200);
+  await ours();
+  feed.follow(2);
+  await new Promise((resolve) => setImmediate(resolve));
+  t.same([seen, isDispatched, reads.length], [[], false, 1]);
+});

@@ -48,6 +48,7 @@ export class CommitFeed {
   /** Sequence of the last event that was dispatched. */
   #upTo: Seq = 0;
   #hasBegun = false;
+  #hasEnded = false;
   /** Events of this node that wait until a gap below them is filled. */
   readonly #early = new Map<Seq, StoredEvent>();
   /** Highest sequence that the log is known to hold, and the read in progress. */
@@ -77,6 +78,12 @@ export class CommitFeed {
     this.follow(0);
   }
 
+  /** Dispatches nothing more: the hub has closed, and the next one takes the rest from the log. */
+  end(): void {
+    this.#hasEnded = true;
+    this.#awaited.clear();
+  }
+
   /** The listener gets every event, in order, and must not throw. */
   onCommitted(listener: (event: StoredEvent) => void): void {
     this.#listener = listener;
@@ -92,7 +99,7 @@ export class CommitFeed {
 
   /** A commit of this node put this event into the log. [COMMIT-FEED-1, COMMIT-FEED-3] */
   committed(event: StoredEvent): void {
-    if (this.#isDoor) return;
+    if (this.#isDoor || this.#hasEnded) return;
     const { seq } = event;
     if (!this.#hasBegun) return this.follow(seq);
     if (seq <= this.#upTo) return;
@@ -104,7 +111,7 @@ export class CommitFeed {
   /** Announces that the log goes up to this sequence. [COMMIT-FEED-1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
-    if (!this.#hasBegun || this.#head <= this.#upTo || this.#store.health().state === 'closed') return;
+    if (!this.#hasBegun || this.#head <= this.#upTo || this.#isOver()) return;
     this.#reading ??= this.#readOn().finally(() => {
       this.#reading = null;
       // A sequence may have been announced after the last check of the read.
@@ -145,9 +152,10 @@ export class CommitFeed {
   async #readOn(): Promise<void> {
     // Commits of this node that end in this turn of the event loop bring their events themselves.
     await nextTurn();
-    while (this.#upTo < this.#head && this.#store.health().state !== 'closed') {
+    while (this.#upTo < this.#head && !this.#isOver()) {
       try {
         const { events, upTo } = await (this.#isDoor ? this.#changes() : this.#page());
+        if (this.#hasEnded) return;
         for (const event of events) {
           if (event.seq <= this.#upTo) continue;
           this.#next(event);
@@ -159,6 +167,10 @@ export class CommitFeed {
       }
       await sleep(this.#clock, readAgainMs);
     }
+  }
+
+  #isOver(): boolean {
+    return this.#hasEnded || this.#store.health().state === 'closed';
   }
 
   async #page(): Promise<Page> {

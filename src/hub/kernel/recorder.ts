@@ -16,7 +16,7 @@
  *     decides again on what is stored. While a decision is repeated, no change of partners or routes starts unless it
  *     states its own rows. What a decision reads from the log is protected by turns alone.
  * RECORDER-7  What follows from a change of partners or routes happens when that change is dispatched, also when its
- *     caller has stopped waiting by then: the change is in the log.
+ *     caller has stopped waiting by then: the change is in the log. After a restart it follows from the log.
  */
 import type { Conflict, Due, Put, Seen, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
