@@ -6,12 +6,12 @@ import { otherBuild } from './against.ts';
 import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { ClosedLoad, LoadOutcome } from './load.ts';
 import type { Serving } from './part.ts';
-import { cpuS, startPart } from './processes.ts';
+import { type CpuMicros, startPart, watchCpu } from './processes.ts';
 import { baselineToken, type RequestShape } from './request.ts';
 import type { Bench } from './run.ts';
 import { register, scene } from './scene.ts';
 import { ratios } from './statistics.ts';
-import { type Column, inTurns, rowsOf, shareOfCore } from './turns.ts';
+import { type Column, inTurns, onMainThread, rowsOf, shareOfCore } from './turns.ts';
 
 const connections = 64;
 
@@ -23,17 +23,16 @@ interface Way {
   readonly end: () => Promise<void>;
 }
 
-interface Round {
+interface Round extends CpuMicros {
   /** How many questions were answered. */
   readonly asked: number;
   readonly perS: number;
-  readonly cpuMicros: number;
   readonly p95Ms: number;
   readonly aroundShare: number;
 }
 
 async function throughHub(receiver: string, build?: readonly string[]): Promise<Way> {
-  const { hub, end } = await scene({ HUB_LOG_LEVEL: 'warn' }, [], build);
+  const { hub, end } = await scene({}, [], build);
   const authorization = await register(hub, { role: 'CPO', partyId: 'CPO', url: receiver });
   // Two, so that the headers decide who is asked.
   for (const partyId of ['EMS', 'SEC']) {
@@ -64,6 +63,7 @@ export const question = (authorization: string): RequestShape => ({
 const columns: readonly Column<Round>[] = [
   ['requests per second', ({ perS }) => perS, 0],
   ['CPU per request, µs', ({ cpuMicros }) => cpuMicros, 0],
+  onMainThread,
   shareOfCore,
   ['answered p95, ms', ({ p95Ms }) => p95Ms, 1],
 ];
@@ -74,14 +74,14 @@ export async function authorizeRound(
   seconds: number,
 ): Promise<Round> {
   const aroundShare = watchAround(around);
-  const cpuBefore = cpuS(pid);
+  const cpu = watchCpu(pid);
   const options: ClosedLoad = { url, shape: question(authorization), connections, seconds, objects: 1 };
   const outcome = await around.load.ask<LoadOutcome>('closed', options);
   if (outcome.refused > 0) throw new Error(`${name} refused ${outcome.refused}: ${outcome.refusal}`);
   return {
     asked: outcome.accepted,
     perS: outcome.accepted / outcome.seconds,
-    cpuMicros: ((cpuS(pid) - cpuBefore) * 1e6) / outcome.accepted,
+    ...cpu(outcome.accepted),
     p95Ms: outcome.p95Ms,
     aroundShare: aroundShare(),
   };

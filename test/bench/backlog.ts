@@ -17,7 +17,7 @@ export const backlog: Bench = {
   name: 'backlog',
   says: 'a receiver that was down while 100,000 deliveries became owed to it',
   async run(progress) {
-    const { hub, end } = await scene({ HUB_LOG_LEVEL: 'error', HUB_RETRY_SCHEDULE_S: '1' });
+    const { hub, end } = await scene({ HUB_RETRY_SCHEDULE_S: '1' });
     const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
     let isDown = true;
     const seen = new Map<string, number[]>();

@@ -42,7 +42,7 @@ export const besidePushes: Bench = {
     const around = await startAround(2);
     const pusher = await startPart<unknown>('load', 'around');
     const [first = '', second = ''] = around.receiver.ready.urls;
-    const { hub, end } = await scene({ HUB_LOG_LEVEL: 'info' });
+    const { hub, end } = await scene();
     const asking = await register(hub, { role: 'CPO', partyId: 'CPO', url: first });
     const pushing = await register(hub, { role: 'CPO', partyId: 'CP2', url: first });
     await register(hub, { role: 'EMSP', partyId: 'EMS', url: second });

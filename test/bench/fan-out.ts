@@ -8,14 +8,14 @@ import { otherBuild } from './against.ts';
 import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { Sending } from './baselines/bare-puts.ts';
 import type { ClosedLoad, LoadOutcome } from './load.ts';
-import { cpuS, startPart } from './processes.ts';
+import { type CpuMicros, startPart, watchCpu } from './processes.ts';
 import type { Arrivals } from './receiver.ts';
 import { microseconds, objectMark, type RequestShape, sentMember } from './request.ts';
-import type { Bench } from './run.ts';
+import type { Bench, Figures } from './run.ts';
 import { register, scene } from './scene.ts';
 import { ratios } from './statistics.ts';
 import { arrival } from './systems.ts';
-import { type Column, inTurns, rowsOf, shareOfCore } from './turns.ts';
+import { type Column, inTurns, onMainThread, rowsOf, shareOfCore } from './turns.ts';
 
 export const fanOutReceivers = 200;
 /** In flight to each. */
@@ -23,9 +23,8 @@ const inFlight = 8;
 /** Connections of the CPO. */
 const connections = 8;
 
-interface Round {
+interface Round extends CpuMicros {
   readonly perS: number;
-  readonly cpuMicros: number;
   readonly arrived: number;
   readonly aroundShare: number;
 }
@@ -61,7 +60,7 @@ export async function fanOutHub(
   nodeFlags: readonly string[] = [],
   build?: readonly string[],
 ): Promise<HubWay> {
-  const env = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) };
+  const env = { HUB_DELIVERY_CONCURRENCY: String(inFlight) };
   const { hub, end } = await scene(env, nodeFlags, build);
   const [first = '', ...urls] = receiver.ready.urls;
   const Authorization = await register(hub, { role: 'CPO', partyId: 'CPO', url: first });
@@ -91,6 +90,7 @@ async function bareWay({ receiver }: Around): Promise<Way> {
 const columns: readonly Column<Round>[] = [
   ['deliveries per second', ({ perS }) => perS, 0],
   ['CPU per delivery, µs', ({ cpuMicros }) => cpuMicros, 0],
+  onMainThread,
   shareOfCore,
   ['arrived, %', ({ arrived }) => 100 * arrived, 1],
 ];
@@ -99,24 +99,24 @@ export async function fanOutRound(way: Way, around: Around, objects: number): Pr
   const { receiver } = around;
   await receiver.ask('reset');
   const aroundShare = watchAround(around);
-  const [cpuBefore, startedAt] = [cpuS(way.pid), microseconds()];
+  const [cpu, startedAt] = [watchCpu(way.pid), microseconds()];
   const expected = objects * fanOutReceivers;
   await way.send(objects);
   await arrival(receiver, expected);
   const { arrived, lastAt } = await receiver.ask<Arrivals>('arrivals');
   return {
     perS: arrived / ((lastAt - startedAt) / 1e6),
-    cpuMicros: ((cpuS(way.pid) - cpuBefore) * 1e6) / arrived,
+    ...cpu(arrived),
     arrived: arrived / expected,
     aroundShare: aroundShare(),
   };
 }
 
-/** The hub and bare PUTs in turns, with receivers that take `answerMs` to answer. */
-const toAll = (name: string, goal: string, answerMs: number): Bench => ({
+/** The hub and bare PUTs in turns, with receivers that take so long to answer, one after the other. */
+const toAll = (name: string, goal: string, answersMs: readonly number[]): Bench => ({
   name,
   goal,
-  says: `locations of 1 KB to ${fanOutReceivers} eMSPs${answerMs > 0 ? ` that answer in ${answerMs} ms` : ''}, ${inFlight} in flight to each at most`,
+  says: `locations of 1 KB to ${fanOutReceivers} eMSPs that answer in ${answersMs.join(', ')} ms, ${inFlight} in flight to each at most`,
   async run(progress, { isShort }) {
     const [turns, objects, warmUp] = isShort ? [3, 25, 50] : [5, 200, 100];
     const around = await startAround(fanOutReceivers + 1);
@@ -126,32 +126,41 @@ const toAll = (name: string, goal: string, answerMs: number): Bench => ({
       const { perS } = await fanOutRound(way, around, warmUp);
       progress(`warming up, ${way.name}: ${Math.round(perS)} deliveries/s`);
     }
-    await around.receiver.ask('answerAfter', { ms: answerMs });
-    const measured = await inTurns<Way, Round>(ways, turns, async (way, turn) => {
-      const round = await fanOutRound(way, around, objects);
-      const said = `${Math.round(round.perS)} deliveries/s, ${Math.round(round.cpuMicros)} µs of CPU each`;
-      progress(`round ${turn} of ${turns}, ${way.name}: ${said}`);
-      return round;
-    });
+    const all: Round[] = [];
+    let figures: Figures = {};
+    for (const ms of answersMs) {
+      await around.receiver.ask('answerAfter', { ms });
+      const measured = await inTurns<Way, Round>(ways, turns, async (way, turn) => {
+        const round = await fanOutRound(way, around, objects);
+        const said = `${Math.round(round.perS)} deliveries/s, ${Math.round(round.cpuMicros)} µs of CPU each`;
+        progress(`answers in ${ms} ms, round ${turn} of ${turns}, ${way.name}: ${said}`);
+        return round;
+      });
+      figures = { ...figures, ...compared(`${ms} ms, `, [...measured.values()]) };
+      all.push(...[...measured.values()].flat());
+    }
     await Promise.all([...ways.map(({ end }) => end()), around.end()]);
-    const [hub = [], bare = [], other] = measured.values();
-    const of = (rounds: readonly Round[], what: keyof Round) => rounds.map((round) => round[what]);
-    return {
-      ...rowsOf('hub', hub, columns),
-      ...rowsOf('bare PUTs', bare, columns),
-      'ratio of deliveries per second, hub to bare PUTs (goal: ≥ 0.7)': ratios(of(hub, 'perS'), of(bare, 'perS')),
-      'ratio of CPU per delivery, bare PUTs to hub': ratios(of(bare, 'cpuMicros'), of(hub, 'cpuMicros')),
-      ...(other && {
-        ...rowsOf('other build', other, columns),
-        'ratio of CPU per delivery, other build to hub (goal: ≥ 0.97)': ratios(
-          of(other, 'cpuMicros'),
-          of(hub, 'cpuMicros'),
-        ),
-      }),
-      ...aroundRow([...hub, ...bare]),
-    };
+    return { ...figures, ...aroundRow(all) };
   },
 });
 
-export const fanOut = toAll('fan-out', 'P4', 0);
-export const slowFanOut = toAll('slow-fan-out', 'L2', 50);
+function compared(head: string, [hub = [], bare = [], other]: readonly (readonly Round[])[]): Figures {
+  const of = (rounds: readonly Round[], what: keyof Round) => rounds.map((round) => round[what]);
+  const cpuBeside = (rounds: readonly Round[]) => ratios(of(rounds, 'cpuMicros'), of(hub, 'cpuMicros'));
+  return {
+    ...rowsOf(`${head}hub`, hub, columns),
+    ...rowsOf(`${head}bare PUTs`, bare, columns),
+    [`${head}ratio of deliveries per second, hub to bare PUTs (goal: ≥ 0.7)`]: ratios(
+      of(hub, 'perS'),
+      of(bare, 'perS'),
+    ),
+    [`${head}ratio of CPU per delivery, bare PUTs to hub`]: cpuBeside(bare),
+    ...(other && {
+      ...rowsOf(`${head}other build`, other, columns),
+      [`${head}ratio of CPU per delivery, other build to hub (goal: ≥ 0.97)`]: cpuBeside(other),
+    }),
+  };
+}
+
+export const fanOut = toAll('fan-out', 'P4', [0]);
+export const slowFanOut = toAll('slow-fan-out', 'L2', [20, 50, 200]);

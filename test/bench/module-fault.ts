@@ -25,7 +25,7 @@ const faults: readonly (readonly [name: string, reply: Reply | null])[] = [
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function round(reply: Reply | null, seconds: number): Promise<Figures> {
-  const { hub, end } = await scene({ HUB_LOG_LEVEL: 'error', HUB_RATE_OTHER_PER_MIN: '100000000' });
+  const { hub, end } = await scene({ HUB_RATE_OTHER_PER_MIN: '100000000' });
   const cpo = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const pushedAt = new Map<string, number>();
   const took: number[] = [];

@@ -90,13 +90,33 @@ export function undoAtExit(undo: () => void): () => void {
 const ticksPerS = 100;
 
 /** Seconds of CPU that processes have taken, all their threads included. */
-export const cpuS = (...pids: readonly number[]): number => pids.reduce((sum, pid) => sum + ticksOf(pid, 11, 12), 0);
+export const cpuS = (...pids: readonly number[]): number => pids.reduce((sum, pid) => sum + takenS(`${pid}`), 0);
 
 /** The same of those that a process has started and that have ended. */
-export const endedS = (pid: number): number => ticksOf(pid, 13, 14);
+export const endedS = (pid: number): number => ticksOf(`${pid}`, 13, 14);
 
-function ticksOf(pid: number, ...places: readonly number[]): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+/** CPU of each operation, µs: of all threads of a system's processes, and of the main thread of the first process. */
+export interface CpuMicros {
+  readonly cpuMicros: number;
+  readonly mainMicros: number;
+}
+
+/** Starts to count; what it gives says what so many operations have taken each since. */
+export function watchCpu(...pids: readonly number[]): (operations: number) => CpuMicros {
+  const taken = () => ({ all: cpuS(...pids), main: takenS(`${pids[0]}/task/${pids[0]}`) });
+  const before = taken();
+  return (operations) => {
+    const after = taken();
+    const each = (seconds: number) => (seconds * 1e6) / operations;
+    return { cpuMicros: each(after.all - before.all), mainMicros: each(after.main - before.main) };
+  };
+}
+
+/** In user and kernel mode. */
+const takenS = (task: string) => ticksOf(task, 11, 12);
+
+function ticksOf(task: string, ...places: readonly number[]): number {
+  const fields = readFileSync(`/proc/${task}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return places.reduce((sum, place) => sum + Number(fields[place]) / ticksPerS, 0);
 }
 

@@ -8,7 +8,7 @@ import { isRedisInstalled } from './redis.ts';
 import type { Bench, Figures } from './run.ts';
 import { ratios, rounded } from './statistics.ts';
 import { bareParts, bullmq, hubSystem, inFlight, type PushSystem, pushRound, type Round, warmUp } from './systems.ts';
-import { type Column, inTurns, rowsOf, shareOfCore } from './turns.ts';
+import { type Column, inTurns, onMainThread, rowsOf, shareOfCore } from './turns.ts';
 
 const connections = 64;
 
@@ -18,6 +18,7 @@ const goals: Readonly<Record<string, string>> = { 'bare parts': '≥ 0.65', Bull
 const columns: readonly Column<Round>[] = [
   ['pushes accepted per second', ({ perS }) => perS, 0],
   ['CPU per push, µs', ({ cpuMicros }) => cpuMicros, 0],
+  onMainThread,
   shareOfCore,
   ['refused', ({ refused }) => refused, 0],
   ['forwarded when the load stopped, %', ({ forwardedAtOnce }) => 100 * forwardedAtOnce, 1],

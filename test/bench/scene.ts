@@ -16,6 +16,9 @@ export interface Scene {
 /** Settings of the hub that whoever starts the bench has set count before ours. */
 const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('HUB_')));
 
+/** Of the log, which hubs of tests have set higher: users pay for each line. */
+export const atDefaultLevel = { HUB_LOG_LEVEL: 'info' };
+
 /** For trials: flags of Node for every hub of this build that is measured, so that `--against` its own directory compares flags. */
 const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
 
@@ -27,7 +30,7 @@ export async function scene(
 ): Promise<Scene> {
   const { directory: dataDir, remove } = ownDirectory();
   const rates = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
-  const settings = { ...rates, ...env, ...own } as Record<string, string>;
+  const settings = { ...atDefaultLevel, ...rates, ...env, ...own } as Record<string, string>;
   const [node = '', ...command] = build;
   const flags = build === builtHub ? triedFlags : [];
   const run = [...pinnedTo('measured'), node, ...flags, ...nodeFlags, ...command];

@@ -7,7 +7,7 @@ import { canPin } from './processes.ts';
 import type { Bench, Figures } from './run.ts';
 import { ratios, rounded } from './statistics.ts';
 import { bareParts, hubSystem, inFlight, type PushSystem, pushRound, type Round, warmUp } from './systems.ts';
-import { type Column, inTurns, rowsOf } from './turns.ts';
+import { type Column, inTurns, onMainThread, rowsOf } from './turns.ts';
 
 const perS = 600;
 const connections = 64;
@@ -23,6 +23,7 @@ const columns: readonly Column<Round>[] = [
   ['in flight at the receiver, most', ({ arrivals }) => arrivals.inFlightMost, 0],
   ['in flight at the receiver, mean', ({ arrivals }) => arrivals.inFlightMean, 1],
   ['CPU per push, µs', ({ cpuMicros }) => cpuMicros, 0],
+  onMainThread,
   ...(canPin ? ([['others had of its core, %', ({ othersShare }) => 100 * othersShare, 0]] as Column<Round>[]) : []),
 ];
 
@@ -35,7 +36,7 @@ export const slowReceiver: Bench = {
     const around = await startAround(2);
     const [first = '', second = ''] = around.receiver.ready.urls;
     const systems: readonly PushSystem[] = [
-      await hubSystem(first, [], { HUB_LOG_LEVEL: 'info' }),
+      await hubSystem(first, [], {}),
       { ...(await bareParts(second)), name: `bare parts, ${inFlight} in flight` },
     ];
     await warmUp(systems, around, { isShort, progress });

@@ -7,7 +7,7 @@ import { admin } from '../support/plain-partner.ts';
 import { type Around, watchAround } from './around.ts';
 import type { ClosedLoad, LoadOutcome, OpenLoad } from './load.ts';
 import type { Serving } from './part.ts';
-import { type BenchProcess, coreS, cpuS, startPart, waitedMs } from './processes.ts';
+import { type BenchProcess, type CpuMicros, coreS, cpuS, startPart, waitedMs, watchCpu } from './processes.ts';
 import type { Arrivals } from './receiver.ts';
 import { startRedis } from './redis.ts';
 import { baselineToken, objectMark, type RequestShape, sentMember } from './request.ts';
@@ -32,7 +32,7 @@ export const inFlight = 64;
 export async function hubSystem(
   receiver: string,
   nodeFlags: readonly string[] = [],
-  env: Readonly<Record<string, string>> = { HUB_LOG_LEVEL: 'warn', HUB_DELIVERY_CONCURRENCY: String(inFlight) },
+  env: Readonly<Record<string, string>> = { HUB_DELIVERY_CONCURRENCY: String(inFlight) },
   build?: readonly string[],
 ): Promise<PushSystem & { readonly adminToken: string }> {
   const { hub, end } = await scene(env, nodeFlags, build);
@@ -89,7 +89,8 @@ export function sessionPush(authorization: string, party_id = 'CPO', emsp = 'EMS
   };
 }
 
-export interface Round {
+/** CPU is that of the system, until everything had arrived. */
+export interface Round extends CpuMicros {
   readonly accepted: number;
   readonly refused: number;
   readonly perS: number;
@@ -97,8 +98,6 @@ export interface Round {
   readonly forwardedAtOnce: number;
   readonly forwarded: number;
   readonly repeated: number;
-  /** Microseconds of CPU of the system, until everything had arrived. */
-  readonly cpuMicros: number;
   /** CPU of load and receivers as a part of their core, 0…1, while the load ran. */
   readonly aroundShare: number;
   /** While the load ran: how long the system's main thread waited for a core, a second of it, milliseconds; and which part of its core others had, 0…1. */
@@ -150,8 +149,8 @@ export async function pushRound(system: PushSystem, around: Around, driven: Driv
   const { load, receiver } = around;
   await receiver.ask('reset');
   const options = { url: system.url, shape: sessionPush(system.authorization), objects, ...driven };
-  const cpuBefore = cpuS(...system.pids);
-  const taken = watchAround(around);
+  const cpu = watchCpu(...system.pids);
+  const takenAround = watchAround(around);
   const disturbed = watchCore(system);
   const outcome = await load.ask<LoadOutcome>(
     driven.perS === undefined ? 'closed' : 'open',
@@ -159,17 +158,17 @@ export async function pushRound(system: PushSystem, around: Around, driven: Driv
   );
   const disturbance = disturbed();
   const atOnce = await receiver.ask<number>('arrived');
-  const aroundShare = taken();
+  const aroundShare = takenAround();
   await arrival(receiver, outcome.accepted);
   await new Promise((resolve) => setTimeout(resolve, settleMs));
-  const cpu = cpuS(...system.pids) - cpuBefore;
-  const arrivals = await receiver.ask<Arrivals>('arrivals');
   const { accepted, refused, refusal, seconds, p50Ms, p95Ms, p99Ms } = outcome;
+  const taken = cpu(accepted);
+  const arrivals = await receiver.ask<Arrivals>('arrivals');
   if (accepted === 0) throw new Error(`${system.name} accepted nothing: ${refusal}`);
   return {
     ...{ accepted, refused, perS: accepted / seconds, repeated: arrivals.repeated },
     ...{ forwardedAtOnce: atOnce / accepted, forwarded: arrivals.arrived / accepted },
-    cpuMicros: (cpu * 1e6) / accepted,
+    ...taken,
     aroundShare,
     ...disturbance,
     answers: { p50Ms, p95Ms, p99Ms },

@@ -17,6 +17,13 @@ export async function inTurns<System, Round>(
   return rounds;
 }
 
+/** The rest is of helpers: the garbage collector, the compiler, file system and store. */
+export const onMainThread: Column<{ readonly mainMicros: number }> = [
+  'of it on the main thread, µs',
+  ({ mainMicros }) => mainMicros,
+  0,
+];
+
 /** Far below 100 on a machine that others use too: then rates say less than CPU does. */
 export const shareOfCore: Column<{ readonly perS: number; readonly cpuMicros: number }> = [
   'had of its core, %',
