@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import ts from '@typescript/typescript6';
+import ts from 'typescript';
 
 const rooms = ['bin', 'src', 'machines', 'storage'];
 const printer = ts.createPrinter({ removeComments: true });

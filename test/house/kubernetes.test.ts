@@ -7,7 +7,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import ts from '@typescript/typescript6';
+import ts from 'typescript';
 import { parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config.ts';
 import { type Test, t } from '../support/tap.ts';

@@ -4,8 +4,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import ts from '@typescript/typescript6';
 import type { Command } from 'commander';
+import ts from 'typescript';
 
 export const surfacesDir = resolve('test/house/surfaces');
 
