@@ -182,6 +182,33 @@ t.test('a start does not read the log to its end for one whose window is full', 
   t.match(await admin(next, 'GET', '/parties/NL-EMS'), { queue: { depth: 20 } });
 });
 
+t.test(
+  '[WINDOW-4] what waits for another attempt keeps no other out of memory while there is room for one',
+  async (t) => {
+    const env = { HUB_RETRY_SCHEDULE_S: '3600', HUB_RETRY_JITTER: '0' };
+    const hub = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z'), windowMax: 15 });
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { cpo, emsp } = await routedPair(t, hub, {
+      emsp: async (received) => {
+        if (idOf(received) === 'STUCK') return { status: 500 };
+        if (idOf(received) === 'S0') await answered;
+        return {};
+      },
+    });
+    // Of the three that memory holds of a module two wait for an hour, and one is in flight.
+    for (const kwh of [1, 2]) await push(cpo, 'STUCK', kwh);
+    await push(cpo, 'S0', 1);
+    await emsp.got('the one in flight', (received) => idOf(received) === 'S0');
+    await push(cpo, 'S1', 1);
+    answer();
+    await emsp.got('the one that was left in the log', (received) => idOf(received) === 'S1');
+    t.equal(emsp.received.length, 3);
+  },
+);
+
 t.test('a start does not wait for one that an object left far behind, and sends it nothing twice', async (t) => {
   const dir = directoryFor(t);
   const env = { HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RETRY_SCHEDULE_S: '3600', HUB_RETRY_JITTER: '0' };

@@ -12,7 +12,7 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<stri
 t.test('every dependency is named at one exact version', async (t) => {
   for (const kind of ['dependencies', 'devDependencies', 'overrides']) {
     const inexact = Object.entries(manifest[kind] ?? {}).filter(
-      ([, range]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(range),
+      ([, range]) => !/^(npm:[\w@/-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(range),
     );
     t.strictSame(inexact, [], kind);
   }

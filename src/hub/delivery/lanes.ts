@@ -184,6 +184,12 @@ export class Lanes {
     return this.#queues.find((queue) => queue.module === module)?.size ?? 0;
   }
 
+  /** No delivery of a module may go or is in flight: those in memory wait for another attempt. */
+  isIdle(module: ObjectModule): boolean {
+    const queue = this.#queues.find((one) => one.module === module);
+    return !queue || (queue.busy === 0 && !queue.ready.first && !queue.readyAgain.first);
+  }
+
   /** Deliveries of a module that lanes have left in the log. */
   skippedOf(module: ObjectModule): number {
     return this.#queues.find((queue) => queue.module === module)?.skipped ?? 0;

@@ -7,6 +7,9 @@
  * WINDOW-3  A lane has at most `laneMax` deliveries in memory, so that the backlog of one object keeps no other of its
  *     module out. What follows of it is noted as outstanding and read from the stream of the object, in order; those
  *     notes are bounded by `windowMax` for each module.
+ * WINDOW-4  The backlog of a module is read on when half of its share is free, so that a page is read for many
+ *     deliveries; or when all that memory holds of it waits for another attempt: those keep no other out while there
+ *     is room for one.
  */
 import type { Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -147,7 +150,7 @@ export class DeliveryWindow {
     if (lane.skipped && lane.items.length <= laneMax / 2) this.#short.set(lane, { receiver, stream });
   }
 
-  /** Reads more of the backlog: of modules that have at most half of their share in memory, and of lanes. */
+  /** Reads more of the backlog of modules, and of lanes. [WINDOW-4] */
   readOn(): void {
     if (this.#isClosed) return;
     for (const progress of this.#parties.values()) {
@@ -171,10 +174,11 @@ export class DeliveryWindow {
       .finally(() => this.#reading.delete(what));
   }
 
-  /** Modules that are behind and hold at most so many deliveries in memory, each with its position. */
+  /** Modules that are behind, and hold at most so many deliveries in memory or none that may go, each with its position. */
   #readable(progress: Progress, most: number): Map<ObjectModule, Seq> {
-    const behind = [...progress.behind()];
-    return new Map(behind.filter(([one]) => this.#parts.lanes.sizeOf(one) <= most && !this.isFull(one)));
+    const { lanes } = this.#parts;
+    const isRead = (one: ObjectModule) => !this.isFull(one) && (lanes.sizeOf(one) <= most || lanes.isIdle(one));
+    return new Map([...progress.behind()].filter(([one]) => isRead(one)));
   }
 
   /** Takes an owed event into its lane, or leaves it in the log when memory is full. [WINDOW-1] */
