@@ -134,7 +134,8 @@ export function operations(parts: OperationsParts): Verbs {
         dispatcher.added(partner);
         probes.watch(partner.id);
       };
-      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace, { dispatched });
+      const decided = { seen: [directory.seen], dispatched };
+      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace, decided);
       if (!choices.pull_only) return { party: view(partner), initialToken };
       const issued = await registration.issueHubToken(partner, trace);
       return { party: view(issued.partner), hubToken: issued.hubToken };

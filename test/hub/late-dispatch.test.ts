@@ -106,3 +106,12 @@ t.test('[RECORDER-7] a pause holds deliveries', async (t) => {
   t.match(waiting, { state: 'PENDING' });
   t.same(emsp.received, []);
 });
+
+t.test('a party of a partner that is not dispatched yet is not given to another', async (t) => {
+  const { hub, refused, back } = await scene(t);
+  const role = (party_id: string) => ({ role: 'EMSP', country_code: 'NL', party_id });
+  await refused('the first', () => asked(hub, 'POST', '/parties', { roles: [role('AAA'), role('BBB')] }));
+  const second = asked(hub, 'POST', '/parties', { roles: [role('BBB')] });
+  await back();
+  t.same(await second, { status: 409 });
+});

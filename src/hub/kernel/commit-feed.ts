@@ -209,7 +209,11 @@ export class CommitFeed {
     for (const awaited of this.#awaited) {
       if (awaited.seq > this.#upTo) continue;
       this.#awaited.delete(awaited);
-      awaited.reached();
+      try {
+        awaited.reached();
+      } catch (error) {
+        this.#log.error({ err: error }, 'what follows from a committed event failed; the next start makes up for it');
+      }
     }
   }
 }

@@ -55,7 +55,9 @@ type FormerToken = NonNullable<Partner['formerToken']>;
 type Refuse = (partner: Partner, kind: Credential['kind']) => void;
 
 /** `dispatched`: what else follows from the change of a partner; it must not throw. [RECORDER-7] */
-type PartnerRecording = Pick<Recording, 'due' | 'unfenced'> & { readonly dispatched?: (partner: Partner) => void };
+type PartnerRecording = Pick<Recording, 'due' | 'unfenced' | 'seen'> & {
+  readonly dispatched?: (partner: Partner) => void;
+};
 
 export class Registration {
   readonly #context: Context;
@@ -214,14 +216,14 @@ export class Registration {
     before: Partner | null,
     event: PartnerEvent,
     trace: Trace | null,
-    { dispatched = () => {}, ...rest }: PartnerRecording = {},
+    { dispatched = () => {}, seen = [], ...rest }: PartnerRecording = {},
   ): Promise<Partner> {
     const { recorder, supervisor, directory, ports } = this.#context;
     const at = recorder.instant();
     const partner = applyToPartner(before, event, at);
     const stream = partnerStream(partner.id);
     const facts = [{ stream, event, party: partner.id }];
-    const decided = { seen: [directory.seenOf(partner.id)], ...rest };
+    const decided = { seen: [directory.seenOf(partner.id), ...seen], ...rest };
     const recording = { facts, puts: [partnerPut(partner)], ...decided, trace, at };
     await recorder.recordDirectory(recording, (seq) => {
       if (event.type === 'partner.added') this.#actors.start(partner);
