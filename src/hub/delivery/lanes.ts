@@ -181,18 +181,18 @@ export class Lanes {
 
   /** Deliveries of a module in memory. */
   sizeOf(module: ObjectModule): number {
-    return this.#queues.find((queue) => queue.module === module)?.size ?? 0;
+    return this.#known(module)?.size ?? 0;
   }
 
   /** No delivery of a module may go or is in flight: those in memory wait for another attempt. */
   isIdle(module: ObjectModule): boolean {
-    const queue = this.#queues.find((one) => one.module === module);
+    const queue = this.#known(module);
     return !queue || (queue.busy === 0 && !queue.ready.first && !queue.readyAgain.first);
   }
 
   /** Deliveries of a module that lanes have left in the log. */
   skippedOf(module: ObjectModule): number {
-    return this.#queues.find((queue) => queue.module === module)?.skipped ?? 0;
+    return this.#known(module)?.skipped ?? 0;
   }
 
   /** Leaves a delivery in the log when its lane has `most` in memory, or has left some before it there. */
@@ -331,8 +331,12 @@ export class Lanes {
     return this.#queueOf(module).busy;
   }
 
+  #known(module: ObjectModule): Queue | undefined {
+    return this.#queues.find((queue) => queue.module === module);
+  }
+
   #queueOf(module: ObjectModule): Queue {
-    const known = this.#queues.find((queue) => queue.module === module);
+    const known = this.#known(module);
     if (known) return known;
     const lanes = { ready: new RoundRobin<OwnLane>(), readyAgain: new RoundRobin<OwnLane>() };
     const queue = { module, ...lanes, size: 0, busy: 0, skipped: 0, takenSince: 0, addedAt: 0, heldAt: 0 };
