@@ -134,11 +134,12 @@ export function operations(parts: OperationsParts): Verbs {
         dispatcher.added(partner);
         probes.watch(partner.id);
       };
-      const decided = { seen: [directory.seen], dispatched };
-      const partner = await registration.recordPartner(null, { type: 'partner.added', data }, trace, decided);
-      if (!choices.pull_only) return { party: view(partner), initialToken };
-      const issued = await registration.issueHubToken(partner, trace);
-      return { party: view(issued.partner), hubToken: issued.hubToken };
+      const decided = { seen: [directory.seen], dispatched, late: 'answer' } as const;
+      const added = { type: 'partner.added', data } as const;
+      const { hubToken, event: issued } = registration.newHubToken();
+      const events = choices.pull_only ? ([added, issued] as const) : ([added] as const);
+      const party = view(await registration.recordPartner(null, events, trace, decided));
+      return choices.pull_only ? { party, hubToken } : { party, initialToken };
     });
   }
 
@@ -192,11 +193,12 @@ export function operations(parts: OperationsParts): Verbs {
         if (choices.paused === undefined) return;
         supervisor.send(courierActor(partner.id), { type: choices.paused ? 'pause' : 'resume' });
       };
-      const event = { type: 'partner.changed', data } as const;
-      const changed = await registration.recordPartner(partner, event, trace, { dispatched });
-      if (!choices.pull_only || isRegistered(changed)) return { party: view(changed) };
-      const { partner: issued, hubToken } = await registration.issueHubToken(changed, trace);
-      return { party: view(issued), hubToken };
+      const changed = { type: 'partner.changed', data } as const;
+      if (!choices.pull_only || isRegistered(partner))
+        return { party: view(await registration.recordPartner(partner, [changed], trace, { dispatched })) };
+      const { hubToken, event: issued } = registration.newHubToken();
+      const late = { dispatched, late: 'answer' } as const;
+      return { party: view(await registration.recordPartner(partner, [changed, issued], trace, late)), hubToken };
     });
   }
 
@@ -211,7 +213,8 @@ export function operations(parts: OperationsParts): Verbs {
       refusePullOnly(partner);
       const initialToken = ports.secrets.newToken();
       const data = { initialTokenDigest: ports.secrets.digest(initialToken) };
-      await registration.recordPartner(partner, { type: 'partner.initialTokenIssued', data }, trace);
+      const event = { type: 'partner.initialTokenIssued', data } as const;
+      await registration.recordPartner(partner, [event], trace, { late: 'answer' });
       return initialToken;
     });
   }
@@ -223,7 +226,7 @@ export function operations(parts: OperationsParts): Verbs {
   function setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView> {
     return inTurn(id, async (partner) => {
       const data = { endpoints: endpoints.map((endpoint) => ({ ...endpoint, source: 'operator' as const })) };
-      return view(await registration.recordPartner(partner, { type: 'partner.endpointsSet', data }, trace));
+      return view(await registration.recordPartner(partner, [{ type: 'partner.endpointsSet', data }], trace));
     });
   }
 

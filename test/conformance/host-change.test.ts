@@ -1,9 +1,11 @@
 /** A rotation that moves a partner to another host: seen by operators, and held back until they confirm it. [D73] [D87] */
 import type { RunningHub } from '../../src/main.ts';
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const credentials = '/2.2.1/credentials';
@@ -116,4 +118,28 @@ t.test('an operator confirms the host that was asked for, and no other [D87]', a
     { url: `${third.url}/ocpi/versions`, host_change: null },
     'an initial token is the word of an operator',
   );
+});
+
+t.test('a confirmation is used up by the rotation, not by one that the store refused [HOST-CHANGES-1]', async (t) => {
+  let refusals = 0;
+  const wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      if (refusals === 0 || !commit.events.some(({ type }) => type === 'partner.rotated')) return store.append(commit);
+      refusals -= 1;
+      throw new StoreUnavailable('no room');
+    },
+  }));
+  const hub = await hubFor(t, confirming, { wrap });
+  const partner = await partnerFor(t, hub, id);
+  const elsewhere = await plainPartner(id);
+  t.teardown(() => elsewhere.close());
+  await admin(hub, 'POST', '/parties/NL-CPO/confirm-host', { host: hostOf(elsewhere) });
+  refusals = 1;
+  t.equal((await put(hub, partner.hubToken, elsewhere)).status, 503);
+  t.match(await party(hub), { host_change: { state: 'confirmed' } });
+  t.equal(await countOf(hub, 'partner.hostChanged'), 0);
+  t.equal(await metric(hub, 'made'), '0');
+  t.equal((await put(hub, partner.hubToken, elsewhere)).json.status_code, 1000, 'the partner repeats its request');
+  t.match(await party(hub), { url: `${elsewhere.url}/ocpi/versions`, host_change: null });
+  t.equal(await metric(hub, 'made'), '1');
 });

@@ -1,6 +1,6 @@
 /**
- * A change of a partner is in the log, and the node cannot read what another node wrote before it: the caller is refused after 5 s, and the
- * change takes effect as soon as the log is read.
+ * A change of a partner is in the log, and the node cannot read what another node wrote before it: the caller is refused after 5 s, or gets
+ * the token that only its answer has, and the change takes effect as soon as the log is read.
  */
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { append } from '../storage/support.ts';
@@ -30,23 +30,26 @@ async function scene(t: Test) {
   }));
   const hub = await hubFor(t, {}, { clock, wrap });
   const { store, recorder } = hub.created.context;
-  /** The change is refused, and in the log. */
-  async function refused(what: string, change: () => Promise<{ status: number }>): Promise<void> {
+  /** The answer to a change that is in the log and not dispatched. */
+  async function late<T>(what: string, change: () => Promise<T>): Promise<T> {
     isAway = true;
     await append(store);
     const before = store.head();
-    let status = 0;
-    const answered = change().then((answer) => {
-      status = answer.status;
+    let isAnswered = false;
+    const answered = change().finally(() => {
+      isAnswered = true;
     });
     await eventually(`${what} is in the log`, () => store.head() > before);
     await eventually(`${what} is answered`, () => {
       clock.advance(1_000);
-      return status !== 0;
+      return isAnswered;
     });
-    await answered;
+    t.ok(recorder.feed.upTo < store.head(), `${what} is answered and not dispatched`);
+    return answered;
+  }
+  async function refused(what: string, change: () => Promise<{ status: number }>): Promise<void> {
+    const { status } = await late(what, change);
     t.equal(status, 503, `${what}: its caller waits no longer`);
-    t.ok(recorder.feed.upTo < store.head(), 'and it is not dispatched');
   }
   async function back(): Promise<void> {
     isAway = false;
@@ -57,44 +60,71 @@ async function scene(t: Test) {
     });
   }
   const state = (id: string) => hub.created.context.supervisor.view(id)?.snapshot?.value;
-  return { hub, refused, back, state };
+  return { hub, late, refused, back, state };
 }
 
-t.test('[RECORDER-7] a registration that was refused late lets deliveries go', async (t) => {
-  const { hub, refused, back } = await scene(t);
-  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
-  t.teardown(() => emsp.close());
-  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
-  const { initial_token: initialToken } = await admin(hub, 'POST', '/parties', { roles });
-  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  await refused('the registration', async () => {
-    emsp.moveTo(hub);
-    emsp.hubToken = String(initialToken);
-    const body = { token: emsp.token, url: `${emsp.url}/ocpi/versions`, roles };
-    return emsp.call('POST', '/2.2.1/credentials', body);
-  });
-  await back();
-  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-  await emsp.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
-});
+t.test(
+  '[RECORDER-8] a registration that is in the log is answered with its token, and lets deliveries go',
+  async (t) => {
+    const { hub, late, back } = await scene(t);
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+    t.teardown(() => emsp.close());
+    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
+    const { initial_token: initialToken } = await late('the partner', () => admin(hub, 'POST', '/parties', { roles }));
+    await back();
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+    const registered = await late('the registration', async () => {
+      emsp.moveTo(hub);
+      emsp.hubToken = String(initialToken);
+      const body = { token: emsp.token, url: `${emsp.url}/ocpi/versions`, roles };
+      return emsp.call('POST', '/2.2.1/credentials', body);
+    });
+    t.equal(registered.status, 200);
+    await back();
+    emsp.hubToken = (registered.json.data as { token: string }).token;
+    t.match(
+      await emsp.call('GET', '/2.2.1/credentials'),
+      { status: 200 },
+      'the partner has the token that is in force',
+    );
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+    await emsp.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
+  },
+);
 
 t.test(
-  '[RECORDER-7] a partner that was added has its actors, and one that was suspended is sent nothing',
+  '[RECORDER-8] a token that an operator asked for is in the answer, and its partner has its actors',
   async (t) => {
-    const { hub, refused, back, state } = await scene(t);
-    const { emsp } = await routedPair(t, hub);
+    const { hub, late, back, state } = await scene(t);
     const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'NEW' } }];
-    await refused('a new partner', () => asked(hub, 'POST', '/parties', { roles }));
+    const added = await late('a new partner', () => admin(hub, 'POST', '/parties', { roles }));
+    t.match(added, { id: 'NL-NEW', status: 'REGISTERED', initial_token: String });
     t.equal(state('partner:NL-NEW'), undefined);
     await back();
     t.match(state('partner:NL-NEW'), { connection: 'registered' });
-    await refused('a suspension', () => asked(hub, 'POST', `/parties/${emsp.id}/suspend`));
+    const issued = await late('a new token', () => admin(hub, 'POST', '/parties/NL-NEW/initial-token'));
+    t.match(issued, { initial_token: String });
     await back();
-    t.match(state(`partner:${emsp.id}`), { connection: 'suspended' });
-    t.match(state(`courier:${emsp.id}`), { door: 'suspended' });
+    const pulling = await late('pull only', () => admin(hub, 'PATCH', '/parties/NL-NEW', { pull_only: true }));
+    t.match(pulling, { hub_token: String, status: 'CONNECTED' });
+    await back();
+    const client = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
+    t.teardown(() => client.close());
+    client.moveTo(hub);
+    client.hubToken = String(pulling.hub_token);
+    t.match(await client.call('GET', '/versions'), { status: 200 });
   },
 );
+
+t.test('[RECORDER-7] a partner that was suspended is sent nothing', async (t) => {
+  const { hub, refused, back, state } = await scene(t);
+  const { emsp } = await routedPair(t, hub);
+  await refused('a suspension', () => asked(hub, 'POST', `/parties/${emsp.id}/suspend`));
+  await back();
+  t.match(state(`partner:${emsp.id}`), { connection: 'suspended' });
+  t.match(state(`courier:${emsp.id}`), { door: 'suspended' });
+});
 
 t.test('[RECORDER-7] a pause holds deliveries', async (t) => {
   const { hub, refused, back } = await scene(t);
@@ -108,9 +138,9 @@ t.test('[RECORDER-7] a pause holds deliveries', async (t) => {
 });
 
 t.test('a party of a partner that is not dispatched yet is not given to another', async (t) => {
-  const { hub, refused, back } = await scene(t);
+  const { hub, late, back } = await scene(t);
   const role = (party_id: string) => ({ role: 'EMSP', country_code: 'NL', party_id });
-  await refused('the first', () => asked(hub, 'POST', '/parties', { roles: [role('AAA'), role('BBB')] }));
+  await late('the first', () => asked(hub, 'POST', '/parties', { roles: [role('AAA'), role('BBB')] }));
   const second = asked(hub, 'POST', '/parties', { roles: [role('BBB')] });
   await back();
   t.same(await second, { status: 409 });

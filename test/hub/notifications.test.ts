@@ -1,6 +1,7 @@
 /** Notifications: what is told, to whom, and that nothing of it is lost. */
 import type { WebhookDetail, WebhookView } from '../../src/api/webhooks.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { runCommand } from '../support/command.ts';
@@ -8,6 +9,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 import { type WebhookReceiver, webhookReceiver, webhookSet } from '../support/webhook-receiver.ts';
 
@@ -334,4 +336,35 @@ t.test('a kill of the hub loses no notification', async (t) => {
   await receiver.took(1);
   t.strictSame(told(receiver), ['partner.dead_letter NL-EMS']);
   receiver.verify(secret, 0);
+});
+
+t.test('a webhook whose beginning the store did not take is told all the same, and its secret is shown', async (t) => {
+  let isFull = false;
+  const refuse = () => {
+    throw new StoreUnavailable('no room');
+  };
+  const wrap = wrapStore((store) => ({
+    settle: async (...of) => (isFull ? refuse() : store.settle(...of)),
+    history: async (...of) => (isFull ? refuse() : store.history(...of)),
+  }));
+  const clock = new SimulatedClock(new Date().toISOString());
+  const hub = await hubFor(t, quiet, { clock, wrap });
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  await partnerFor(t, hub, {
+    role: 'EMSP',
+    countryCode: 'NL',
+    partyId: 'E01',
+    answer: () => ({ status: 400, text: '{}' }),
+  });
+  await admin(hub, 'PUT', '/routes/NL-E01/NL-CPO', { active: true });
+  const receiver = await webhookReceiver(t);
+  isFull = true;
+  const { secret } = (await webhookSet(hub, 'on-call', receiver)) as { secret: string };
+  isFull = false;
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await hub.settled();
+  await pass(hub, clock, 2 * minuteMs, 10_000);
+  await receiver.took(1);
+  receiver.verify(secret, 0);
+  t.strictSame(told(receiver), ['partner.dead_letter NL-E01']);
 });

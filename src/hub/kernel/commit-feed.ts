@@ -135,12 +135,12 @@ export class CommitFeed {
   }
 
   /**
-   * Calls `reached`, which must not throw, when the event of this sequence, which is in the log, has been dispatched;
-   * the result ends that.
+   * Calls `reached` when the event of this sequence, which is in the log, has been dispatched; the result ends that.
+   * What it throws is logged.
    */
   onReached(seq: Seq, reached: () => void): () => void {
     const awaited: Awaited = { seq, reached };
-    if (seq <= this.#upTo) reached();
+    if (seq <= this.#upTo) this.#call(awaited);
     else {
       this.#awaited.add(awaited);
       this.follow(seq);
@@ -209,11 +209,15 @@ export class CommitFeed {
     for (const awaited of this.#awaited) {
       if (awaited.seq > this.#upTo) continue;
       this.#awaited.delete(awaited);
-      try {
-        awaited.reached();
-      } catch (error) {
-        this.#log.error({ err: error }, 'what follows from a committed event failed; the next start makes up for it');
-      }
+      this.#call(awaited);
+    }
+  }
+
+  #call({ reached }: Awaited): void {
+    try {
+      reached();
+    } catch (error) {
+      this.#log.error({ err: error }, 'what follows from a committed event failed; the next start makes up for it');
     }
   }
 }

@@ -17,6 +17,8 @@
  *     states its own rows. What a decision reads from the log is protected by turns alone.
  * RECORDER-7  What follows from a change of partners or routes happens when that change is dispatched, also when its
  *     caller has stopped waiting by then: the change is in the log. After a restart it follows from the log.
+ * RECORDER-8  Where the answer carries a token that exists nowhere else, a change that is in the log is answered as made,
+ *     also when this node has not dispatched it in time: the token would be lost with the answer.
  */
 import type { Conflict, Due, Put, Seen, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -140,18 +142,23 @@ export class Recorder {
   }
 
   /**
-   * Like `record`, for a change of partners or routes; it also waits until the change is dispatched, and throws
-   * `unavailable` after 5 s. `dispatched` is called then or later, and must not throw. [RECORDER-5, RECORDER-7]
+   * Like `record`, for a change of partners or routes; it also waits until the change is dispatched. After 5 s it throws
+   * `unavailable`, or resolves when `late` is `answer`. `dispatched` is called then or later, with the sequence of the
+   * last fact, and must not throw. [RECORDER-5, RECORDER-7, RECORDER-8]
    */
   async recordDirectory(
     { puts = [], ...recording }: Recording,
     dispatched: (seq: Seq) => void = () => {},
+    late: 'refuse' | 'answer' = 'refuse',
   ): Promise<Seq> {
     // A recording with `seen` may itself be a repeated decision: waiting here would make it wait for itself.
     if (!recording.seen) await Promise.allSettled(this.#again);
     const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
     this.feed.onReached(seq, () => dispatched(seq));
-    await this.feed.reached(seq);
+    await this.feed.reached(seq).catch((error: unknown) => {
+      if (late === 'refuse') throw error;
+      this.#log.warn({ err: error }, 'answered with a token that this node does not know yet');
+    });
     return seq;
   }
 

@@ -18,7 +18,7 @@ import { rowData } from '../kernel/row-codecs.ts';
 import type { WebhookChoices, WebhookVerbs } from '../ports/operator.ts';
 import type { Telling, Told } from '../ports/ports.ts';
 import { mailOf, webhookBody } from './body.ts';
-import { Outlet, type Owed, type Recipient } from './outlet.ts';
+import { Outlet, type Owed, type Recipient, type Standing } from './outlet.ts';
 import { Watch, type WatchParts } from './watch.ts';
 
 const kind = 'webhooks';
@@ -142,11 +142,17 @@ export class Notifier implements WebhookVerbs {
       const { dest = `webhook:${ports.secrets.newId()}`, createdAt = recorder.instant() } = before ?? {};
       const webhook: Webhook = { id, url, party, ...others, sealedSecret, dest, createdAt };
       const seq = await this.#record(webhook, trace);
-      if (!before) await this.#floorOf(dest, undefined, seq);
+      // The secret exists in the answer alone, so nothing that fails from here on may cost it. A floor that is not stored
+      // here is stored with the first step of the outlet, or at the next start.
+      if (!before)
+        await this.#floorOf(dest, undefined, seq).catch((error: unknown) =>
+          ports.log.warn({ err: error, receiver: dest }, 'could not store where a new webhook begins'),
+        );
       const outlet = this.#keep(webhook, seq);
       outlet.wakeNow();
       this.#watch?.look();
-      const { view } = await this.#read(id);
+      if (before) return (await this.#read(id)).view;
+      const view = this.#view({ webhook, outlet }, id, { owed: 0, dead: [] });
       return made === undefined ? view : { ...view, secret: made };
     });
   }
@@ -188,12 +194,16 @@ export class Notifier implements WebhookVerbs {
   }
 
   async #read(id: string) {
-    const { webhook, outlet } = this.#kept(id);
+    const kept = this.#kept(id);
+    const standing = await kept.outlet.standing();
+    return { view: this.#view(kept, id, standing), dead: standing.dead };
+  }
+
+  #view({ webhook, outlet }: Kept, id: string, { owed, dead }: Standing): WebhookView {
     const { clock } = this.#context.ports;
-    const { owed, dead } = await outlet.standing();
     const { last, retryAt } = outlet;
     const { url, kinds, party, active, createdAt: created_at } = webhook ?? this.#mailView();
-    const view: WebhookView = {
+    return {
       id,
       url,
       kinds,
@@ -205,7 +215,6 @@ export class Notifier implements WebhookVerbs {
       last: last && { at: last.at, ok: last.isTaken, http_status: last.httpStatus, answer: last.answer },
       retry_at: retryAt === null ? null : instantText(clock.stamp(retryAt)),
     };
-    return { view, dead };
   }
 
   #mailView() {

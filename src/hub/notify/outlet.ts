@@ -60,6 +60,12 @@ export interface GivenUp extends Owed {
   readonly answer: string;
 }
 
+/** What a receiver is owed, at most `rowsMax`, and its dead letters. */
+export interface Standing {
+  readonly owed: number;
+  readonly dead: readonly GivenUp[];
+}
+
 interface Batch {
   readonly items: readonly Owed[];
   /** The floor after it; null for a re-driven one, which lies below the floor. */
@@ -125,7 +131,7 @@ export class Outlet {
   }
 
   /** What it is owed, at most `rowsMax`, and its dead letters. */
-  async standing(): Promise<{ owed: number; dead: readonly GivenUp[] }> {
+  async standing(): Promise<Standing> {
     const { store } = this.#context;
     const rows = await this.#rows();
     const events = await store.history(stream, this.#floor, rowsMax);

@@ -2,17 +2,21 @@
  * Changes of the host of a partner's `url` by a rotation: whoever holds a leaked hub token can make one, and so take the
  * partner over. [D73, D87]
  *
- * HOST-CHANGES-1  A change leaves an event before it takes effect.
+ * HOST-CHANGES-1  A change leaves an event, in one commit with the rotation that makes it: neither is there without the
+ *     other, and a confirmation is used up by a rotation alone.
  * HOST-CHANGES-2  While it waits for an operator, nothing changes and the new host is not called.
  * HOST-CHANGES-3  An operator confirms one host; a rotation to any other waits.
  */
 import { HubError } from '../../domain/errors.ts';
-import { hostOf, type Partner, type PartnerEvent } from '../../domain/party.ts';
+import { hostOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
+import type { RecordPartner } from './partner-recorder.ts';
 
-/** Records an event of a partner, and resolves with the partner after it. */
-type RecordPartner = (before: Partner, event: PartnerEvent, trace: Trace) => Promise<Partner>;
+interface HostChanged {
+  readonly type: 'partner.hostChanged';
+  readonly data: { readonly from: string; readonly to: string };
+}
 
 /** Call its methods in the partner's turn. */
 export class HostChanges {
@@ -31,23 +35,26 @@ export class HostChanges {
     if (!move || !this.#mustWait(partner, move.to)) return;
     const { hostChange } = partner;
     if (hostChange?.state !== 'waiting' || hostChange.to !== move.to) {
-      await this.#record(partner, { type: 'partner.hostChangeAsked', data: move }, trace);
+      await this.#record(partner, [{ type: 'partner.hostChangeAsked', data: move }], trace);
       log.warn({ partyId: partner.id, ...move }, 'a change of host waits for an operator');
     }
     meter.hostChanged('waiting');
     throw new HubError('hostChangeWaits');
   }
 
-  /** Records the change that a rotation to `url` is about to make, if it makes one; throws `hostChangeWaits`. */
-  async made(partner: Partner, url: string, trace: Trace): Promise<Partner> {
-    const { meter, log } = this.#context.ports;
+  /** The event of the change that a rotation to `url` makes; undefined when it makes none. Throws `hostChangeWaits`. */
+  move(partner: Partner, url: string): HostChanged | undefined {
     const move = moveOf(partner, url);
-    if (!move) return partner;
+    if (!move) return undefined;
     if (this.#mustWait(partner, move.to)) throw new HubError('hostChangeWaits');
-    const changed = await this.#record(partner, { type: 'partner.hostChanged', data: move }, trace);
+    return { type: 'partner.hostChanged', data: move };
+  }
+
+  /** The change was recorded. */
+  made(partyId: PartyId, { data }: HostChanged): void {
+    const { meter, log } = this.#context.ports;
     meter.hostChanged('made');
-    log.warn({ partyId: partner.id, ...move }, 'a partner changed the host of its url');
-    return changed;
+    log.warn({ partyId, ...data }, 'a partner changed the host of its url');
   }
 
   /**
@@ -61,7 +68,7 @@ export class HostChanges {
     if (change && change.to !== to)
       throw new HubError('conflict', { message: `the change of host that waits is to ${change.to}` });
     const data = { from: change?.from ?? hostOf(url), to };
-    return this.#record(partner, { type: 'partner.hostConfirmed', data }, trace);
+    return this.#record(partner, [{ type: 'partner.hostConfirmed', data }], trace);
   }
 
   #mustWait({ hostChange }: Partner, to: string): boolean {

@@ -24,7 +24,6 @@ import { HubError } from '../../domain/errors.ts';
 import { instantText } from '../../domain/instant.ts';
 import {
   acceptedRoles,
-  applyToPartner,
   type CredentialsBody,
   isRegistered,
   type Partner,
@@ -35,8 +34,6 @@ import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
-import type { Recording } from '../kernel/recorder.ts';
-import { partnerPut } from '../kernel/row-codecs.ts';
 import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, IssuedCredentials } from '../ports/hub.ts';
@@ -44,6 +41,7 @@ import type { Discovered } from '../ports/ports.ts';
 import { ExchangeQueue } from './exchange-queue.ts';
 import { HostChanges } from './host-changes.ts';
 import { type Invitation, ownExchange } from './own-exchange.ts';
+import { type PartnerEvents, type PartnerRecording, partnerRecorder, type RecordPartner } from './partner-recorder.ts';
 import { RegistrationLog } from './registration-log.ts';
 import { TokenUses } from './token-uses.ts';
 
@@ -54,11 +52,6 @@ type FormerToken = NonNullable<Partner['formerToken']>;
 
 type Refuse = (partner: Partner, kind: Credential['kind']) => void;
 
-/** `dispatched`: what else follows from the change of a partner; it must not throw. [RECORDER-7] */
-type PartnerRecording = Pick<Recording, 'due' | 'unfenced' | 'seen'> & {
-  readonly dispatched?: (partner: Partner) => void;
-};
-
 export class Registration {
   readonly #context: Context;
   readonly #handshakes: RegistrationLog;
@@ -68,6 +61,7 @@ export class Registration {
   readonly #exchanges: ExchangeQueue;
   readonly #uses: TokenUses;
   readonly hosts: HostChanges;
+  readonly recordPartner: RecordPartner;
   /** For each partner, the digest of the latest rotated token that it has used. */
   readonly #used = new Map<PartyId, string>();
   readonly #formerEnds = new WeakMap<FormerToken, number>();
@@ -84,7 +78,8 @@ export class Registration {
     this.#context = context;
     this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
     this.#uses = new TokenUses(context.ports);
-    this.hosts = new HostChanges(context, (...of) => this.recordPartner(...of));
+    this.recordPartner = partnerRecorder(context, actors);
+    this.hosts = new HostChanges(context, this.recordPartner);
     this.#handshakes = new RegistrationLog(context.ports.clock);
     this.#actors = actors;
     this.#suspended = suspended;
@@ -134,7 +129,7 @@ export class Registration {
     const issue = () =>
       recorder.inTurn(stream, async () => {
         const event = { type: 'partner.initialTokenIssued', data: { initialTokenDigest: hubTokenDigest } } as const;
-        await this.recordPartner(present(), event, trace);
+        await this.recordPartner(present(), [event], trace);
         return this.#issued(hubToken);
       });
     return this.#exchanges.run(partner.id, () =>
@@ -147,18 +142,17 @@ export class Registration {
           const roles = acceptedRoles(known, credentials);
           const partnerToken = secrets.seal(credentials.token, known.id);
           const data = { ...exchangeData(partner.id, credentials, found, partnerToken), hubTokenDigest, roles };
-          return this.#settle(known, { type: 'partner.registered', data }, trace);
+          return this.#settle(known, [{ type: 'partner.registered', data }], trace);
         });
       }),
     );
   }
 
-  /** Issues the hub token of a partner that is pull only; call it in the partner's turn. [D89] */
-  async issueHubToken(partner: Partner, trace: Trace): Promise<{ partner: Partner; hubToken: string }> {
+  /** A hub token for a partner that is pull only, and the event that issues it. [D89] */
+  newHubToken(): { hubToken: string; event: PartnerEvent } {
     const { secrets } = this.#context.ports;
     const hubToken = secrets.newToken();
-    const data = { hubTokenDigest: secrets.digest(hubToken) };
-    return { partner: await this.recordPartner(partner, { type: 'partner.hubTokenIssued', data }, trace), hubToken };
+    return { hubToken, event: { type: 'partner.hubTokenIssued', data: { hubTokenDigest: secrets.digest(hubToken) } } };
   }
 
   rotate(credential: Credential, read: () => CredentialsBody, trace: Trace): Promise<IssuedCredentials> {
@@ -196,7 +190,7 @@ export class Registration {
 
   async suspend(partner: Partner, reason: string, trace: Trace): Promise<void> {
     const dispatched = this.#suspended;
-    await this.recordPartner(partner, { type: 'partner.suspended', data: { reason } }, trace, { dispatched });
+    await this.recordPartner(partner, [{ type: 'partner.suspended', data: { reason } }], trace, { dispatched });
   }
 
   /** Records whether probes reach the partner, in its turn and only when that changes its status. */
@@ -207,30 +201,8 @@ export class Registration {
       if (partner?.status !== (isReachable ? 'OFFLINE' : 'CONNECTED')) return;
       const type = isReachable ? ('partner.online' as const) : ('partner.offline' as const);
       const reason = reachable(partner, isReachable);
-      await this.recordPartner(partner, { type, data: { reason } }, null);
+      await this.recordPartner(partner, [{ type, data: { reason } }], null);
     });
-  }
-
-  /** Records an event of a partner, and sends it to the partner's actor. */
-  async recordPartner(
-    before: Partner | null,
-    event: PartnerEvent,
-    trace: Trace | null,
-    { dispatched = () => {}, seen = [], ...rest }: PartnerRecording = {},
-  ): Promise<Partner> {
-    const { recorder, supervisor, directory, ports } = this.#context;
-    const at = recorder.instant();
-    const partner = applyToPartner(before, event, at);
-    const stream = partnerStream(partner.id);
-    const facts = [{ stream, event, party: partner.id }];
-    const decided = { seen: [directory.seenOf(partner.id), ...seen], ...rest };
-    const recording = { facts, puts: [partnerPut(partner)], ...decided, trace, at };
-    await recorder.recordDirectory(recording, (seq) => {
-      if (event.type === 'partner.added') this.#actors.start(partner);
-      else supervisor.send(stream, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
-      dispatched(partner);
-    });
-    return partner;
   }
 
   #ownerOf(digest: string): Pick<Credential, 'partner' | 'kind'> | null {
@@ -282,7 +254,7 @@ export class Registration {
       const partner = directory.partner(id);
       if (!partner?.formerToken || partner.hubTokenDigest !== digest) return;
       // Unfenced, because the first use may come in at a door.
-      await this.recordPartner(partner, { type: 'partner.tokenConfirmed', data: {} }, null, { unfenced: true });
+      await this.recordPartner(partner, [{ type: 'partner.tokenConfirmed', data: {} }], null, { unfenced: true });
     });
     confirmed
       .catch((error: unknown) =>
@@ -329,26 +301,35 @@ export class Registration {
     const hubTokenDigest = secrets.digest(hubToken);
     const issued = { ...exchangeData(before.id, body, found, secrets.seal(token, before.id)), hubTokenDigest };
     await recorder.inTurn(partnerStream(before.id), async () => {
-      const known = this.#inForce(credential, refuse);
-      const partner = type === 'partner.rotated' ? await this.hosts.made(known, url, trace) : known;
-      const former = type === 'partner.rotated' && this.#formerOf(partner, secrets.digest(credential.token));
-      const data = { ...issued, ...former, roles: acceptedRoles(partner, body) };
-      await this.#settle(partner, { type, data }, trace);
+      const partner = this.#inForce(credential, refuse);
+      const data = { ...issued, roles: acceptedRoles(partner, body) };
+      if (type === 'partner.registered') return this.#settle(partner, [{ type, data }], trace, { late: 'answer' });
+      const former = this.#formerOf(partner, secrets.digest(credential.token));
+      const rotated = { type, data: { ...data, ...former } } as const;
+      const move = this.hosts.move(partner, url);
+      const dispatched = () => move && this.hosts.made(partner.id, move);
+      await this.#settle(partner, move ? [move, rotated] : [rotated], trace, { late: 'answer', dispatched });
     });
     return this.#issued(hubToken);
   }
 
   /** Records the end of an exchange, in the turn of the partner, and sends what was kept for it. */
-  async #settle(partner: Partner, event: PartnerEvent, trace: Trace): Promise<void> {
+  async #settle(
+    partner: Partner,
+    events: PartnerEvents,
+    trace: Trace,
+    { late = 'refuse', dispatched: also = () => {} }: Pick<PartnerRecording, 'late' | 'dispatched'> = {},
+  ): Promise<void> {
     const due = this.#resends.dueAfter(partner);
-    const dispatched = () => {
+    const dispatched = (changed: Partner) => {
       // A routing rule may have been set during this write. A kill at this point leaves that release to the next
       // `PUT /routes`.
       const isReleased = due.length > 0 || this.#resends.dueAfter(partner).length > 0;
       if (isReleased) this.#resends.registered(partner.id, trace);
       this.#actors.connected(partner.id);
+      also(changed);
     };
-    await this.recordPartner(partner, event, trace, { due, dispatched });
+    await this.recordPartner(partner, events, trace, { due, dispatched, late });
   }
 
   #issued(token: string): IssuedCredentials {

@@ -34,7 +34,7 @@ export async function reseal(
       const partner = directory.partner(id);
       if (!partner?.partnerToken || !isStale(partner.partnerToken, id)) return;
       const data = { partnerToken: seal(open(partner.partnerToken, id), id) };
-      await registration.recordPartner(partner, { type: 'partner.resealed', data }, null);
+      await registration.recordPartner(partner, [{ type: 'partner.resealed', data }], null);
       count++;
     });
   }
