@@ -15,6 +15,8 @@
  *     are read.
  * ADMISSION-5  While a request that a driver waits for is in flight, at most `pushesMax` pushes begin their work in one
  *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
+ *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
+ *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
  * ADMISSION-6  At most one large body is begun to be parsed, or large object to be read, in `apartTurns` turns of the event
  *     loop: what follows takes the thread for as long as the text is large, and a request that a driver waits for, which
  *     takes as many turns, meets two of them at most.
@@ -82,6 +84,8 @@ const largeBody = 65_536;
 const apartTurns = 4;
 /** Pushes per turn of the event loop; fewer make smaller group commits, which cost more. [ADMISSION-5] */
 const pushesMax = 8;
+/** Requests of one partner that a driver waits for, per turn of the event loop. [ADMISSION-5] */
+const ofPartnerMax = 32;
 
 export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn }: AdmissionOptions): Admission {
   const scales = scalesFor(bytesMax);
@@ -94,7 +98,11 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
   const largeInTurns = perTurn(1, async () => {
     for (let n = 0; n < apartTurns; n++) await turnOf();
   });
+  /** Requests in flight that a driver waits for, of all partners and of each. */
   let drivers = 0;
+  const driversOf = new Map<PartyId, number>();
+  /** Of partners that had more than `ofPartnerMax` of them at once. */
+  const turnsOf = new Map<PartyId, ReturnType<typeof perTurn>>();
   let total = 0;
   let held = 0;
   /** Reserved for pages that are being read. */
@@ -113,6 +121,23 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
     total += more;
     add(requests, partner, more);
   };
+  const countDriver = (partner: PartyId, more: number) => {
+    drivers += more;
+    add(driversOf, partner, more);
+    if (!driversOf.has(partner)) turnsOf.delete(partner);
+  };
+  /** [ADMISSION-5] */
+  const inTurnsOf = (partner: PartyId): Promise<void> | null => {
+    const own = driversOf.get(partner) ?? 0;
+    if (own <= ofPartnerMax) return null;
+    const known = turnsOf.get(partner) ?? perTurn(ofPartnerMax, turnOf);
+    turnsOf.set(partner, known);
+    return known(drivers > own);
+  };
+  const begins = (urgency: Urgency, partner: PartyId): Promise<void> | null => {
+    if (urgency === 'push') return inTurns(drivers > 0);
+    return urgency === 'driver' ? inTurnsOf(partner) : null;
+  };
   const refuse = (urgency: Urgency, signal: Signal, retryAfterS: number): HubError => {
     shed(urgency, signal);
     return new HubError('unavailable', { retryAfterS });
@@ -127,7 +152,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
   function take(partner: PartyId, urgency: Urgency): Pass {
     const { pauseMs } = judged(urgency, loadOf(urgency, partner));
     count(partner, 1);
-    if (urgency === 'driver') drivers += 1;
+    if (urgency === 'driver') countDriver(partner, 1);
     let own = 0;
     let isClosed = false;
     let isWorking = false;
@@ -172,7 +197,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
       keep(-own);
       // Work may begin after the caller has disconnected; then `leave` runs a second time.
       if (isCounted) count(partner, -1);
-      if (isCounted && urgency === 'driver') drivers -= 1;
+      if (isCounted && urgency === 'driver') countDriver(partner, -1);
       isCounted = false;
     };
     return {
@@ -214,8 +239,8 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
           }
         };
         try {
-          const held = urgency === 'push' ? inTurns(drivers > 0) : null;
-          if (held !== null) await held;
+          const begun = begins(urgency, partner);
+          if (begun !== null) await begun;
           if (own > largeBody) {
             endOfTurn = await bodyTurn(partner);
             await largeInTurns(true);

@@ -14,24 +14,21 @@
  * OCPI-SERVER-6  A stale request, whose caller no longer waits, is refused before its work begins. [stale.ts]
  */
 import type { IncomingMessage } from 'node:http';
-import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { HubError } from '../domain/errors.ts';
-import type { Trace } from '../domain/trace.ts';
-import type { Caller, Credential, Hub } from '../hub/ports/hub.ts';
+import type { Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
-import { refusalText } from '../transport/envelope.ts';
-import { answerRouting, correlationIdHeader, instanceHeader, readId, requestIdHeader } from '../transport/headers.ts';
+import { answerRouting, instanceHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
 import { otherMethods, withHead } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
-import { refusal } from '../transport/status-codes.ts';
 import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, namesHub, partiesNamed, receiverNamed } from './caller.ts';
-import type { RateLimiter, Touch } from './limits.ts';
+import type { RateLimiter } from './limits.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
 import { credentials } from './modules/credentials.ts';
@@ -44,7 +41,8 @@ import { versions } from './modules/versions.ts';
 import { refuseAmbiguous } from './objects.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
-import { refusedPush } from './refused.ts';
+import { passageOf, send } from './passage.ts';
+import { answerErrors, type RequestLog } from './refusals.ts';
 import {
   type Answer,
   bodyMax,
@@ -54,12 +52,6 @@ import {
   version,
   type WholeObject,
 } from './route.ts';
-
-/** Receives the line of each request. */
-export interface RequestLog {
-  info(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 
 export interface OcpiServerOptions {
   readonly log: RequestLog;
@@ -119,27 +111,6 @@ export function readWhole(module: string, text: string): WholeObject {
   return found.readWhole(value);
 }
 
-/** State of a request during its processing. */
-interface Passage {
-  readonly trace: Trace;
-  credential: Credential | null;
-  caller: Caller | null;
-  ocpiStatus: number | null;
-  /** Why the request was refused; null when it was not. */
-  reason: string | null;
-  pass: Pass | null;
-  touch: Touch;
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    ocpi: Passage | null;
-  }
-  interface FastifyContextConfig {
-    ocpi?: OcpiRoute;
-  }
-}
-
 /** The OCPI door as a plugin; register it without a prefix on an app of `createHttpServer`. */
 export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginAsync {
   const door: FastifyPluginAsync = async (app) => {
@@ -150,7 +121,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
       receiveBody(request.headers, payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
     });
     passRequests(app, hub, options);
-    answerErrors(app, hub, options.log);
+    answerErrors(app, hub, options);
     for (const route of routes) addRoute(app, hub, route, options);
   };
   return async (app) => {
@@ -238,24 +209,6 @@ function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {
   return budget.startsWith('list:') ? 'list' : 'push';
 }
 
-/** The state of a request. The first call reads or generates both ids and sets them on the answer. [D14] */
-function passageOf(request: FastifyRequest, reply: FastifyReply): Passage {
-  if (request.ocpi) return request.ocpi;
-  const trace = { requestId: request.id, correlationId: readId(request.headers['x-correlation-id']) };
-  reply.header(requestIdHeader, trace.requestId);
-  reply.header(correlationIdHeader, trace.correlationId);
-  request.ocpi = {
-    trace,
-    credential: null,
-    caller: null,
-    ocpiStatus: null,
-    reason: null,
-    pass: null,
-    touch: () => {},
-  };
-  return request.ocpi;
-}
-
 const served = withHead(routes);
 
 /** 405 with `Allow` for a path that has other methods, else 404. [D2] */
@@ -323,65 +276,4 @@ function exchangeOf(
       await pass.reserve(characters);
     },
   };
-}
-
-function send(request: FastifyRequest, reply: FastifyReply, answer: Answer): FastifyReply {
-  const { http, ocpi, headers, body, size } = answer;
-  if (request.ocpi) request.ocpi.ocpiStatus = ocpi;
-  request.ocpi?.pass?.answer(size ?? (typeof body === 'string' ? body.length : 0));
-  return reply.code(http).headers(headers).header('Content-Type', 'application/json').send(body);
-}
-
-// Refusals
-
-/** Additional headers of a refusal. */
-const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> = {
-  invalidToken: { 'WWW-Authenticate': 'Token' },
-  notRegistered: { Allow: 'POST' },
-  alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
-};
-
-function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): void {
-  app.setNotFoundHandler(() => {
-    throw new HubError('pathNotFound');
-  });
-  app.setErrorHandler<FastifyError | HubError | Error>((error, request, reply) => {
-    // A server-wide hook may have refused the request before this door's hooks ran.
-    const passage = passageOf(request, reply);
-    const { trace } = passage;
-    const refused = error instanceof HubError ? error : refusalFor(error);
-    if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
-    const { inside: reason } = refused.detail;
-    if (reason !== undefined) log.info({ reason, ...trace }, 'the reason of a refusal, which its caller is not told');
-    const { http, ocpi, message, data, retryAfterS } = refusal(refused);
-    passage.reason = message;
-    tell(hub, request, passage, refused.code, message);
-    const headers = {
-      ...refusalHeaders[refused.code],
-      ...(retryAfterS !== undefined && { 'Retry-After': String(retryAfterS) }),
-    };
-    return send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
-  });
-}
-
-/** Notes a refused push in the report of its partner. */
-function tell(
-  hub: Hub,
-  request: FastifyRequest,
-  { credential, trace }: Passage,
-  code: HubError['code'],
-  reason: string,
-): void {
-  const push = credential && refusedPush(request, request.routeOptions.config.ocpi, { code, reason });
-  if (!push) return;
-  const { body, ...rest } = push;
-  hub.refused({ ...rest, partner: credential.partner.id }, body, trace);
-}
-
-/** Maps a refusal of the HTTP server itself; any other error is a bug of the hub. */
-function refusalFor(error: FastifyError | Error): HubError {
-  const status = 'statusCode' in error ? error.statusCode : undefined;
-  if (status === 413) return new HubError('tooLarge');
-  if (status === 415) return new HubError('unsupportedMediaType');
-  return new HubError(status === 400 ? 'notJson' : 'internal');
 }

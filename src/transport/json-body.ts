@@ -3,8 +3,9 @@
  *
  * JSON-BODY-1  Bytes that are not UTF-8, and text that is not JSON, are refused: 400/2001.
  * JSON-BODY-2  A scan of the bytes limits nesting before parsing: `JSON.parse` accepts a million levels, but the code
- *     that processes the value does not. It limits the number of values, too: a body of 4 MiB may have two million, which
- *     the parser takes a tenth of a second for, and the code behind it longer.
+ *     that processes the value does not. It limits the number of values, too, by the bytes that they take: 4 MiB may be two
+ *     million zeros, which the parser takes a tenth of a second for, and the code behind it longer. What a partner may
+ *     send is counted in bytes, so values cost it what they cost the hub.
  * JSON-BODY-3  The text is kept beside the value, because the text is what is stored and forwarded. [D17]
  */
 import { isUtf8 } from 'node:buffer';
@@ -22,16 +23,21 @@ export interface JsonBody {
 
 /** Levels of objects and arrays in one body. [D38] */
 export const depthMax = 64;
-/** Values in one body. A location of 4 MiB of EVSEs with three capabilities and four tariffs each has some 250,000. */
-export const valuesMax = 500_000;
+/**
+ * Values in a body of so many bytes, at most. EVSEs with three capabilities and four tariffs each take 17 bytes a value,
+ * charging periods 14.
+ */
+export const valuesMax = (bytes: number): number => 20_000 + Math.floor(bytes / 10);
 
 export function readJson(received: Uint8Array): JsonBody {
   const hasMark = received[0] === 0xef && received[1] === 0xbb && received[2] === 0xbf;
   const bytes = hasMark ? received.subarray(3) : received;
   if (!isUtf8(bytes)) throw new HubError('notJson', { message: 'Body is not valid UTF-8' });
-  const { isTooDeep, commas, values } = formOf(bytes, depthMax);
+  const most = valuesMax(bytes.length);
+  const { isTooDeep, commas, values } = formOf(bytes, depthMax, most);
   if (isTooDeep) throw new HubError('tooDeep', { message: `Body is nested more than ${depthMax} levels deep` });
-  if (values > valuesMax) throw new HubError('tooLarge', { message: `Body has more than ${valuesMax} values` });
+  if (values > most)
+    throw new HubError('tooLarge', { message: `Body of ${bytes.length} bytes has more than ${most} values` });
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   try {
     return { text, value: JSON.parse(text), names: commas + 1, hasMark };
@@ -43,7 +49,7 @@ export function readJson(received: Uint8Array): JsonBody {
 
 /** Whether objects and arrays are nested deeper than `max`. Undefined result for text that is not JSON. */
 export function isDeeperThan(text: string, max: number): boolean {
-  return text.length >= 2 * (max + 1) && formOf(Buffer.from(text), max).isTooDeep;
+  return text.length >= 2 * (max + 1) && formOf(Buffer.from(text), max, Number.POSITIVE_INFINITY).isTooDeep;
 }
 
 const QUOTE = 0x22;
@@ -59,14 +65,14 @@ interface Form {
 }
 
 /**
- * Any result is possible for bytes that are not JSON. Scans bytes and not a string, because every character access of a
+ * Any result is possible for bytes that are not JSON. Ends early when there are more than `most` values. Scans bytes and not a string, because every character access of a
  * string first checks the string's representation.
  */
-function formOf(bytes: Uint8Array, max: number): Form {
+function formOf(bytes: Uint8Array, max: number, most: number): Form {
   let depth = 0;
   let commas = 0;
   let values = 1;
-  for (let at = 0; at < bytes.length; at++) {
+  for (let at = 0; at < bytes.length && values <= most; at++) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) at = closingQuote(bytes, at);
     // `{` is 0x7b and `[` is 0x5b, `}` is 0x7d and `]` is 0x5d: each pair differs only in bit 0x20.
@@ -82,12 +88,26 @@ function formOf(bytes: Uint8Array, max: number): Form {
   return { isTooDeep: false, commas, values };
 }
 
+/** Bytes of a string that are looked at one by one; the rest of a longer one is left to a search of the engine. */
+const nearMax = 64;
+
 function closingQuote(bytes: Uint8Array, open: number): number {
   let at = open + 1;
-  for (; at < bytes.length; at++) {
+  for (const far = at + nearMax; at < bytes.length; at++) {
+    if (at >= far) return farQuote(bytes, at);
     const byte = bytes[at];
     if (byte === QUOTE) break;
     if (byte === BACKSLASH) at++;
   }
   return at;
+}
+
+/** The byte at `from` is not escaped. */
+function farQuote(bytes: Uint8Array, from: number): number {
+  for (let quote = bytes.indexOf(QUOTE, from); quote >= 0; quote = bytes.indexOf(QUOTE, quote + 1)) {
+    let before = quote;
+    while (before > from && bytes[before - 1] === BACKSLASH) before--;
+    if ((quote - before) % 2 === 0) return quote;
+  }
+  return bytes.length;
 }

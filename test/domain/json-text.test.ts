@@ -22,6 +22,17 @@ const fieldsOf = (text: string): Record<string, string> =>
 const itemsOf = (text: string): string[] =>
   items(text, { start: 0, end: text.length }).map((span) => slice(text, span));
 
+t.test('a string of any length ends at its quote, whatever stands before it [D17]', async (t) => {
+  for (const tail of ['', '\\', '"', '\\"', '"\\', '\\\\"}', '",', '{[']) {
+    for (let length = 58; length < 70; length++) {
+      const long = `${'x'.repeat(length)}${tail}`.repeat(3);
+      const text = JSON.stringify({ a: long, [long]: { b: long }, c: 1 });
+      const [a, own, c] = [JSON.stringify(long), JSON.stringify({ b: long }), '1'];
+      t.strictSame(fieldsOf(text), { a, [long]: own, c }, text);
+    }
+  }
+});
+
 t.test('the own fields of an object are found as the text that stands there [D17]', async (t) => {
   const table: [string, string, Record<string, string>][] = [
     ['an empty object', '{}', {}],

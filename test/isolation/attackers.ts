@@ -14,7 +14,6 @@ import {
   answers,
   askHanging,
   askUnread,
-  countlessItems,
   exchangeAt,
   forms,
   guess,
@@ -125,7 +124,7 @@ async function attack({ hub, attacks }: Begin): Promise<void> {
     if (n % 10 === 0) return [statusOf(await listing.call('PUT', many.path, many.whole()))];
     return [
       await patch(listing, many.path, many.more(n)),
-      statusOf(await listing.call('PUT', wrong.path, wrong.whole(n % 2 ? countlessItems : undefined))),
+      statusOf(await listing.call('PUT', wrong.path, n % 2 ? wrong.countless() : wrong.whole())),
     ];
   };
 

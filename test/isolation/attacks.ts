@@ -69,19 +69,22 @@ const period = (n: number) => ({
   dimensions: [{ type: 'ENERGY', volume: 1 }],
 });
 
-/** A list of as many small items as a body takes, and one of other items to append to it. (I5) */
+/** An item that is as small as a body takes them by the hundred thousand: ten bytes with its comma. */
+const small = 100_000_000;
+
+/** A list of as many small items as an object takes with those of others that are appended to it. (I5) */
 export const manyItems = (of: PlainPartner) => ({
   path: `/2.2.1/sessions/NL/${party(of)}/M1`,
-  whole: () => sessionBody('M1', { party_id: party(of), charging_periods: Array(249_000).fill(0) }),
-  more: (n: number) => ({ charging_periods: Array(200_000).fill(1 + n) }),
+  whole: () => sessionBody('M1', { party_id: party(of), charging_periods: Array(55_000).fill(small) }),
+  more: (n: number) => ({ charging_periods: Array(47_000).fill(small + 1 + n) }),
 });
 
 /** Wrong items, as many as a body takes, or as many as fit into its bytes. (I1) */
 export const wrongItems = (of: PlainPartner) => ({
   path: `/2.2.1/locations/NL/${party(of)}/W1`,
-  whole: (count = 249_000) => locationBody('W1', { party_id: party(of), facilities: Array(count).fill(0) }),
+  whole: () => locationBody('W1', { party_id: party(of), facilities: Array(400_000).fill(small) }),
+  countless: () => locationBody('W1', { party_id: party(of), facilities: Array(2_000_000).fill(0) }),
 });
-export const countlessItems = 2_000_000;
 
 /** Asks for a large object so often, and takes no answer. (I1, I2) */
 export const askUnread = (ends: Ends, hub: { url: string }, from: PlainPartner, path: string, count: number): Sent[] =>

@@ -9,7 +9,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { askUnread, countlessItems, longSession, manyItems, patch, pushLargeLocation, wrongItems } from './attacks.ts';
+import { askUnread, longSession, manyItems, patch, pushLargeLocation, wrongItems } from './attacks.ts';
 import { pathsMin, sharedScene } from './victim.ts';
 
 const mebibyte = 1024 * 1024;
@@ -94,9 +94,13 @@ t.test('lists of very many items, to be compared or to be refused (I1, I5)', asy
   await attacker.push('PUT', many.path, many.whole());
   const counts = await victim.during(t, async () => {
     const patches = Array.from({ length: 4 }, (_, n) => patch(attacker, many.path, many.more(n % 2)));
-    const puts = [...Array(8).keys()].map(async (n) =>
-      statusOf(await attacker.call('PUT', wrong.path, wrong.whole(n % 2 ? countlessItems : undefined))),
-    );
+    const put = async (body: object) => statusOf(await attacker.call('PUT', wrong.path, body));
+    const puts = Array.from({ length: 4 }, () => put(wrong.whole()));
+    await Promise.all([...patches, ...puts]);
+    for (const body of [wrong.countless(), wrong.whole()]) {
+      puts.push(put(body));
+      await Promise.all(puts);
+    }
     return tally([...patches, ...puts]);
   });
   t.same(

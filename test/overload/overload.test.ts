@@ -316,6 +316,61 @@ t.test('[ADMISSION-6] one large object is begun to be read in four turns of the 
 });
 
 t.test(
+  '[ADMISSION-5] of a partner 32 requests that a driver waits for begin in a turn while one of another partner waits',
+  async (t) => {
+    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+    const turns: (() => void)[] = [];
+    const turnOf = () => new Promise<void>((next) => turns.push(next));
+    const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+    const begun: string[] = [];
+    const settle = async () => {
+      for (let i = 0; i < 20; i++) await Promise.resolve();
+    };
+    const turn = async () => {
+      for (const next of turns.splice(0)) next();
+      await settle();
+    };
+    /** All of them are admitted before the first begins, and end as soon as they have begun. */
+    const start = (partner: string, count: number) => {
+      const passes = Array.from({ length: count }, () => take(partner, 'driver'));
+      for (const [n, pass] of passes.entries()) {
+        void pass.work(() => void begun.push(`${partner} ${n}`));
+        pass.closed();
+      }
+    };
+    const names = (partner: string, from: number, to: number) =>
+      Array.from({ length: to - from }, (_, n) => `${partner} ${from + n}`);
+
+    start('NL-CPO', 100);
+    await settle();
+    t.strictSame(begun.splice(0), names('NL-CPO', 0, 100), 'no other waits: nothing is held back');
+    const other = take('NL-OTH', 'driver');
+    start('NL-CPO', 32);
+    await settle();
+    t.strictSame(begun.splice(0), names('NL-CPO', 0, 32), 'as many begin at once');
+    start('NL-CPO', 100);
+    start('NL-ONE', 1);
+    await settle();
+    t.ok(begun.splice(0).includes('NL-ONE 0'), 'no other partner waits');
+    const later: number[] = [];
+    while (turns.length > 0) {
+      await turn();
+      later.push(begun.splice(0).length);
+    }
+    t.ok(Math.max(...later) <= 32, `${later}`);
+    t.equal(
+      later.reduce((sum, count) => sum + count, 32),
+      100,
+      'all of them begin',
+    );
+    start('NL-CPO', 1);
+    await settle();
+    t.strictSame(begun, ['NL-CPO 0'], 'and the next one at once');
+    other.closed();
+  },
+);
+
+t.test(
   '[ADMISSION-5] while a driver waits, eight pushes begin in a turn of the event loop, in order; else all at once',
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });

@@ -13,15 +13,35 @@ t.test('64 levels pass, 65 are too deep [D38, D49]', async (t) => {
 });
 
 t.test(
-  'a body has at most 500,000 values, side by side or one in the other; commas in strings are none [JSON-BODY-2]',
+  'a body has a value for every ten bytes and 20,000 more; commas in strings are none [JSON-BODY-2]',
   async (t) => {
-    const array = (item: string, count: number) => bytes(`[${Array(count).fill(item).join(',')}]`);
-    t.doesNotThrow(() => readJson(array('0', valuesMax - 1)));
-    t.throws(() => readJson(array('0', valuesMax)), { code: 'tooLarge' });
-    t.throws(() => readJson(array(nested(60), Math.ceil(valuesMax / 60))), { code: 'tooLarge' }, 'with few commas');
-    t.doesNotThrow(() => readJson(bytes(JSON.stringify([','.repeat(valuesMax)]))));
+    /** Zeros, and a string that fills the body. */
+    const filled = (zeros: number, length: number) => {
+      const list = `[${'0,'.repeat(zeros)}"`;
+      return bytes(`${list}${'x'.repeat(length - list.length - 2)}"]`);
+    };
+    for (const length of [100_000, 1_000_000]) {
+      const most = valuesMax(length) - 2; // The list and the string are values, too.
+      t.equal(filled(most, length).length, length);
+      t.doesNotThrow(() => readJson(filled(most, length)), `${most} zeros in ${length} bytes`);
+      t.throws(() => readJson(filled(most + 1, length)), { code: 'tooLarge' }, 'and one more');
+    }
+    const deep = (count: number) => bytes(`[${Array(count).fill(nested(60)).join(',')}]`);
+    t.throws(() => readJson(deep(500)), { code: 'tooLarge' }, 'with few commas');
+    t.doesNotThrow(() => readJson(bytes(JSON.stringify([','.repeat(500_000)]))));
   },
 );
+
+t.test('a string of any length ends at its quote, whatever stands before it [D38, D49]', async (t) => {
+  const tails = ['', '\\', '"', '\\"', '"\\', '[[', '\\\\"[[', '"[['];
+  for (const tail of tails) {
+    for (let length = 58; length < 70; length++) {
+      const text = JSON.stringify([`${'x'.repeat(length)}${tail}`.repeat(3), [1]]);
+      t.equal(isDeeperThan(text, 2), false, text);
+      t.equal(isDeeperThan(text.replace('[1]', '[[1]]'), 2), true, text);
+    }
+  }
+});
 
 t.test('depth counts what is open at once, not brackets, and never those inside strings [D38]', async (t) => {
   const rows: [text: string, deeperThanTwo: boolean][] = [

@@ -1,0 +1,89 @@
+/**
+ * Answers of the OCPI door that refuse a request.
+ *
+ * REFUSALS-1  A partner that asks too much (429, 503) and asks again at once costs the hub little: beyond `perSMax` such
+ *     answers a second each waits for its turn, `waitMsMax` at most.
+ */
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
+import { HubError } from '../domain/errors.ts';
+import type { Hub } from '../hub/ports/hub.ts';
+import type { Clock } from '../kit/clock.ts';
+import { pacer } from '../kit/pacer.ts';
+import { refusalText } from '../transport/envelope.ts';
+import { refusal } from '../transport/status-codes.ts';
+import { type Passage, passageOf, send } from './passage.ts';
+import { refusedPush } from './refused.ts';
+
+/** Receives the line of each request. */
+export interface RequestLog {
+  info(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** Additional headers of a refusal. */
+const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> = {
+  invalidToken: { 'WWW-Authenticate': 'Token' },
+  notRegistered: { Allow: 'POST' },
+  alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
+};
+
+/** [REFUSALS-1] */
+const perSMax = 100;
+const waitMsMax = 1_000;
+
+const asksTooMuch: ReadonlySet<number> = new Set([429, 503]);
+
+export function answerErrors(
+  app: FastifyInstance,
+  hub: Hub,
+  { log, clock }: { readonly log: RequestLog; readonly clock: Clock },
+): void {
+  const turns = pacer(perSMax, () => clock.monotonic());
+  const waitOf = ({ credential }: Passage, http: number): number =>
+    credential && asksTooMuch.has(http) ? (turns.take(credential.partner.id, waitMsMax) ?? waitMsMax) : 0;
+  app.setNotFoundHandler(() => {
+    throw new HubError('pathNotFound');
+  });
+  app.setErrorHandler<FastifyError | HubError | Error>((error, request, reply) => {
+    // A server-wide hook may have refused the request before this door's hooks ran.
+    const passage = passageOf(request, reply);
+    const { trace } = passage;
+    const refused = error instanceof HubError ? error : refusalFor(error);
+    if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
+    const { inside: reason } = refused.detail;
+    if (reason !== undefined) log.info({ reason, ...trace }, 'the reason of a refusal, which its caller is not told');
+    const { http, ocpi, message, data, retryAfterS } = refusal(refused);
+    passage.reason = message;
+    tell(hub, request, passage, refused.code, message);
+    const headers = {
+      ...refusalHeaders[refused.code],
+      ...(retryAfterS !== undefined && { 'Retry-After': String(retryAfterS) }),
+    };
+    const answer = () => send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
+    const waitMs = waitOf(passage, http);
+    if (waitMs > 0) clock.setTimeout(answer, waitMs);
+    else answer();
+  });
+}
+
+/** Notes a refused push in the report of its partner. */
+function tell(
+  hub: Hub,
+  request: FastifyRequest,
+  { credential, trace }: Passage,
+  code: HubError['code'],
+  reason: string,
+): void {
+  const push = credential && refusedPush(request, request.routeOptions.config.ocpi, { code, reason });
+  if (!push) return;
+  const { body, ...rest } = push;
+  hub.refused({ ...rest, partner: credential.partner.id }, body, trace);
+}
+
+/** Maps a refusal of the HTTP server itself; any other error is a bug of the hub. */
+function refusalFor(error: FastifyError | Error): HubError {
+  const status = 'statusCode' in error ? error.statusCode : undefined;
+  if (status === 413) return new HubError('tooLarge');
+  if (status === 415) return new HubError('unsupportedMediaType');
+  return new HubError(status === 400 ? 'notJson' : 'internal');
+}
