@@ -7,14 +7,14 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, settingsOf, untilJoined } from '../cluster/nodes.ts';
-import { type ChildHub, startChildHub } from '../support/child-hub.ts';
+import type { ChildHub } from '../support/child-hub.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { type Around, watchAround } from './around.ts';
 import type { ClosedLoad, LoadOutcome, OpenLoad } from './load.ts';
 import { cpuS, endedS, machineS, undoAtExit } from './processes.ts';
 import type { Arrivals } from './receiver.ts';
-import { ownDirectory, register } from './scene.ts';
+import { ownDirectory, register, startMeasuredHub } from './scene.ts';
 import { median } from './statistics.ts';
 import { arrival, sessionPush } from './systems.ts';
 
@@ -88,7 +88,7 @@ interface Started {
 }
 
 async function started(port: number, dataDir: string, settings: Record<string, string>): Promise<Started> {
-  const hub = await startChildHub({ dataDir, port, env: settings });
+  const hub = await startMeasuredHub({ dataDir, port, env: settings });
   return { hub, settled: undoAtExit(() => process.kill(hub.pid, 'SIGKILL')) };
 }
 

@@ -2,11 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { settingsOf, untilJoined } from '../cluster/nodes.ts';
-import { type ChildHub, startChildHub } from '../support/child-hub.ts';
+import type { ChildHub } from '../support/child-hub.ts';
 import { runCommand } from '../support/command.ts';
 import type { PostgresServer } from '../support/postgres.ts';
 import { serverS } from './cluster.ts';
 import { endedS } from './processes.ts';
+import { startMeasuredHub } from './scene.ts';
 import type { Site } from './site.ts';
 
 /** What a command has cost. */
@@ -44,7 +45,7 @@ export const keyOf = ({ dataDir }: Site) => ({
 export async function startCopied(server: PostgresServer, site: Site, schema: string, port: number): Promise<ChildHub> {
   const limits = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '100000000', HUB_LEASE_S: '3' };
   const env = settingsOf(`http://127.0.0.1:${port}`, port, server.url(schema), { ...limits, ...keyOf(site) });
-  const hub = await startChildHub({ dataDir: '/nowhere', port, env });
+  const hub = await startMeasuredHub({ dataDir: '/nowhere', port, env });
   await untilJoined([hub]);
   return hub;
 }

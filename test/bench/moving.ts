@@ -6,14 +6,14 @@
 import { join } from 'node:path';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
-import { type ChildHub, startChildHub } from '../support/child-hub.ts';
+import type { ChildHub } from '../support/child-hub.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
 import { postgresHere } from '../support/postgres.ts';
 import { startServer } from './cluster.ts';
 import { copySite, keyOf, type Ran, ran, startCopied } from './copied.ts';
 import { cpuS } from './processes.ts';
 import type { Bench, Figures } from './run.ts';
-import { ownDirectory } from './scene.ts';
+import { ownDirectory, startMeasuredHub } from './scene.ts';
 import { siteWith } from './site.ts';
 import { rounded } from './statistics.ts';
 
@@ -53,7 +53,7 @@ export const moving: Bench = {
     const dataDir = join(directory, 'data');
     const restored = await ran(server, ['store', 'restore', backup, '--data-dir', dataDir]);
     progress(`back in ${rounded(saved.seconds + restored.seconds, 1)} s`);
-    const third = await startChildHub({ dataDir, port, env: { ...embedded, ...keyOf(site), ...token } });
+    const third = await startMeasuredHub({ dataDir, port, env: { ...embedded, ...keyOf(site), ...token } });
     const wentOnBack = await errands.goOn(third);
     await third.stop();
     await errands.end();

@@ -4,14 +4,14 @@
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { builtHub, startChildHub } from '../support/child-hub.ts';
+import { builtHub } from '../support/child-hub.ts';
 import { copyDataDirectory } from '../support/directory.ts';
 import { admin } from '../support/plain-partner.ts';
 import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { LoadOutcome, OpenLoad } from './load.ts';
 import { cpuS, pinnedTo, undoAtExit } from './processes.ts';
 import type { Bench } from './run.ts';
-import { ownDirectory } from './scene.ts';
+import { ownDirectory, startMeasuredHub } from './scene.ts';
 import { type Site, siteWith } from './site.ts';
 import { ratios, rounded } from './statistics.ts';
 import { sessionPush } from './systems.ts';
@@ -94,7 +94,7 @@ async function round(site: Site, around: Around, way: Way, seconds: number): Pro
   const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
   const run = [...pinnedTo('measured'), node, ...flags, `--import=data:text/javascript,${shift}`, ...command];
   const env = { HUB_EVENTS_KEEP_DAYS: way === 'pushes alone' ? '0' : '1', HUB_RATE_OTHER_PER_MIN: '100000000' };
-  const hub = await startChildHub({ dataDir, port: 0, env, run });
+  const hub = await startMeasuredHub({ dataDir, port: 0, env, run });
   const settled = undoAtExit(() => process.kill(hub.pid, 'SIGKILL'));
   await around.receiver.ask('reset');
   const leftMs = startedAt + untilSweepMs - Date.now();

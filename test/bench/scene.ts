@@ -4,7 +4,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { builtHub, type ChildHub, startChildHub } from '../support/child-hub.ts';
+import { builtHub, type ChildHub, type ChildHubOptions, startChildHub } from '../support/child-hub.ts';
 import { admin } from '../support/plain-partner.ts';
 import { pinnedTo, undoAtExit } from './processes.ts';
 
@@ -16,8 +16,9 @@ export interface Scene {
 /** Settings of the hub that whoever starts the bench has set count before ours. */
 const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('HUB_')));
 
-/** Of the log, which hubs of tests have set higher: users pay for each line. */
-export const atDefaultLevel = { HUB_LOG_LEVEL: 'info' };
+/** A hub with the log at its default level, which hubs of tests have set higher: users pay for each line. */
+export const startMeasuredHub = ({ env, ...options }: ChildHubOptions): Promise<ChildHub> =>
+  startChildHub({ ...options, env: { HUB_LOG_LEVEL: 'info', ...env } });
 
 /** For trials: flags of Node for every hub of this build that is measured, so that `--against` its own directory compares flags. */
 const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
@@ -30,11 +31,11 @@ export async function scene(
 ): Promise<Scene> {
   const { directory: dataDir, remove } = ownDirectory();
   const rates = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
-  const settings = { ...atDefaultLevel, ...rates, ...env, ...own } as Record<string, string>;
+  const settings = { ...rates, ...env, ...own } as Record<string, string>;
   const [node = '', ...command] = build;
   const flags = build === builtHub ? triedFlags : [];
   const run = [...pinnedTo('measured'), node, ...flags, ...nodeFlags, ...command];
-  const hub = await startChildHub({ dataDir, port: 0, env: settings, run });
+  const hub = await startMeasuredHub({ dataDir, port: 0, env: settings, run });
   const settled = undoAtExit(() => process.kill(hub.pid, 'SIGKILL'));
   const end = async () => {
     settled();

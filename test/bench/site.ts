@@ -17,11 +17,11 @@ import { createSecrets } from '../../src/secrets.ts';
 import type { Commit, Fence, NewEvent, Put, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
-import { builtHub, type ChildHub, startChildHub } from '../support/child-hub.ts';
+import { builtHub, type ChildHub } from '../support/child-hub.ts';
 import { admin } from '../support/plain-partner.ts';
 import { type BenchProcess, startPart } from './processes.ts';
 import type { ReceiverReady } from './receiver.ts';
-import { atDefaultLevel, register } from './scene.ts';
+import { register, startMeasuredHub } from './scene.ts';
 
 /** What a site holds beside its two registered partners. */
 export interface Past {
@@ -81,7 +81,7 @@ async function makeSite(past: Past, progress: Progress): Promise<Site> {
   const dataDir = mkdtempSync(join(tmpdir(), 'ocpi-hub-bench-site-'));
   directories.push(dataDir);
   const start: Site['start'] = ({ env = {}, run = builtHub } = {}) =>
-    startChildHub({ dataDir, port: 0, run, env: { ...atDefaultLevel, ...unlimited, ...env } });
+    startMeasuredHub({ dataDir, port: 0, run, env: { ...unlimited, ...env } });
   const receiver = await startPart<ReceiverReady>('receiver', 'around', { partners: 1 });
   const [url = ''] = receiver.ready.urls;
   const hub = await start();
