@@ -29,29 +29,34 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/** Characters of a string that are looked at one by one; the rest of a longer one is left to a search of the engine, a hundred times as fast. */
+/**
+ * Characters of a string that are looked at one by one before the engine searches for its quote: a hundred times as fast
+ * in a long string, slower where escaped quotes follow each other.
+ */
 const nearMax = 64;
 
 /** Position after the string that starts at `from`. */
 function skipString(text: string, from: number): number {
   let at = from + 1;
-  const far = at + nearMax;
-  for (let code = text.charCodeAt(at); code !== QUOTE; code = text.charCodeAt(at)) {
+  let far = at + nearMax;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) return at + 1;
     at += code === BACKSLASH ? 2 : 1;
-    if (at >= far) return skipRest(text, at);
-  }
-  return at + 1;
-}
-
-/** Position after a string of which the character at `from` is not escaped. */
-function skipRest(text: string, from: number): number {
-  for (let quote = text.indexOf('"', from); quote >= 0; quote = text.indexOf('"', quote + 1)) {
-    let before = quote;
-    while (before > from && text.charCodeAt(before - 1) === BACKSLASH) before--;
-    // An even number of backslashes in front of it: it is not escaped.
-    if ((quote - before) % 2 === 0) return quote + 1;
+    if (at < far) continue;
+    at = leap(text, at);
+    far = at + nearMax;
   }
   return text.length;
+}
+
+/** The next quote behind `from`, which is not escaped; one position further when that quote is escaped. */
+function leap(text: string, from: number): number {
+  const quote = text.indexOf('"', from);
+  if (quote < 0) return text.length;
+  let before = quote;
+  while (before > from && text.charCodeAt(before - 1) === BACKSLASH) before--;
+  return (quote - before) % 2 === 0 ? quote : quote + 1;
 }
 
 /** Position after the value that starts at `from`. */

@@ -1,14 +1,7 @@
-/**
- * Answers of the OCPI door that refuse a request.
- *
- * REFUSALS-1  A partner that asks too much (429, 503) and asks again at once costs the hub little: beyond `perSMax` such
- *     answers a second each waits for its turn, `waitMsMax` at most.
- */
+/** Answers of the OCPI door that refuse a request. */
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { HubError } from '../domain/errors.ts';
 import type { Hub } from '../hub/ports/hub.ts';
-import type { Clock } from '../kit/clock.ts';
-import { pacer } from '../kit/pacer.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { refusal } from '../transport/status-codes.ts';
 import { type Passage, passageOf, send } from './passage.ts';
@@ -27,20 +20,7 @@ const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> 
   alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
 };
 
-/** [REFUSALS-1] */
-const perSMax = 100;
-const waitMsMax = 1_000;
-
-const asksTooMuch: ReadonlySet<number> = new Set([429, 503]);
-
-export function answerErrors(
-  app: FastifyInstance,
-  hub: Hub,
-  { log, clock }: { readonly log: RequestLog; readonly clock: Clock },
-): void {
-  const turns = pacer(perSMax, () => clock.monotonic());
-  const waitOf = ({ credential }: Passage, http: number): number =>
-    credential && asksTooMuch.has(http) ? (turns.take(credential.partner.id, waitMsMax) ?? waitMsMax) : 0;
+export function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): void {
   app.setNotFoundHandler(() => {
     throw new HubError('pathNotFound');
   });
@@ -59,10 +39,7 @@ export function answerErrors(
       ...refusalHeaders[refused.code],
       ...(retryAfterS !== undefined && { 'Retry-After': String(retryAfterS) }),
     };
-    const answer = () => send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
-    const waitMs = waitOf(passage, http);
-    if (waitMs > 0) clock.setTimeout(answer, waitMs);
-    else answer();
+    return send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
   });
 }
 

@@ -121,7 +121,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
       receiveBody(request.headers, payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
     });
     passRequests(app, hub, options);
-    answerErrors(app, hub, options);
+    answerErrors(app, hub, options.log);
     for (const route of routes) addRoute(app, hub, route, options);
   };
   return async (app) => {

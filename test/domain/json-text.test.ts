@@ -23,7 +23,8 @@ const itemsOf = (text: string): string[] =>
   items(text, { start: 0, end: text.length }).map((span) => slice(text, span));
 
 t.test('a string of any length ends at its quote, whatever stands before it [D17]', async (t) => {
-  for (const tail of ['', '\\', '"', '\\"', '"\\', '\\\\"}', '",', '{[']) {
+  const runs = ['"'.repeat(150), '\\'.repeat(151), '\\"'.repeat(99)];
+  for (const tail of ['', '\\', '"', '\\"', '"\\', '\\\\"}', '",', '{[', ...runs]) {
     for (let length = 58; length < 70; length++) {
       const long = `${'x'.repeat(length)}${tail}`.repeat(3);
       const text = JSON.stringify({ a: long, [long]: { b: long }, c: 1 });

@@ -117,6 +117,29 @@ t.test(
   },
 );
 
+t.test('[RECORDER-8] a rotation to another host is answered with its token', async (t) => {
+  const { hub, late, back } = await scene(t);
+  const identity = { role: 'CPO', countryCode: 'NL', partyId: 'CPO' } as const;
+  const cpo = await partnerFor(t, hub, identity);
+  const elsewhere = await plainPartner(identity);
+  t.teardown(() => elsewhere.close());
+  const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];
+  const body = { token: elsewhere.token, url: `${elsewhere.url}/ocpi/versions`, roles };
+  const rotate = () => cpo.call('PUT', '/2.2.1/credentials', body);
+  t.equal((await late('the rotation', rotate)).status, 200);
+  const repeated = rotate();
+  await back();
+  const { status, json } = await repeated;
+  t.equal(status, 200, 'one that comes meanwhile is decided on what is in the log');
+  elsewhere.moveTo(hub);
+  elsewhere.hubToken = (json.data as { token: string }).token;
+  t.match(await elsewhere.call('GET', '/2.2.1/credentials'), { status: 200 }, 'its token is in force');
+  const host = { from: new URL(cpo.url).host, to: new URL(elsewhere.url).host, state: 'made' };
+  t.match(await admin(hub, 'GET', '/parties/NL-CPO'), { status: 'CONNECTED', host_change: host });
+  const { items } = (await admin(hub, 'GET', '/events?type=partner.hostChanged')) as { items: object[] };
+  t.equal(items.length, 1, 'the change of host is made once');
+});
+
 t.test('[RECORDER-7] a partner that was suspended is sent nothing', async (t) => {
   const { hub, refused, back, state } = await scene(t);
   const { emsp } = await routedPair(t, hub);

@@ -1,32 +1,67 @@
-/** Refusals of a partner that asks too much: the first of a second come at once, the others in turn. [REFUSALS-1] */
+/** Refusals of a partner beyond its rate: the first of a second come at once, the others in turn. [UNADMITTED-3] */
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { locationBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
-import { eventually } from '../support/plain-partner.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
+import { eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import { t } from '../support/tap.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const path = '/2.2.1/locations/NL/CPO/L1';
 
-t.test('beyond a hundred a second a partner waits for the refusal, and no other partner does', async (t) => {
+async function scene(t: Test) {
   const clock = new SimulatedClock('2026-03-01T00:00:00Z');
-  const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1', HUB_PROBE_INTERVAL_S: '864000' }, { clock });
-  const [flooding, other] = await Promise.all(
-    ['CPO', 'OTH'].map((partyId) => partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId })),
-  );
-  await flooding?.push('PUT', path, locationBody('L1'));
-  const statuses: number[] = [];
-  const asked = Array.from({ length: 103 }, async () => {
-    const answer = await flooding?.call('PUT', path, locationBody('L1'));
-    statuses.push(answer?.status ?? 0);
+  const env = { HUB_RATE_OTHER_PER_MIN: '1', HUB_PROBE_INTERVAL_S: '864000' };
+  const hub = await hubFor(t, env, { clock });
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  await cpo.push('PUT', path, locationBody('L1'));
+  return { clock, hub, cpo };
+}
+
+/** So many requests at once on one connection; the statuses that came so far. */
+function pipelined(t: Test, hub: TestHub, { hubToken }: PlainPartner, count: number) {
+  const { hostname: host, port } = new URL(hub.url);
+  const socket = connect({ host, port: Number(port) });
+  t.teardown(() => socket.destroy());
+  const token = Buffer.from(hubToken).toString('base64');
+  let came = '';
+  socket.on('data', (chunk) => {
+    came += chunk.toString('latin1');
   });
-  await eventually('a hundred are refused', () => statuses.length >= 100);
-  await other?.call('PUT', '/2.2.1/locations/NL/OTH/L1', locationBody('L1', { party_id: 'OTH' }));
-  const refused = await other?.call('PUT', '/2.2.1/locations/NL/OTH/L1', locationBody('L1', { party_id: 'OTH' }));
-  t.match(refused, { status: 429 }, 'another partner is refused at once');
-  t.equal(statuses.length, 100, 'while the others of the first one wait');
-  clock.advance(10);
-  await eventually('the next has its turn', () => statuses.length === 101);
-  clock.advance(20);
-  await Promise.all(asked);
-  t.same(new Set(statuses), new Set([429]));
+  socket.write(`GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`.repeat(count));
+  return { socket, statuses: () => [...came.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status) };
+}
+
+/** What the hub says of a signal of its load. */
+async function loadOf(hub: TestHub, signal: string): Promise<string | undefined> {
+  const answer = await fetch(`${hub.url}/metrics`, { headers: { Authorization: `Bearer ${hub.adminToken}` } });
+  return new RegExp(`ocpi_hub_load\\{signal="${signal}"\\} (\\S+)`).exec(await answer.text())?.[1];
+}
+
+t.test(
+  'beyond a hundred a second a partner waits for its refusal, which takes no room, and no other does',
+  async (t) => {
+    const { clock, hub, cpo } = await scene(t);
+    const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+    const { statuses } = pipelined(t, hub, cpo, 103);
+    await eventually('a hundred are refused', () => statuses().length >= 100);
+    const own = locationBody('L1', { party_id: 'OTH' });
+    await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', own);
+    const refused = await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', own);
+    t.match(refused, { status: 429 }, 'another partner is refused at once');
+    t.equal(statuses().length, 100, 'while the others of the first one wait');
+    t.equal(await loadOf(hub, 'requests'), '0', 'and are no load');
+    clock.advance(10);
+    await eventually('the next has its turn', () => statuses().length === 101);
+    clock.advance(20);
+    await eventually('and the others', () => statuses().length === 103);
+    t.same(new Set(statuses()), new Set(['429']));
+  },
+);
+
+t.test('where it would wait longer than five seconds its connection is closed', async (t) => {
+  const { hub, cpo } = await scene(t);
+  const { socket, statuses } = pipelined(t, hub, cpo, 700);
+  await once(socket, 'close');
+  t.ok(statuses().length <= 100, `${statuses().length} answers`);
 });
