@@ -315,21 +315,28 @@ t.test('[ADMISSION-6] one large object is begun to be read in four turns of the 
   }
 });
 
+/** An admission whose turns of the event loop the test begins. */
+function turnedByHand() {
+  const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+  const turns: (() => void)[] = [];
+  const turnOf = () => new Promise<void>((next) => turns.push(next));
+  const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+  /** Lets promises go on within the turn. */
+  const settle = async () => {
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+  };
+  const turn = async () => {
+    for (const next of turns.splice(0)) next();
+    await settle();
+  };
+  return { take, turns, settle, turn };
+}
+
 t.test(
   '[ADMISSION-5] of a partner 32 requests that a driver waits for begin in a turn while one of another partner waits',
   async (t) => {
-    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
-    const turns: (() => void)[] = [];
-    const turnOf = () => new Promise<void>((next) => turns.push(next));
-    const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+    const { take, turns, settle, turn } = turnedByHand();
     const begun: string[] = [];
-    const settle = async () => {
-      for (let i = 0; i < 20; i++) await Promise.resolve();
-    };
-    const turn = async () => {
-      for (const next of turns.splice(0)) next();
-      await settle();
-    };
     /** All of them are admitted before the first begins, and end as soon as they have begun. */
     const start = (partner: string, count: number) => {
       const passes = Array.from({ length: count }, () => take(partner, 'driver'));
@@ -373,10 +380,7 @@ t.test(
 t.test(
   '[ADMISSION-5] while a driver waits, eight pushes begin in a turn of the event loop, in order; else all at once',
   async (t) => {
-    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
-    const turns: (() => void)[] = [];
-    const turnOf = () => new Promise<void>((next) => turns.push(next));
-    const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+    const { take, turns, settle, turn } = turnedByHand();
     const begun: string[] = [];
     const start = (urgency: Urgency, name: string) => {
       const pass = take('NL-CPO', urgency);
@@ -385,14 +389,6 @@ t.test(
     };
     const pushes = (count: number, from = 0) => {
       for (let i = from; i < from + count; i++) start('push', `push ${i}`);
-    };
-    /** Lets promises go on within the turn. */
-    const settle = async () => {
-      for (let i = 0; i < 20; i++) await Promise.resolve();
-    };
-    const turn = async () => {
-      for (const next of turns.splice(0)) next();
-      await settle();
     };
     const names = (count: number) => Array.from({ length: count }, (_, i) => `push ${i}`);
 
