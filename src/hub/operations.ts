@@ -23,6 +23,7 @@ import type { OrphanCases } from './exchange/orphan-cases.ts';
 import type { Quota } from './exchange/quota.ts';
 import { courierActor, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
+import { directoryKey } from './kernel/directory.ts';
 import { routePut } from './kernel/row-codecs.ts';
 import type { Resends } from './maintain/resends.ts';
 import type { Retention } from './maintain/retention.ts';
@@ -112,10 +113,22 @@ export function operations(parts: OperationsParts): Verbs {
     return partner;
   }
 
+  /**
+   * The directory has every change that is in the log; throws `unavailable` while it lags. What finds that there is
+   * nothing to change writes nothing, so no conflict would show that it decided on an older state. [RECORDER-6]
+   */
+  async function upToDate(): Promise<void> {
+    const row = await store.get(directoryKey);
+    await recorder.feed.reached(row?.seq ?? 0);
+  }
+
   /** Runs work on a partner in its turn, with the partner's state at that time. */
   function inTurn<T>(id: string, work: (partner: Partner) => Promise<T>): Promise<T> {
     const partner = known(id);
-    return recorder.inTurn(partnerStream(partner.id), () => work(known(partner.id)));
+    return recorder.inTurn(partnerStream(partner.id), async () => {
+      await upToDate();
+      return work(known(partner.id));
+    });
   }
 
   async function addParty(roles: readonly PartyRole[], choices: Partial<PartnerChoices>, trace: Trace) {
@@ -240,12 +253,14 @@ export function operations(parts: OperationsParts): Verbs {
   }
 
   async function setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace) {
+    await upToDate();
     const route = { ...knownPair(emsp, cpo), active };
     if (directory.route(route.emsp, route.cpo)?.active !== active) await recordRoute(route, false, trace);
     return { ...route, released: active ? await resends.releasePair(route.emsp, route.cpo, trace) : 0 };
   }
 
   async function removeRoute(emsp: PartyId, cpo: PartyId, trace: Trace): Promise<void> {
+    await upToDate();
     const pair = knownPair(emsp, cpo);
     if (directory.route(pair.emsp, pair.cpo)) await recordRoute({ ...pair, active: false }, true, trace);
   }

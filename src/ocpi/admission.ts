@@ -129,7 +129,7 @@ export function admission({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn
   /** [ADMISSION-5] */
   const inTurnsOf = (partner: PartyId): Promise<void> | null => {
     const own = driversOf.get(partner) ?? 0;
-    if (own <= ofPartnerMax) return null;
+    if (own <= ofPartnerMax && !turnsOf.has(partner)) return null;
     const known = turnsOf.get(partner) ?? perTurn(ofPartnerMax, turnOf);
     turnsOf.set(partner, known);
     return known(drivers > own);

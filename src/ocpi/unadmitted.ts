@@ -5,11 +5,11 @@
  * UNADMITTED-1  Such an answer waits for its address's turn, however many connections the address has.
  * UNADMITTED-2  A refused token ends its connection, so that each further attempt costs its caller a new one, and
  *     requests pipelined behind it are dropped unread.
- * UNADMITTED-3  A partner that repeats at once what is refused for its rate (429) costs little: of such answers it gets
- *     `refusalsPerS` a second. A further one waits for its turn, and holds no room of the partner meanwhile; when the
- *     wait would exceed `refusalMsMax`, its connection is closed without an answer.
+ * UNADMITTED-3  A party that repeats at once what is refused for its rate (429) costs little: of such answers it gets
+ *     `refusalsPerS` a second, and as many to requests that a driver waits for. A further one waits for its turn, and
+ *     holds no room of the partner meanwhile; when the wait would exceed `refusalMsMax`, it is sent at once and ends its
+ *     connection. (A proxy counts a connection that is cut as a failure of the hub.)
  */
-import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kit/clock.ts';
 import { pacer } from '../kit/pacer.ts';
@@ -21,12 +21,13 @@ import type { Visitors } from '../transport/visitors.ts';
 const refused: ReadonlySet<number> = new Set([401, 429]);
 /** [UNADMITTED-3] */
 const refusalsPerS = 100;
-const refusalMsMax = 5_000;
+const refusalMsMax = 2_000;
 
 const healthChecks: ReadonlySet<string | undefined> = new Set(['/healthz', '/readyz']);
 
 export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock: Clock): void {
-  const waiting = new Set<Socket>();
+  /** For each answer that waits, what cuts its connection. */
+  const waiting = new Set<() => void>();
   const refusals = pacer(refusalsPerS, () => clock.monotonic());
   /** How long the answer waits, ms; null: it is not sent. */
   const turnOf = (request: FastifyRequest, reply: FastifyReply): number | null => {
@@ -34,36 +35,40 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     if (!isAdmitted(raw)) return visitors.turn(visitors.of(raw), isHealthCheck(request));
     // The connection of another node carries requests of many callers.
     if (reply.statusCode !== 429 || !ocpi?.credential || isPassedOn(raw)) return 0;
-    return refusals.take(ocpi.credential.partner.id, refusalMsMax);
+    const party = ocpi.caller?.id ?? ocpi.credential.partner.id;
+    const isAwaited = request.routeOptions.config.ocpi?.isAwaited === true;
+    return refusals.take(isAwaited ? `${party} driver` : party, refusalMsMax);
   };
   // A stop of the hub does not wait for them.
   app.addHook('preClose', async () => {
-    for (const socket of waiting) socket.destroy();
+    for (const cut of waiting) cut();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw } = request;
-    if (!isAdmitted(raw) && refused.has(reply.statusCode) && !isPassedOn(raw)) {
+    const waitMs = turnOf(request, reply);
+    const isLast = isAdmitted(raw) ? waitMs === null : refused.has(reply.statusCode) && !isPassedOn(raw);
+    if (isLast) {
       reply.header('Connection', 'close');
       markEnding(raw.socket);
     }
-    const waitMs = turnOf(request, reply);
-    if (waitMs === 0) return done(null, payload);
+    if (waitMs === 0 || (waitMs === null && isAdmitted(raw))) return done(null, payload);
     request.ocpi?.pass?.closed();
     request.body = undefined;
     // A caller that left needs its answer at once: Fastify then frees what the answer holds.
     let timer: unknown;
+    const cut = () => raw.socket.destroy();
     const send = () => {
       clock.clearTimeout(timer);
       reply.raw.off('close', send);
-      waiting.delete(raw.socket);
+      waiting.delete(cut);
       done(null, payload);
     };
     reply.raw.once('close', send);
-    waiting.add(raw.socket);
+    waiting.add(cut);
     if (waitMs === null) {
       // What is pipelined behind it was read with it.
       markEnding(raw.socket);
-      raw.socket.destroy();
+      cut();
     } else timer = clock.setTimeout(send, waitMs);
   });
 }

@@ -149,6 +149,18 @@ t.test('[RECORDER-7] a partner that was suspended is sent nothing', async (t) =>
   t.match(state(`courier:${emsp.id}`), { door: 'suspended' });
 });
 
+t.test('a suspension that follows a late answer is not answered on an older state', async (t) => {
+  const { hub, late, back } = await scene(t);
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW' }];
+  await admin(hub, 'POST', '/parties', { roles, pull_only: true });
+  await admin(hub, 'POST', '/parties/NL-NEW/suspend');
+  await late('pull only again', () => admin(hub, 'PATCH', '/parties/NL-NEW', { pull_only: true }));
+  const suspended = asked(hub, 'POST', '/parties/NL-NEW/suspend');
+  await back();
+  t.match(await suspended, { status: 200 });
+  t.match(await admin(hub, 'GET', '/parties/NL-NEW'), { status: 'SUSPENDED' });
+});
+
 t.test('[RECORDER-7] a pause holds deliveries', async (t) => {
   const { hub, refused, back } = await scene(t);
   const { cpo, emsp } = await routedPair(t, hub);

@@ -29,7 +29,11 @@ function pipelined(t: Test, hub: TestHub, { hubToken }: PlainPartner, count: num
     came += chunk.toString('latin1');
   });
   socket.write(`GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`.repeat(count));
-  return { socket, statuses: () => [...came.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status) };
+  return {
+    socket,
+    text: () => came,
+    statuses: () => [...came.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status),
+  };
 }
 
 /** What the hub says of a signal of its load. */
@@ -59,9 +63,32 @@ t.test(
   },
 );
 
-t.test('where it would wait longer than five seconds its connection is closed', async (t) => {
+t.test('a refusal that would wait longer than two seconds comes at once and ends its connection', async (t) => {
+  const { clock, hub, cpo } = await scene(t);
+  const { socket, statuses } = pipelined(t, hub, cpo, 300);
+  await eventually('a hundred are refused', () => statuses().length >= 100);
+  await hub.settled();
+  const last = pipelined(t, hub, cpo, 1);
+  await once(last.socket, 'close');
+  t.match(last.text(), /^HTTP\/1\.1 429 .*connection: close/is);
+  clock.advance(2_000);
+  await eventually('those that wait are answered', () => statuses().length === 300);
+  t.notOk(socket.destroyed, 'and their connection goes on');
+});
+
+t.test('a stop of the hub does not wait for refusals that wait', async (t) => {
   const { hub, cpo } = await scene(t);
-  const { socket, statuses } = pipelined(t, hub, cpo, 700);
-  await once(socket, 'close');
-  t.ok(statuses().length <= 100, `${statuses().length} answers`);
+  const { socket, statuses } = pipelined(t, hub, cpo, 103);
+  await eventually('a hundred are refused', () => statuses().length >= 100);
+  const cut = once(socket, 'close');
+  await hub.close();
+  await cut;
+  t.equal(statuses().length, 100, 'it cuts them');
+});
+
+t.test('a driver does not wait behind refusals of pushes', async (t) => {
+  const { hub, cpo } = await scene(t);
+  const { statuses } = pipelined(t, hub, cpo, 103);
+  await eventually('a hundred are refused', () => statuses().length >= 100);
+  t.match(await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize'), { status: 429 });
 });
