@@ -33,7 +33,7 @@ function skipSpace(text: string, from: number): number {
  * Characters of a string that are looked at one by one before the engine searches for its quote: a hundred times as fast
  * in a long string, slower where escaped quotes follow each other.
  */
-const nearMax = 64;
+export const nearMax = 64;
 
 /** Position after the string that starts at `from`. */
 function skipString(text: string, from: number): number {
@@ -44,18 +44,25 @@ function skipString(text: string, from: number): number {
     if (code === QUOTE) return at + 1;
     at += code === BACKSLASH ? 2 : 1;
     if (at < far) continue;
-    at = leap(text, at);
+    at = behindEscape(text.indexOf('"', at), at, text.length, (place) => text.charCodeAt(place));
     far = at + nearMax;
   }
   return text.length;
 }
 
-/** The next quote behind `from`, which is not escaped; one position further when that quote is escaped. */
-function leap(text: string, from: number): number {
-  const quote = text.indexOf('"', from);
-  if (quote < 0) return text.length;
+/**
+ * Where to look on in a string of which the next quote at or behind `from`, which is not escaped, was found: that quote,
+ * or the position behind it when it is escaped; `length` when none was found. `codeAt`: the text, or its bytes.
+ */
+export function behindEscape(
+  quote: number,
+  from: number,
+  length: number,
+  codeAt: (place: number) => number | undefined,
+): number {
+  if (quote < 0) return length;
   let before = quote;
-  while (before > from && text.charCodeAt(before - 1) === BACKSLASH) before--;
+  while (before > from && codeAt(before - 1) === BACKSLASH) before--;
   return (quote - before) % 2 === 0 ? quote : quote + 1;
 }
 

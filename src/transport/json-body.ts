@@ -10,6 +10,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { HubError } from '../domain/errors.ts';
+import { BACKSLASH, behindEscape, COMMA, nearMax, QUOTE } from '../domain/json-text.ts';
 
 export interface JsonBody {
   /** Without a byte order mark. */
@@ -52,10 +53,6 @@ export function isDeeperThan(text: string, max: number): boolean {
   return text.length >= 2 * (max + 1) && formOf(Buffer.from(text), max, Number.POSITIVE_INFINITY).isTooDeep;
 }
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const BACKSLASH = 0x5c;
-
 interface Form {
   readonly isTooDeep: boolean;
   /** Commas between the members of the outermost object or array. */
@@ -88,9 +85,7 @@ function formOf(bytes: Uint8Array, max: number, most: number): Form {
   return { isTooDeep: false, commas, values };
 }
 
-/** Bytes of a string that are looked at one by one before the engine searches for its quote, as in `json-text.ts`. */
-const nearMax = 64;
-
+/** As `skipString` of `json-text.ts` does in a text. */
 function closingQuote(bytes: Uint8Array, open: number): number {
   let at = open + 1;
   let far = at + nearMax;
@@ -99,17 +94,8 @@ function closingQuote(bytes: Uint8Array, open: number): number {
     if (byte === QUOTE) return at;
     at += byte === BACKSLASH ? 2 : 1;
     if (at < far) continue;
-    at = leap(bytes, at);
+    at = behindEscape(bytes.indexOf(QUOTE, at), at, bytes.length, (place) => bytes[place]);
     far = at + nearMax;
   }
   return bytes.length;
-}
-
-/** The next quote behind `from`, which is not escaped; one position further when that quote is escaped. */
-function leap(bytes: Uint8Array, from: number): number {
-  const quote = bytes.indexOf(QUOTE, from);
-  if (quote < 0) return bytes.length;
-  let before = quote;
-  while (before > from && bytes[before - 1] === BACKSLASH) before--;
-  return (quote - before) % 2 === 0 ? quote : quote + 1;
 }

@@ -11,7 +11,7 @@ import { type Around, aroundRow, startAround, watchAround } from './around.ts';
 import type { LoadOutcome, OpenLoad } from './load.ts';
 import { cpuS, pinnedTo, undoAtExit } from './processes.ts';
 import type { Bench } from './run.ts';
-import { ownDirectory, startMeasuredHub } from './scene.ts';
+import { ownDirectory, startMeasuredHub, triedFlags } from './scene.ts';
 import { type Site, siteWith } from './site.ts';
 import { ratios, rounded } from './statistics.ts';
 import { sessionPush } from './systems.ts';
@@ -91,8 +91,7 @@ async function round(site: Site, around: Around, way: Way, seconds: number): Pro
   const shiftMs = laterMs + hourMs - ((startedAt + untilSweepMs) % hourMs);
   const shift = `const now=Date.now;Date.now=()=>now()+${shiftMs}`;
   const [node = '', ...command] = builtHub;
-  const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
-  const run = [...pinnedTo('measured'), node, ...flags, `--import=data:text/javascript,${shift}`, ...command];
+  const run = [...pinnedTo('measured'), node, ...triedFlags, `--import=data:text/javascript,${shift}`, ...command];
   const env = { HUB_EVENTS_KEEP_DAYS: way === 'pushes alone' ? '0' : '1', HUB_RATE_OTHER_PER_MIN: '100000000' };
   const hub = await startMeasuredHub({ dataDir, port: 0, env, run });
   const settled = undoAtExit(() => process.kill(hub.pid, 'SIGKILL'));

@@ -21,7 +21,7 @@ export const startMeasuredHub = ({ env, ...options }: ChildHubOptions): Promise<
   startChildHub({ ...options, env: { HUB_LOG_LEVEL: 'info', ...env } });
 
 /** For trials: flags of Node for every hub of this build that is measured, so that `--against` its own directory compares flags. */
-const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
+export const triedFlags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
 
 /** The hub is stopped, not killed, in the end, so that what Node writes when it exits is there. */
 export async function scene(

@@ -338,7 +338,7 @@ t.test('a kill of the hub loses no notification', async (t) => {
   receiver.verify(secret, 0);
 });
 
-t.test('a webhook whose beginning the store did not take is told all the same, and its secret is shown', async (t) => {
+t.test('a new webhook whose floor cannot be stored gets its notifications, and its secret is shown', async (t) => {
   let isFull = false;
   const refuse = () => {
     throw new StoreUnavailable('no room');

@@ -8,15 +8,12 @@
  * HOST-CHANGES-3  An operator confirms one host; a rotation to any other waits.
  */
 import { HubError } from '../../domain/errors.ts';
-import { hostOf, type Partner, type PartyId } from '../../domain/party.ts';
+import { hostOf, type Partner, type PartnerEvent, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { RecordPartner } from './partner-recorder.ts';
 
-interface HostChanged {
-  readonly type: 'partner.hostChanged';
-  readonly data: { readonly from: string; readonly to: string };
-}
+type HostChanged = PartnerEvent & { readonly type: 'partner.hostChanged' };
 
 /** Call its methods in the partner's turn. */
 export class HostChanges {
