@@ -19,9 +19,9 @@ import type { Visitors } from '../transport/visitors.ts';
 
 /** Statuses of a refused token: unknown, or one of too many. */
 const refused: ReadonlySet<number> = new Set([401, 429]);
-/** [UNADMITTED-3] */
+/** [UNADMITTED-3] A longer wait would last into the cut that follows a suspension. [PACE-2] */
 const refusalsPerS = 100;
-const refusalMsMax = 2_000;
+const refusalMsMax = 1_000;
 
 const healthChecks: ReadonlySet<string | undefined> = new Set(['/healthz', '/readyz']);
 
