@@ -8,6 +8,8 @@
  *     object exists. [D7]
  * CALLER-3  For a partner with several parties, the path decides which one calls, then `OCPI-from-*`, then the first
  *     party with the role.
+ * CALLER-4  An unknown token gets 503, not 401, while the hub is behind its log: the log may hold the token, which a
+ *     partner would take for revoked.
  */
 import { HubError } from '../domain/errors.ts';
 import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
@@ -25,13 +27,13 @@ export interface Asking {
 /** Selects the partner's party that makes the call; refuses when none may. */
 export type CallerRule = (asking: Asking) => PartyRole;
 
-/** The credential behind an Authorization header of a request from this address; refuses with `invalidToken`. [D8] */
+/** The credential behind an Authorization header of a request from this address; refuses when there is none. [D8, CALLER-4] */
 export function authenticate(hub: Hub, authorization: string | undefined, address: string): Credential {
   for (const token of authorizationTokens(authorization ?? '')) {
     const credential = hub.authenticate(token, address);
     if (credential) return credential;
   }
-  throw new HubError('invalidToken');
+  throw hub.isBehind() ? new HubError('unavailable', { retryAfterS: 1 }) : new HubError('invalidToken');
 }
 
 /**

@@ -81,13 +81,16 @@ t.test(
       return emsp.call('POST', '/2.2.1/credentials', body);
     });
     t.equal(registered.status, 200);
-    await back();
     emsp.hubToken = (registered.json.data as { token: string }).token;
-    t.match(
-      await emsp.call('GET', '/2.2.1/credentials'),
-      { status: 200 },
-      'the partner has the token that is in force',
-    );
+    const own = () => emsp.call('GET', '/2.2.1/credentials');
+    const early = await own();
+    t.match(early, { status: 503 }, '[CALLER-4] meanwhile the token is not refused as unknown');
+    t.equal(early.headers.get('retry-after'), '1');
+    await back();
+    t.match(await own(), { status: 200 }, 'the partner has the token that is in force');
+    emsp.hubToken = 'nobodys';
+    t.match(await own(), { status: 401 });
+    emsp.hubToken = (registered.json.data as { token: string }).token;
     await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
     await emsp.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
   },

@@ -7,6 +7,8 @@
  *     to the sequence of `startAt`.
  * COMMIT-FEED-3  A door needs only the changes of partners and routes, and reads no events while the row `directoryKey`
  *     shows that there are none.
+ * COMMIT-FEED-4  It is behind when it has not reached a sequence that was announced `behindMs` ago. A log that grows
+ *     steadily does not make it behind.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -23,6 +25,8 @@ const readAgainMs = 200;
  * cannot be read.
  */
 const reachedMs = 5000;
+/** How long the events of a healthy log take to be dispatched at most, ms. [COMMIT-FEED-4] */
+const behindMs = 1000;
 /** Size of a page that is read from the log, in events and in characters. */
 const readBatch = 500;
 const readSize = 4 * 1024 * 1024;
@@ -53,6 +57,8 @@ export class CommitFeed {
   readonly #early = new Map<Seq, StoredEvent>();
   /** Highest sequence that the log is known to hold, and the read in progress. */
   #head: Seq = 0;
+  /** The sequence that was announced when it was last level with the log, and when; null while it is level. */
+  #mark: { readonly seq: Seq; readonly at: number } | null = null;
   #reading: Promise<void> | null = null;
   readonly #awaited = new Set<Awaited>();
 
@@ -65,6 +71,11 @@ export class CommitFeed {
 
   get upTo(): Seq {
     return this.#upTo;
+  }
+
+  /** Whether events that are in the log have waited so long to be dispatched that something is wrong. [COMMIT-FEED-4] */
+  isBehind(): boolean {
+    return this.#mark !== null && this.#clock.monotonic() - this.#mark.at >= behindMs;
   }
 
   /** The first event to dispatch is the one after this sequence. */
@@ -111,6 +122,7 @@ export class CommitFeed {
   /** Announces that the log goes up to this sequence. [COMMIT-FEED-1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
+    this.#measure();
     if (!this.#hasBegun || this.#head <= this.#upTo || this.#isOver()) return;
     this.#reading ??= this.#readOn().finally(() => {
       this.#reading = null;
@@ -205,7 +217,13 @@ export class CommitFeed {
     return seq > 0;
   }
 
+  #measure(): void {
+    if (this.#mark && this.#mark.seq > this.#upTo) return;
+    this.#mark = this.#head > this.#upTo ? { seq: this.#head, at: this.#clock.monotonic() } : null;
+  }
+
   #resolve(): void {
+    this.#measure();
     for (const awaited of this.#awaited) {
       if (awaited.seq > this.#upTo) continue;
       this.#awaited.delete(awaited);
