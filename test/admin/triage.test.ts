@@ -3,14 +3,16 @@
  * ends; and that it lasts.
  */
 
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { HeldWrites } from '../delivery/held-writes.ts';
 import { deliveriesOf, putSession } from '../delivery/watched.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
-import { admin } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const minuteMs = 60_000;
@@ -119,6 +121,42 @@ t.test('a triage that meets the end of its group does not outlive it', async (t)
   await putSession(cpo, 'S2');
   await quiet(hub);
   t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
+});
+
+t.test('a triage whose end the store refuses is not the triage of later dead letters', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:00:00.000Z');
+  let isRefused = true;
+  const wrap = wrapStore((store) => ({
+    append: (commit, ...rest) => {
+      const isEnd = commit.events.some(({ type }) => type === 'triage.ended');
+      if (isRefused && isEnd) throw new StoreUnavailable('the end is refused');
+      return store.append(commit, ...rest);
+    },
+  }));
+  const hub = await hubFor(t, {}, { clock, wrap });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  const inherited = async (id: string) => {
+    await admin(hub, 'POST', group, { snooze_until: '2999-01-01T00:00:00Z', remark: `before ${id}` });
+    const [dead] = await deliveriesOf(hub, '?state=DEAD');
+    await admin(hub, 'POST', `/deliveries/${dead?.id}/discard`);
+    await putSession(cpo, id);
+    await quiet(hub);
+    t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
+    t.match(await rowOf(hub, 'NL-EMS'), { dead: 1, dead_snoozed: 0 });
+  };
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  await inherited('S2');
+  t.equal(await statusOf(hub, group, { assignee: 'ann' }), 503, 'a triage of its own begins after that end');
+  isRefused = false;
+  t.match(await admin(hub, 'POST', group, { assignee: 'ann' }), { assignee: 'ann', snoozed_until: null, remarks: [] });
+  isRefused = true;
+  await inherited('S3');
+  isRefused = false;
+  clock.advance(1_000);
+  const row = { kind: 'triage', owner: '', id: 'NL-EMS:sessions:not_found' };
+  await eventually('the end is recorded', async () => (await hub.created.context.store.get(row)) === null);
+  t.match(await itemsOf(hub, '/events?type=triage.ended'), [{ by: 'hub' }, { by: 'hub' }]);
 });
 
 t.test('a dead letter that is discarded while the log is trimmed over it is counted once', async (t) => {

@@ -2,7 +2,7 @@
  * Triage of groups of dead letters: who takes care of one, until when it may wait, and what was remarked.
  *
  * DEAD-GROUPS-1  A triage ends with its group: when its last dead letter is re-driven, discarded or trimmed. Later dead
- *     letters of the same kind are another matter.
+ *     letters of the same kind are another matter, also while the store refuses the event of the end.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -22,6 +22,8 @@ import type { Context } from '../kernel/context.ts';
 import { rowData } from '../kernel/row-codecs.ts';
 
 const kind = 'triage';
+/** Pause before an end that the store refused is written again, ms. */
+const againMs = 1_000;
 
 /** Data of a row. */
 export type TriagedGroup = DeadGroupName & { readonly triage: Triage };
@@ -37,6 +39,8 @@ export class DeadGroups {
   readonly #dispatcher: Dispatcher;
   /** The triaged groups by name, and until when each is snoozed; remarks are in the rows alone, where an erasure finds them. */
   readonly #held = new Map<string, { readonly group: DeadGroupName } & Pick<Triage, 'snoozedUntil'>>();
+  /** Triages that have ended, and their rows are not removed yet. [DEAD-GROUPS-1] */
+  readonly #over = new Set<string>();
 
   constructor(context: Context, dispatcher: Dispatcher) {
     this.#context = context;
@@ -55,7 +59,9 @@ export class DeadGroups {
   /** By name of the group. */
   async triages(): Promise<ReadonlyMap<string, Triage>> {
     const found = new Map<string, Triage>();
-    for await (const { id, data } of this.#context.store.scan(kind)) found.set(id, (data as TriagedGroup).triage);
+    for await (const { id, data } of this.#context.store.scan(kind)) {
+      if (!this.#over.has(id)) found.set(id, (data as TriagedGroup).triage);
+    }
     return found;
   }
 
@@ -64,7 +70,8 @@ export class DeadGroups {
     const { directory, recorder } = this.#context;
     const found = new Map<PartyId, number>();
     const now = recorder.instant();
-    for (const { group, snoozedUntil } of this.#held.values()) {
+    for (const [name, { group, snoozedUntil }] of this.#held) {
+      if (this.#over.has(name)) continue;
       const partner = isSnoozed({ snoozedUntil }, now) ? directory.partnerOf(group.receiver) : undefined;
       if (partner) found.set(partner.id, (found.get(partner.id) ?? 0) + this.#dispatcher.deadIn(group));
     }
@@ -76,6 +83,7 @@ export class DeadGroups {
     const { recorder, store } = this.#context;
     const id = nameOfGroup(group);
     return recorder.inTurn(triageStream(id), async () => {
+      await this.#end(group);
       if (this.#dispatcher.deadIn(group) === 0) throw new HubError('notFound');
       const before = await rowData<TriagedGroup>(store, { kind, owner: '', id });
       const by = trace.operator ?? 'operator';
@@ -93,21 +101,35 @@ export class DeadGroups {
     if (this.#dispatcher.deadIn(group) === 0) this.#cleared(group);
   }
 
-  /** [DEAD-GROUPS-1] A start makes up for what fails here. */
+  /** [DEAD-GROUPS-1] */
   #cleared(group: DeadGroupName): void {
-    const { recorder, ports } = this.#context;
     const name = nameOfGroup(group);
     if (!this.#held.has(name)) return;
+    this.#over.add(name);
+    this.#endInTurn(group);
+  }
+
+  #endInTurn(group: DeadGroupName): void {
+    const { recorder, ports, timers } = this.#context;
+    const name = nameOfGroup(group);
     recorder
-      .inTurn(triageStream(name), async () => {
-        if (!this.#held.has(name) || this.#dispatcher.deadIn(group) > 0) return;
-        const put = { kind, owner: '', id: name, gone: true } as const;
-        await this.#record({ type: 'triage.ended', data: group }, put, null);
-        this.#held.delete(name);
-      })
-      .catch((error: unknown) =>
-        ports.log.error({ err: error, group: name }, 'could not end the triage of dead letters that are gone'),
-      );
+      .inTurn(triageStream(name), () => this.#end(group))
+      .catch((error: unknown) => {
+        ports.log.error(
+          { err: error, group: name },
+          'could not end the triage of dead letters that are gone; retrying',
+        );
+        timers.arm(`triage-again:${name}`, ports.clock.now() + againMs, () => this.#endInTurn(group));
+      });
+  }
+
+  async #end(group: DeadGroupName): Promise<void> {
+    const name = nameOfGroup(group);
+    if (!this.#over.has(name)) return;
+    const put = { kind, owner: '', id: name, gone: true } as const;
+    await this.#record({ type: 'triage.ended', data: group }, put, null);
+    this.#held.delete(name);
+    this.#over.delete(name);
   }
 
   async #record(event: TriageEvent, put: Put, trace: Trace | null): Promise<void> {
