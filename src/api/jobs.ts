@@ -8,10 +8,12 @@ export const redrivePlan = z.object({
   by_receiver: z.record(z.string(), z.number()),
   /** Matched deliveries that would be skipped, because the receiver has a newer version of the object, or may no longer have it. */
   stale: z.number(),
+  /** Matched deliveries that would be skipped, because the receiver is suspended or never registered. */
+  unregistered: z.number(),
   sample: z.array(delivery),
 });
 
-export const discardPlan = redrivePlan.omit({ stale: true });
+export const discardPlan = redrivePlan.omit({ stale: true, unregistered: true });
 
 export const job = z.object({
   id: z.string(),

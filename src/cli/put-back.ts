@@ -66,7 +66,9 @@ export async function putBack(context: Context, filter: object, flags: PutBackFl
     path: '/redrive',
     verb: 're-drive',
     done: 're-driven',
-    also: ({ stale }) => `, ${stale} of them stale${stale > 0 ? ` and ${guarded}` : ''}`,
+    also: ({ stale, unregistered }) =>
+      `, ${stale} of them stale${stale > 0 ? ` and ${guarded}` : ''}` +
+      (unregistered > 0 ? `, ${unregistered} for receivers that are not registered, and will be skipped` : ''),
   });
 }
 

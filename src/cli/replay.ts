@@ -30,7 +30,7 @@ export function command(): Command {
       if ([fromSeq, toSeq, from, to].every((bound) => bound === undefined)) {
         throw new Failure('say which stretch: --from-seq and --to-seq, or --from and --to', { exitCode: 2 });
       }
-      await putBack(context, { state: 'ANY', ...filterOf(flags) }, flags);
+      await putBack(context, { state: 'ANY', ...filterOf(flags) }, { routing: 'then', ...flags });
     },
   });
 }

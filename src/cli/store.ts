@@ -38,7 +38,8 @@ export function command(): Command {
     }),
     verb<StoreFlags>({
       usage: 'backup <directory>',
-      summary: 'write a verified backup into a new directory; of the running hub when one uses the data directory',
+      summary:
+        'write a verified backup into a new directory; of the running hub when one uses the data directory, or HUB_URL names it and --data-dir no store',
       options: [
         ['--backup-public-key <file>', 'X25519 public key, PEM, for which it must be sealed [HUB_BACKUP_PUBLIC_KEY]'],
       ],
@@ -97,7 +98,9 @@ async function backup(context: Context, directory: string, flags: StoreFlags): P
   const store = join(dataDirOf(flags), 'store');
   const backupPublicKey = flags.backupPublicKey ?? (process.env.HUB_BACKUP_PUBLIC_KEY || null);
   const sealing = sealingOf({ backupPublicKey, dataDir: dataDirOf(flags) });
-  if (flags.url !== undefined || process.env.HUB_URL || (await isInUse(join(store, 'db')))) {
+  // With a store of its own, `--data-dir` beats `HUB_URL`; without one it names the place of the admin token.
+  const isNamed = flags.dataDir !== undefined && existsSync(store);
+  if (flags.url !== undefined || (process.env.HUB_URL && !isNamed) || (await isInUse(join(store, 'db')))) {
     await backupRunning(context, directory, sealing);
     return;
   }

@@ -66,6 +66,12 @@ export interface Replacer {
   inText(text: string): string;
 }
 
+/** A name in the place of an erased one, as `Secrets.pseudonym` makes it. */
+const pseudonymForm = /\berased-[0-9a-f]{24}\b/i;
+
+/** Whether a body, or the name of an object, has lost a person's names to an erasure. */
+export const hasPseudonym = (text: string): boolean => pseudonymForm.test(text);
+
 /** `nameFor` gives the replacement of a name, in lower case. */
 export function replacerOf(names: Iterable<string>, nameFor: (name: string) => string): Replacer {
   // The longest first: a visual number often begins with the contract id.

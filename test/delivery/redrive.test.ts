@@ -384,6 +384,52 @@ t.test('a replay sends a range of the log again, each object in order', async (t
   for (const id of ['A', 'B']) t.same(emsp.received.filter((call) => idOf(call) === id).map(kwhOf), [2, 3]);
 });
 
+t.test('what a receiver may no longer have is sent only when it is forced [REDRIVE-2]', async (t) => {
+  const hub = await hubFor(t);
+  let status = 404;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }), cpo: () => ({ status }) });
+  const refused = async (what: string, receiver: string) => {
+    emsp.received.length = 0;
+    cpo.received.length = 0;
+    t.match(
+      await admin(hub, 'POST', '/redrive', { filter: { receiver }, dry_run: true }),
+      { matched: 1, stale: 1, unregistered: 0 },
+      what,
+    );
+    const job = await ended(hub, await redrive(hub, { filter: { receiver } }));
+    t.match(job, { matched: 1, queued: 0, skipped_stale: 1 }, what);
+    const [dead] = await deliveriesOf(hub, `?state=DEAD&receiver=${receiver}`);
+    t.match(await asked(hub, `/deliveries/${dead?.id}/redrive`), { status: 409 }, what);
+    await quiet(hub);
+    t.same([...emsp.received, ...cpo.received], [], what);
+  };
+  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD-4711', tokenBody('CARD-4711'));
+  await quiet(hub);
+  status = 200;
+  t.match(await admin(hub, 'POST', '/erase', { uid: 'CARD-4711' }), { state: 'DONE', tokens: 1, pending: 0 });
+  await refused('a token of a person that was erased', 'NL-CPO');
+
+  status = 404;
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  status = 200;
+  await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
+  await refused('a session of a CPO to which no rule leads', 'NL-EMS');
+  t.match(await ended(hub, await redrive(hub, { filter: { receiver: 'NL-EMS' }, force: true })), { queued: 1 });
+  await quiet(hub);
+  t.same(emsp.received.map(idOf), ['S1']);
+});
+
+t.test('a plan counts what cannot be sent, because its receiver is not registered', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  await putSession(cpo, 'S1');
+  await quiet(hub);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  const plan = await admin(hub, 'POST', '/redrive', { filter: {}, dry_run: true });
+  t.match(plan, { matched: 1, stale: 0, unregistered: 1 });
+});
+
 t.test('a replay goes to the receivers of then, or to those of them that are routed now', async (t) => {
   const hub = await hubFor(t);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });

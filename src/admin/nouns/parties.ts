@@ -114,6 +114,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/parties/{id}/connect',
+      role: 'admin',
       summary: 'Begin the exchange of credentials, with a token that the partner gave',
       params,
       body: z.strictObject({

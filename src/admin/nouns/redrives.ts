@@ -43,10 +43,10 @@ const request = z.strictObject({
     .boolean()
     .default(false)
     .meta({ description: 'also where the receiver has a newer version, or may no longer have the object' }),
-  routing: z
-    .enum(['then', 'now'])
-    .default('then')
-    .meta({ description: 'the receivers of then, or of these those that are routed now' }),
+  routing: z.enum(['then', 'now']).optional().meta({
+    description:
+      'the receivers of then, or of these those that are routed now; when absent, those of then, and who is not routed now is skipped as stale',
+  }),
 });
 
 const params = z.strictObject({ id: anyId });

@@ -4,7 +4,9 @@
  *
  * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
  * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version, or
- *     may no longer have the object: its location is unpublished since, its session or CDR belongs to another eMSP. [D21]
+ *     may no longer have the object: its location is unpublished since, its session or CDR belongs to another eMSP, a
+ *     person's names in it were erased since, or no routing rule joins receiver and sender any more. A replay to the
+ *     receivers of then asks for no rule. [D21]
  *     Changes to parts of a location that do not overlap do not make each other stale.
  *     Of the changes after it at most `laterMax` are read; when they leave it open, the delivery counts as stale.
  * REDRIVE-3  A pending delivery is not re-driven.
@@ -22,6 +24,7 @@ import { deliveryId, formOf, type ObjectEventData, readDeliveryId } from '../../
 import { isOwned, pairOf } from '../../domain/modules.ts';
 import { keyIn, objectName, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
+import { hasPseudonym } from '../../domain/person.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
@@ -47,7 +50,9 @@ interface Cause {
   readonly trace: Trace;
 }
 
-interface How extends Cause {
+type Routing = Pick<RedriveOptions, 'routing'>;
+
+interface How extends Cause, Routing {
   readonly force: boolean;
 }
 
@@ -84,7 +89,9 @@ export class Redrive {
   }
 
   one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
-    return this.#one(id, (found, before) => this.#putBack(found, before, { force, job: null, trace }));
+    return this.#one(id, (found, before) =>
+      this.#putBack(found, before, { force, routing: undefined, job: null, trace }),
+    );
   }
 
   discardOne(id: string, trace: Trace): Promise<DeliveryView> {
@@ -106,21 +113,22 @@ export class Redrive {
     return this.#view(event, receiver, { row: result, state: result.state });
   }
 
-  async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
-    let stale = 0;
+  async plan(filter: RedriveFilter, { routing }: Routing): Promise<RedrivePlan> {
+    let [stale, unregistered] = [0, 0];
     const plan = await this.#count(filter, routing, async (found) => {
-      if (await this.#isStale(found)) stale++;
+      if (!this.#context.directory.isOwed(found.receiver)) unregistered++;
+      else if (await this.#isStale(found, routing)) stale++;
     });
-    return { ...plan, stale };
+    return { ...plan, stale, unregistered };
   }
 
   planDiscard(filter: DiscardFilter): Promise<DiscardPlan> {
-    return this.#count(filter, 'then', async () => {});
+    return this.#count(filter, undefined, async () => {});
   }
 
   async #count(
     filter: RedriveFilter,
-    routing: RedriveOptions['routing'],
+    routing: Routing['routing'],
     each: (found: Candidate) => Promise<void>,
   ): Promise<DiscardPlan> {
     const byReceiver: Record<PartyId, number> = {};
@@ -147,7 +155,7 @@ export class Redrive {
         if (!fits(before, filter)) return 'unmatched';
         if (this.#dispatcher.isFull(candidate.receiver, (candidate.event.data as ObjectEventData).module))
           return 'full';
-        return resultOf(await this.#putBack(candidate, before, { force, job, trace }));
+        return resultOf(await this.#putBack(candidate, before, { force, routing, job, trace }));
       });
     const steps = this.#inRounds(filter, routing, again);
     return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps }, trace);
@@ -156,7 +164,7 @@ export class Redrive {
   /** [REDRIVE-6] */
   async *#inRounds(
     filter: RedriveFilter,
-    routing: RedriveOptions['routing'],
+    routing: Routing['routing'],
     act: (one: Candidate, job: string) => Promise<StepResult>,
   ): AsyncIterable<(job: string) => Promise<StepResult>> {
     const to_seq = Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, this.#context.store.head());
@@ -189,7 +197,7 @@ export class Redrive {
       this.#inTurn(candidate, async (before) =>
         fits(before, filter) ? resultOf(await this.#discard(candidate, before, { job, trace })) : 'unmatched',
       );
-    const steps = each(this.#candidates(filter, 'then'), give);
+    const steps = each(this.#candidates(filter), give);
     const { receiver = null } = filter;
     return this.#jobs.start({ kind: 'discard', receiver, ratePerS: discardsPerS, steps }, trace);
   }
@@ -208,13 +216,13 @@ export class Redrive {
   async #putBack(
     { event, receiver }: Candidate,
     { row, state }: DeliveryStanding,
-    { force, job, trace }: How,
+    { force, routing, job, trace }: How,
   ): Promise<DeliveryRow | Refusal> {
     // A job may have waited while the log was trimmed.
     if (event.seq <= this.#context.store.horizon()) return 'stale';
     if (state === 'PENDING') return 'pending';
     if (!this.#context.directory.isOwed(receiver)) return 'unregistered';
-    if (!force && (await this.#isStale({ event, receiver }))) return 'stale';
+    if (!force && (await this.#isStale({ event, receiver }, routing))) return 'stale';
     await this.#record('delivery.redriven', { event, receiver }, { job, trace });
     return this.#dispatcher.again(event, receiver, row);
   }
@@ -252,7 +260,10 @@ export class Redrive {
    * Whether the receiver may no longer have the object, or a later, overlapping, newer (`last_updated`) change is
    * delivered to it or pending. [REDRIVE-2]
    */
-  async #isStale({ event, receiver }: Candidate): Promise<boolean> {
+  async #isStale(candidate: Candidate, routing: Routing['routing']): Promise<boolean> {
+    const { event, receiver } = candidate;
+    if (hasPseudonym(event.body ?? event.stream)) return true;
+    if (routing !== 'then' && !this.#isRouted(candidate)) return true;
     const own = event.data as ObjectEventData;
     const { module, owner } = own;
     const present = await readObject(this.#context.store, module, owner, keyIn(event));
@@ -270,7 +281,7 @@ export class Redrive {
     return false;
   }
 
-  #candidates(filter: RedriveFilter, routing: RedriveOptions['routing']): AsyncIterable<Candidate> {
+  #candidates(filter: RedriveFilter, routing?: Routing['routing']): AsyncIterable<Candidate> {
     const { from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
     const range = { after: first - 1, upTo };
     const wanted = wantedBy(filter);
@@ -313,10 +324,10 @@ export class Redrive {
   async *#matching(
     found: AsyncIterable<Candidate>,
     filter: RedriveFilter,
-    routing: RedriveOptions['routing'],
+    routing: Routing['routing'],
   ): AsyncIterable<Candidate> {
     for await (const candidate of found)
-      if (matches(candidate.event, filter) && (routing === 'then' || this.#isRouted(candidate))) yield candidate;
+      if (matches(candidate.event, filter) && (routing !== 'now' || this.#isRouted(candidate))) yield candidate;
   }
 
   #isRouted({ event, receiver }: Candidate): boolean {

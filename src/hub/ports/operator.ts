@@ -94,9 +94,9 @@ export interface RedriveOptions {
   readonly force: boolean;
   /**
    * Receivers of a replayed event: `then` = the original ones; `now` = those of them to whom the present rules would
-   * send it.
+   * send it. Undefined: the original ones, of which those that are not routed now are stale.
    */
-  readonly routing: 'then' | 'now';
+  readonly routing: 'then' | 'now' | undefined;
 }
 
 /** An absent criterion matches any; so in the filters below. */

@@ -94,7 +94,7 @@ function told({ receiver, module, class: ended, object, from, to }: Readonly<Rec
   return parts.length === 0 ? ' of every kind, to every receiver' : parts.join(',');
 }
 
-function PlanShown({ plan: { matched, by_receiver, stale, sample } }: { plan: RedrivePlan }) {
+function PlanShown({ plan: { matched, by_receiver, stale, unregistered, sample } }: { plan: RedrivePlan }) {
   const receivers = Object.entries(by_receiver).sort(([, a], [, b]) => b - a);
   return (
     <>
@@ -109,6 +109,12 @@ function PlanShown({ plan: { matched, by_receiver, stale, sample } }: { plan: Re
         <dd>
           {stale === 0 ? 'none' : `${count(stale)}: the receiver has a newer version, or may no longer have the object`}
         </dd>
+        {unregistered > 0 && (
+          <>
+            <dt>Left out</dt>
+            <dd>{count(unregistered)}: the receiver is not registered</dd>
+          </>
+        )}
       </dl>
       <ul class="sample" aria-label="Some of them">
         {sample.slice(0, sampleShown).map(({ id, state, receiver, module, object, accepted_at }) => (
@@ -139,7 +145,7 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
     onStarted({ job: job.id, of: String(plan.matched) });
     return null;
   });
-  const sent = plan.matched - (isForced ? 0 : plan.stale);
+  const sent = plan.matched - plan.unregistered - (isForced ? 0 : plan.stale);
   return (
     <form
       class="stack"
