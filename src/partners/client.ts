@@ -96,11 +96,16 @@ export const settingsOf = (options: PartnerClientOptions) => ({ ...defaults, ...
 /** What an envelope takes beside its data, bytes. */
 const envelopeMax = 64 * 1024;
 
-/** Some partners answer a push with the object that they got: an answer may be as large as what was sent. */
-function answerMaxOf({ body }: OutboundCall, usual: number): number {
+/**
+ * Some partners answer a push with the object that they got, or with the whole one after a PATCH: an answer may be as
+ * large as what was sent. What is answered to a POST (a command, its result, an authorization) is small but for that.
+ */
+function answerMaxOf({ body, method }: OutboundCall, usual: number): number {
   // A character of the body takes three bytes at most.
-  if (body === null || 3 * body.length <= usual) return usual;
-  return Math.max(usual, Buffer.byteLength(body) + envelopeMax);
+  const isSmall = body === null || 3 * body.length <= usual;
+  if (isSmall && method !== 'POST') return usual;
+  const echoed = Buffer.byteLength(body ?? '') + envelopeMax;
+  return isSmall ? Math.min(usual, echoed) : Math.max(usual, echoed);
 }
 
 /** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */

@@ -9,7 +9,9 @@
  *     origin: the partner's token stays at the origin of the list.
  * PULL-4  Where the partner tells a total, fewer rows fail the list.
  * PULL-5  A list with neither total nor link goes on by `offset` behind a page with just as many rows as asked for; a
- *     repeated page there shows a partner that does not read `offset`, and fails nothing.
+ *     repeated page there shows a partner that does not read `offset`, and fails nothing. A success without `data` is
+ *     an empty page.
+ * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Quirk } from '../domain/quirks.ts';
@@ -39,6 +41,9 @@ interface Reading {
   /** Digest of the last page. */
   last: string;
 }
+
+/** Items in a page of so many characters, at most. The smallest object of OCPI, a token, takes 200. */
+const itemsMax = (characters: number): number => 1_000 + characters / 128;
 
 interface Next {
   /** Null when the list is at its end. */
@@ -73,7 +78,11 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
       const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
       if (outcome.class !== 'delivered') return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
-      if (!Array.isArray(outcome.data)) return yield failed(`page ${number}: its data is not a list`);
+      const isLeftOut = (outcome.data ?? null) === null;
+      const data = isLeftOut ? [] : outcome.data;
+      if (!Array.isArray(data)) return yield failed(`page ${number}: its data is not a list`);
+      const { length } = data;
+      if (length > itemsMax(text.length)) return yield failed(`page ${number}: ${length} items are no objects of OCPI`);
       const texts = envelopeItems(text);
       const content = digestOf(texts);
       const isGuess = number > 1 && !isAnnounced(reading);
@@ -86,7 +95,8 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
       reading.total = totalOf(one(headers['x-total-count'])) ?? reading.total;
       const next = afterPage(reading, one(headers.link), url, texts.length);
       const quirk = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
-      const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : [])];
+      const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
+      const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : []), ...empty];
       const isEndKnown = isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
       yield { kind: 'page', texts, total: reading.total, isEndKnown, quirks };
       if (next.failure) return yield failed(next.failure);

@@ -8,7 +8,7 @@
 import { instantText } from '../domain/instant.ts';
 import { items, members, slice } from '../domain/json-text.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { depthMax, isDeeperThan } from './json-body.ts';
+import { excessOf } from './json-body.ts';
 import type { Refusal } from './status-codes.ts';
 import { success } from './status-codes.ts';
 
@@ -93,7 +93,8 @@ export type EnvelopeRead =
 /** Parses a partner's answer: the envelope, or the reason why it is not one. Never throws. */
 export function readEnvelope(text: string): EnvelopeRead {
   const failed = (reason: string): EnvelopeRead => ({ ok: false, reason });
-  if (isDeeperThan(text, depthMax)) return failed(`answer is nested more than ${depthMax} levels deep`);
+  const excess = excessOf(text);
+  if (excess !== null) return failed(`answer ${excess}`);
   let value: unknown;
   try {
     value = JSON.parse(text);

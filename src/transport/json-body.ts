@@ -5,7 +5,8 @@
  * JSON-BODY-2  A scan of the bytes limits nesting before parsing: `JSON.parse` accepts a million levels, but the code
  *     that processes the value does not. It limits the number of values, too, by the bytes that they take: 4 MiB may be two
  *     million zeros, which the parser takes a tenth of a second for, and the code behind it longer. What a partner may
- *     send is counted in bytes, so values cost it what they cost the hub.
+ *     send is counted in bytes, so values cost it what they cost the hub. An object with very many names costs five to ten
+ *     times as much as an array of as many values, so the members of one object are limited, too.
  * JSON-BODY-3  The text is kept beside the value, because the text is what is stored and forwarded. [D17]
  */
 import { isUtf8 } from 'node:buffer';
@@ -30,15 +31,16 @@ export const depthMax = 64;
  */
 export const valuesMax = (bytes: number): number => 20_000 + Math.floor(bytes / 8);
 
+/** Members of one object. The largest of OCPI has some forty. */
+export const membersMax = 2_000;
+
 export function readJson(received: Uint8Array): JsonBody {
   const hasMark = received[0] === 0xef && received[1] === 0xbb && received[2] === 0xbf;
   const bytes = hasMark ? received.subarray(3) : received;
   if (!isUtf8(bytes)) throw new HubError('notJson', { message: 'Body is not valid UTF-8' });
-  const most = valuesMax(bytes.length);
-  const { isTooDeep, commas, values } = formOf(bytes, depthMax, most);
-  if (isTooDeep) throw new HubError('tooDeep', { message: `Body is nested more than ${depthMax} levels deep` });
-  if (values > most)
-    throw new HubError('tooLarge', { message: `Body of ${bytes.length} bytes has too many values: ${most} at most` });
+  const { excess, commas } = formOf(bytes);
+  if (excess)
+    throw new HubError(excess === 'depth' ? 'tooDeep' : 'tooLarge', { message: `Body ${excessText(excess, bytes)}` });
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   try {
     return { text, value: JSON.parse(text), names: commas + 1, hasMark };
@@ -48,41 +50,62 @@ export function readJson(received: Uint8Array): JsonBody {
   }
 }
 
-/** Whether objects and arrays are nested deeper than `max`. Undefined result for text that is not JSON. */
-export function isDeeperThan(text: string, max: number): boolean {
-  return text.length >= 2 * (max + 1) && formOf(Buffer.from(text), max, Number.POSITIVE_INFINITY).isTooDeep;
+/** Why an answer in JSON is not parsed, `is nested more than 64 levels deep`; null when it is. [JSON-BODY-2] */
+export function excessOf(text: string): string | null {
+  if (text.length < 2 * (depthMax + 1)) return null;
+  const bytes = Buffer.from(text);
+  const { excess } = formOf(bytes);
+  return excess && excessText(excess, bytes);
 }
+
+function excessText(excess: Excess, { length }: Uint8Array): string {
+  if (excess === 'depth') return `is nested more than ${depthMax} levels deep`;
+  if (excess === 'values') return `of ${length} bytes has too many values: ${valuesMax(length)} at most`;
+  return `has an object of too many members: ${membersMax} at most`;
+}
+
+type Excess = 'depth' | 'values' | 'members';
 
 interface Form {
-  readonly isTooDeep: boolean;
+  /** The limit that is passed first. */
+  readonly excess: Excess | null;
   /** Commas between the members of the outermost object or array. */
   readonly commas: number;
-  /** At least as many as there are (an empty object or array counts twice): commas, openings of both, and one. */
-  readonly values: number;
 }
 
+/** Members of the present object at each level of nesting; far below zero in an array. */
+const inArray = -(2 ** 31);
+const membersAt = new Int32Array(depthMax + 1).fill(inArray);
+
 /**
- * Any result is possible for bytes that are not JSON. Ends early when there are more than `most` values. Scans bytes and not a string, because every character access of a
- * string first checks the string's representation.
+ * Any result is possible for bytes that are not JSON. Scans bytes and not a string, because every character access of a
+ * string first checks the string's representation. Values are at least as many as there are (an empty object or array
+ * counts twice): commas, openings of both, and one.
  */
-function formOf(bytes: Uint8Array, max: number, most: number): Form {
+function formOf(bytes: Uint8Array): Form {
+  const most = valuesMax(bytes.length);
   let depth = 0;
   let commas = 0;
   let values = 1;
-  for (let at = 0; at < bytes.length && values <= most; at++) {
+  const past = (excess: Excess): Form => ({ excess, commas });
+  for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) at = closingQuote(bytes, at);
     // `{` is 0x7b and `[` is 0x5b, `}` is 0x7d and `]` is 0x5d: each pair differs only in bit 0x20.
     else if ((byte | 0x20) === 0x7b) {
-      values++;
-      if (++depth > max) return { isTooDeep: true, commas, values };
+      if (++depth > depthMax) return past('depth');
+      if (++values > most) return past('values');
+      membersAt[depth] = byte === 0x7b ? 1 : inArray;
     } else if ((byte | 0x20) === 0x7d) depth--;
     else if (byte === COMMA) {
-      values++;
       if (depth === 1) commas++;
+      if (++values > most) return past('values');
+      const members = (membersAt[depth] ?? inArray) + 1;
+      if (members > membersMax) return past('members');
+      membersAt[depth] = members;
     }
   }
-  return { isTooDeep: false, commas, values };
+  return { excess: null, commas };
 }
 
 /** As `skipString` of `json-text.ts` does in a text. */

@@ -237,6 +237,27 @@ t.test('a link that leads back, away or nowhere ends the pull with the reason', 
   }
   served.instead = () => ({ body: { not: 'a list' } });
   t.match(await pull(hub, 'locations'), { state: 'FAILED', error: /not a list/ });
+  served.instead = () => ({ body: Array(3_000).fill({}) });
+  t.match(await pull(hub, 'locations'), { state: 'FAILED', error: /3000 items are no objects/ }, '[PULL-6]');
+});
+
+t.test('an empty list may have no data [PULL-5]', async (t) => {
+  const { hub, served, cpo, emsp } = await listed(t);
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
+  const answer = { status_code: 1000, timestamp: '2026-01-01T00:00:00Z' };
+  for (const text of [JSON.stringify(answer), JSON.stringify({ ...answer, data: null })]) {
+    served.instead = () => ({ text });
+    t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', received: 0, deleted: 0 }, text);
+    served.instead = () => ({ text, headers: { 'X-Total-Count': '2' } });
+    t.match(
+      await pull(hub, 'tariffs', { full: true }),
+      { state: 'FAILED', error: /0 of 2/ },
+      'but not where rows are told',
+    );
+  }
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')), ['OLD']);
+  const { quirks } = await admin(hub, 'GET', '/parties/NL-CPO/report');
+  t.match(quirks, [{ module: 'tariffs', quirk: 'list-without-data', count: 4 }]);
 });
 
 t.test('one pull runs per partner and module; its progress shows while it runs', async (t) => {

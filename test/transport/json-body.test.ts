@@ -1,9 +1,11 @@
 /** What is refused before a body is a JSON value. */
-import { depthMax, isDeeperThan, readJson, valuesMax } from '../../src/transport/json-body.ts';
+import { depthMax, excessOf, membersMax, readJson, valuesMax } from '../../src/transport/json-body.ts';
 import { t } from '../support/tap.ts';
 
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
 const bytes = (text: string) => Buffer.from(text, 'utf8');
+/** Whether objects and arrays are nested more than two levels deep. */
+const isDeep = (text: string) => excessOf('['.repeat(depthMax - 2) + text + ']'.repeat(depthMax - 2)) !== null;
 
 t.test('64 levels pass, 65 are too deep [D38, D49]', async (t) => {
   t.equal(readJson(bytes(nested(depthMax))).text, nested(depthMax));
@@ -32,14 +34,25 @@ t.test(
   },
 );
 
+t.test('one object has 2,000 members at most, of however many there are in all [JSON-BODY-2]', async (t) => {
+  const object = (names: number) => `{${Array.from({ length: names }, (_, n) => `"_${n}":[0,{"a":0}]`).join(',')}}`;
+  t.doesNotThrow(() => readJson(bytes(object(membersMax))));
+  t.doesNotThrow(() => readJson(bytes(`[{"a":[${object(membersMax)},{"b":${object(membersMax)}}]},1,2]`)));
+  t.doesNotThrow(() => readJson(bytes(JSON.stringify(Array(3 * membersMax).fill('zero')))), 'an array has more');
+  for (const text of [object(membersMax + 1), `[{"a":[{},${object(membersMax + 1)}]}]`]) {
+    t.throws(() => readJson(bytes(text)), { code: 'tooLarge' });
+    t.match(excessOf(text), /^has an object of too many members: 2000 at most$/, 'nor in an answer');
+  }
+});
+
 t.test('a string of any length ends at its quote, whatever stands before it [D38, D49]', async (t) => {
   const runs = ['"'.repeat(150), '\\'.repeat(151), '\\"'.repeat(99)];
   const tails = ['', '\\', '"', '\\"', '"\\', '[[', '\\\\"[[', '"[[', ...runs];
   for (const tail of tails) {
     for (let length = 58; length < 70; length++) {
       const text = JSON.stringify([`${'x'.repeat(length)}${tail}`.repeat(3), [1]]);
-      t.equal(isDeeperThan(text, 2), false, text);
-      t.equal(isDeeperThan(text.replace('[1]', '[[1]]'), 2), true, text);
+      t.equal(isDeep(text), false, text);
+      t.equal(isDeep(text.replace('[1]', '[[1]]')), true, text);
     }
   }
 });
@@ -56,7 +69,7 @@ t.test('depth counts what is open at once, not brackets, and never those inside 
   ];
   for (const [text, deeper] of rows) {
     JSON.parse(text);
-    t.equal(isDeeperThan(text, 2), deeper, text);
+    t.equal(isDeep(text), deeper, text);
   }
 });
 

@@ -9,12 +9,15 @@ import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import { type ListOf, nameIn, type SenderLists } from './sender-lists.ts';
 
 /** Margin, ms, before the session's last change and after now: clocks of CPOs differ, and date filters cut sharply. */
 const marginMs = 3_600_000;
+/** Objects of a page that are read in one turn. */
+const perTurn = 100;
 
 /** For each kind of case the module whose list is read, and the field that holds the session's id. */
 const lookedFor: Record<OrphanRecord['kind'], { module: ObjectModule; what: string; sessionField: string }> = {
@@ -36,7 +39,7 @@ export async function askForEnd(
   const pages = lists.read(list);
   for (let page = await pages.next(); page !== null; page = await pages.next()) {
     if (page.kind === 'failed') return `could not be queried: ${page.reason}`;
-    const text = page.texts.find((one) => isOfCase(one, record));
+    const text = await endIn(page.texts, record);
     if (text === undefined) continue;
     const taken = await lists.take(list, text, page, true);
     if (taken.result === 'refused') return `pulled, but what the CPO has cannot be used: ${taken.reason}`;
@@ -55,6 +58,15 @@ async function around({ store, ports }: Context, record: OrphanRecord): Promise<
   const instant = (at: number) => encodeURIComponent(new Date(at).toISOString());
   const from = Math.min(changedAt, ports.clock.wall()) - marginMs;
   return `date_from=${instant(from)}&date_to=${instant(ports.clock.wall() + marginMs)}`;
+}
+
+/** The object of the case; reads the texts in several turns of the event loop. */
+async function endIn(texts: readonly string[], record: OrphanRecord): Promise<string | undefined> {
+  for (const [at, text] of texts.entries()) {
+    if (at % perTurn === perTurn - 1) await nextTurn();
+    if (isOfCase(text, record)) return text;
+  }
+  return undefined;
 }
 
 function isOfCase(text: string, { kind, cpo, session }: OrphanRecord): boolean {

@@ -5,7 +5,7 @@
  * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
  * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; the socket of a larger answer is
  *     closed.
- * EXCHANGE-4  It reads at most `wireFactor` times as many bytes from the socket, whatever they are: a status line without an end, interim
+ * EXCHANGE-4  It reads at most `wireMax(answerMax)` bytes from the socket, whatever they are: a status line without an end, interim
  *     answers and chunk extensions are no part of an answer, but reading them takes as much CPU time.
  * EXCHANGE-5  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
  *     connection that was closed before any byte of the answer.
@@ -76,8 +76,11 @@ export type Met = Answer | NoAnswer | TooLarge;
 /** Header fields by lower-case name. */
 export type Fields = Answer['headers'];
 
-/** An answer in chunks of one byte each takes six bytes for one. */
-const wireFactor = 8;
+/**
+ * Bytes on the wire of an answer whose body may have so many. In chunks of one byte each byte takes six: a small answer may
+ * come so, a large one would cost the thread a third of a second.
+ */
+const wireMax = (answerMax: number): number => 2 * answerMax + 6 * Math.min(answerMax, 64 * 1024);
 
 /** Error codes of a connection that the other side has closed. */
 const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
@@ -171,7 +174,7 @@ export class Exchange {
 
   /** So many bytes of its answer have come from the socket. [EXCHANGE-4] */
   received(bytes: number): void {
-    if (bytes > wireFactor * this.#limits.answerMax) this.tooLarge();
+    if (bytes > wireMax(this.#limits.answerMax)) this.tooLarge();
   }
 
   headRead(status: number): void {
