@@ -4,7 +4,7 @@
  */
 import type { ObjectEventData } from './events.ts';
 import { isOwned } from './modules.ts';
-import { changedBody, type HubObject, objectKey } from './object.ts';
+import { changedBody, type HubObject, laterDate, objectKey } from './object.ts';
 import type { PartyId } from './party.ts';
 
 /**
@@ -27,7 +27,10 @@ export function applyToObject(
     owner: data.owner,
     key: before?.key ?? objectKey(data.module, data.id, data.facts),
     id: before?.id ?? data.id,
-    lastUpdated: data.lastUpdated ?? before?.lastUpdated ?? '',
+    lastUpdated:
+      (data.within.length > 0 ? laterDate(before?.lastUpdated ?? null, data.lastUpdated) : data.lastUpdated) ??
+      before?.lastUpdated ??
+      '',
     facts: isWhole ? data.facts : { ...before?.facts, ...data.facts },
     body: text,
     viewer: data.viewer,

@@ -209,11 +209,10 @@ export function appendItems(array: string, more: string): string {
  * Puts `item` into the array field `field` of an object: it replaces the item whose `idField` is `id`, or goes to the
  * end.
  */
-export function upsertItem(text: string, field: string, idField: string, id: string, item: string): string {
+export function upsertItem(text: string, field: string, item: string, existing: Span | null): string {
+  if (existing) return splice(text, [{ span: existing, value: item }]);
   const array = members(text).get(field);
   if (!array || text.charCodeAt(array.start) !== 0x5b) return setMembers(text, new Map([[field, `[${item}]`]]));
-  const existing = findItem(text, field, idField, id);
-  if (existing) return splice(text, [{ span: existing, value: item }]);
   return splice(text, [{ span: array, value: appendItems(slice(text, array), `[${item}]`) }]);
 }
 
@@ -224,7 +223,8 @@ export function findItem(text: string, field: string, idField: string, id: strin
   for (const span of items(text, array)) {
     const idSpan = members(text, span).get(idField);
     if (!idSpan) continue;
-    const value: unknown = JSON.parse(slice(text, idSpan));
+    const written = slice(text, idSpan);
+    const value: unknown = /^"[^\\]*"$/.test(written) ? written.slice(1, -1) : JSON.parse(written);
     if (typeof value === 'string' && value.toLowerCase() === id.toLowerCase()) return span;
   }
   return null;

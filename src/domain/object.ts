@@ -5,8 +5,10 @@
  * OBJECT-1  A PUT or POST stores exactly the text that was received. [D17]
  * OBJECT-2  A PATCH replaces each field that it carries as a whole, but appends to the `charging_periods` of a session.
  *     A period that is already stored is not appended again, because a partner repeats a PATCH whose answer was lost.
- *     Null, or one period without its list, takes no stored period away. [D19; interface, Delivery rules 8]
- * OBJECT-3  An update of an EVSE or connector also sets `last_updated` of its parents. [D18]
+ *     Null, or one period without its list, takes no stored period away. [D19; interface, Delivery rules 8] Nor does null
+ *     take away a field by whose value the hub decides: it counts as left out.
+ * OBJECT-3  An update of an EVSE or connector also moves `last_updated` of its parents, never back: who reads lists by
+ *     date would miss what came before. [D18]
  * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
  *     log.
  */
@@ -100,6 +102,12 @@ export function followedSession({ module, facts }: Pick<HubObject, 'module' | 'f
   return modules[module].isImmutable ? (facts.sessionId?.toLowerCase() ?? null) : null;
 }
 
+/** The later one of two dates as they were received; the second where they are equal, or one of them is none. */
+export function laterDate(before: string | null, now: string | null): string | null {
+  const [old, next] = [before && sortableDate(before), now && sortableDate(now)];
+  return now === null || (old && next && old > next) ? before : now;
+}
+
 /** Types of a token. */
 export const tokenTypes = ['AD_HOC_USER', 'APP_USER', 'OTHER', 'RFID'] as const;
 
@@ -146,19 +154,23 @@ export function sortableDate(text: string): string | undefined {
   return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
-/** `append`: the field whose items are appended; `idField`: that by which others find the object. */
-interface Fields {
-  readonly append?: string | null;
-  readonly idField?: string;
-}
+/** Objects, or arrays of objects, on whose fields the hub decides, too: of a body, and within those (connectors of an EVSE). */
+export const decisiveWithin = ['cdr_token', 'token', 'evses', 'connectors', 'roles'] as const;
 
-/** A fragment without `last_updated` moves it to `lastUpdated`, its arrival. */
-function patchText(text: string, fragment: string, lastUpdated: string | null, { append, idField }: Fields): string {
+/** Fields on whose values the hub decides, in any body. */
+export const decisive: ReadonlySet<string> = new Set([
+  ...['country_code', 'party_id', 'id', 'uid', 'type', 'status', 'publish', 'last_updated', 'contract_id', 'role'],
+  ...['response_url', 'location_id', 'session_id', 'reservation_id', 'url', 'result', 'authorization_reference'],
+  ...['charging_periods', ...decisiveWithin],
+]);
+
+/** A fragment without `last_updated` moves it to `lastUpdated`, its arrival. `append`: the field whose items are appended. */
+function patchText(text: string, fragment: string, lastUpdated: string | null, append?: string | null): string {
   const values = new Map<string, string>(lastUpdated === null ? [] : [['last_updated', JSON.stringify(lastUpdated)]]);
   const present = members(text);
   for (const [key, span] of members(fragment)) {
     const value = slice(fragment, span);
-    if (value === 'null' && (key === 'last_updated' || key === idField)) continue;
+    if (value === 'null' && decisive.has(key)) continue;
     const old = key === append ? present.get(key) : undefined;
     const isGrowing = old !== undefined && text[old.start] === '[';
     values.set(key, isGrowing ? appendNewItems(slice(text, old), listOf(value)) : value);
@@ -177,14 +189,20 @@ function listOf(text: string): string {
  */
 function changeWithin(body: string, change: BodyChange): string | null {
   const [evseUid = '', connectorId] = change.within;
-  const moved = new Map([['last_updated', JSON.stringify(change.lastUpdated)]]);
+  const moved = (parent: string): string => {
+    const present = members(parent);
+    const span = present.get('last_updated');
+    const own: unknown = span && JSON.parse(slice(parent, span));
+    const last = laterDate(typeof own === 'string' ? own : null, change.lastUpdated);
+    return setMembers(parent, new Map([['last_updated', JSON.stringify(last)]]), present);
+  };
   const asItem = (old: string | null, idField: string, id: string): string | null => {
     if (change.method !== 'PATCH') {
       const own = members(change.body).get(idField);
       const isNamed = own !== undefined && slice(change.body, own) !== 'null';
       return isNamed ? change.body : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
     }
-    return old === null ? null : patchText(old, change.body, change.lastUpdated, { idField });
+    return old === null ? null : patchText(old, change.body, change.lastUpdated);
   };
   const evseSpan = findItem(body, 'evses', 'uid', evseUid);
   const oldEvse = evseSpan ? slice(body, evseSpan) : null;
@@ -194,10 +212,9 @@ function changeWithin(body: string, change: BodyChange): string | null {
     if (oldEvse === null) return null;
     const span = findItem(oldEvse, 'connectors', 'id', connectorId);
     const connector = asItem(span ? slice(oldEvse, span) : null, 'id', connectorId);
-    evse =
-      connector === null ? null : setMembers(upsertItem(oldEvse, 'connectors', 'id', connectorId, connector), moved);
+    evse = connector === null ? null : moved(upsertItem(oldEvse, 'connectors', connector, span));
   }
-  return evse === null ? null : setMembers(upsertItem(body, 'evses', 'uid', evseUid, evse), moved);
+  return evse === null ? null : moved(upsertItem(body, 'evses', evse, evseSpan));
 }
 
 /**
@@ -208,7 +225,7 @@ export function changedBody(before: string | null, change: BodyChange): string |
   if (change.within.length > 0) return before === null ? null : changeWithin(before, change);
   if (change.method !== 'PATCH') return change.body;
   if (before === null) return null;
-  return patchText(before, change.body, change.lastUpdated, { append: modules[change.module].appends });
+  return patchText(before, change.body, change.lastUpdated, modules[change.module].appends);
 }
 
 /** The stored text of an EVSE or connector of a location; for an empty path the location itself. */
@@ -233,12 +250,23 @@ export function replaceField(text: string, field: string, value: string): string
   return span ? splice(text, [{ span, value: JSON.stringify(value) }]) : text;
 }
 
-/** Whether two JSON values are equal, ignoring the top-level fields in `except`. */
+/**
+ * Whether two JSON values say the same, ignoring the top-level fields in `except`. A field that is null says no more than
+ * one that is left out, and two notations of a date say the same.
+ */
 export function sameJson(a: unknown, b: unknown, except: ReadonlySet<string> = new Set()): boolean {
   if (a === b) return true;
+  if (typeof a === 'string' && typeof b === 'string') return isSameDate(a, b);
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
   if (Array.isArray(a) !== Array.isArray(b)) return false;
-  const left = Object.entries(a).filter(([key]) => !except.has(key));
-  const right = new Map(Object.entries(b).filter(([key]) => !except.has(key)));
+  const said = (object: object) =>
+    Object.entries(object).filter(([key, value]) => !except.has(key) && (value !== null || Array.isArray(object)));
+  const left = said(a);
+  const right = new Map(said(b));
   return left.length === right.size && left.every(([key, value]) => right.has(key) && sameJson(value, right.get(key)));
+}
+
+function isSameDate(a: string, b: string): boolean {
+  const date = sortableDate(a);
+  return date !== undefined && date === sortableDate(b);
 }

@@ -13,6 +13,8 @@ export const quirks = {
   'empty-2xx': 'it answers a success without a body',
   'slash-redirect': 'its server knows only the other form of the path, with or without a slash at the end',
   'plain-token': 'it takes its token only as it is, not in base64',
+  'unusable-endpoint':
+    'its version details have endpoints that cannot be called, as with a relative URL: they count as absent',
   'no-endpoint-role': 'its version details leave out interface roles; the module and its own roles decide',
   'patch-refused': 'it refuses a PATCH; the whole object follows as a PUT',
   'trailing-slash': 'its URLs end with a slash, which they keep',

@@ -4,7 +4,14 @@
 import { HubError } from '../domain/errors.ts';
 import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/json-text.ts';
 import { isOwned, type ObjectModule } from '../domain/modules.ts';
-import type { CdrTokenFact, ObjectChange, ObjectFacts, PushMethod } from '../domain/object.ts';
+import {
+  type CdrTokenFact,
+  decisive,
+  decisiveWithin,
+  type ObjectChange,
+  type ObjectFacts,
+  type PushMethod,
+} from '../domain/object.ts';
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
 import { beginsWithMark, type Quirk, quirksIn } from '../domain/quirks.ts';
 import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
@@ -34,16 +41,6 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   if (decisiveWithin.some((name) => Object.hasOwn(value as object, name))) refuseAmbiguousWithin(text, '');
   return { body, notes, text, value: value as Record<string, unknown> };
 }
-
-/** Objects, or arrays of objects, on whose fields the hub decides, too: of a body, and within those (connectors of an EVSE). */
-const decisiveWithin = ['cdr_token', 'token', 'evses', 'connectors', 'roles'];
-
-/** Fields on whose values the hub decides, in any body. */
-const decisive: ReadonlySet<string> = new Set([
-  ...['country_code', 'party_id', 'id', 'uid', 'type', 'status', 'publish', 'last_updated', 'contract_id', 'role'],
-  ...['response_url', 'location_id', 'session_id', 'reservation_id', 'url', 'result', 'authorization_reference'],
-  ...['charging_periods', ...decisiveWithin],
-]);
 
 /**
  * Refuses a JSON text that repeats a decisive field or writes its name in another case, at the top or in an object on
@@ -135,7 +132,8 @@ export function checkedPatch<T extends object>(exchange: Exchange, type: Checked
   const { body, caller } = exchange;
   const { patch_without_last_updated: rule } = caller.partner.settings;
   const value = body?.value;
-  const isDated = typeof value !== 'object' || value === null || (value as { last_updated?: unknown }).last_updated;
+  const date = (value as { last_updated?: unknown } | null)?.last_updated ?? null;
+  const isDated = typeof value !== 'object' || value === null || date !== null;
   if (rule !== 'accept' || body === null || isDated || Array.isArray(value)) return checkedBody(exchange, type);
   const dated = { ...body, value: { ...value, last_updated: exchange.arrivedAt() } };
   const checked = checkedBody({ body: dated }, type);

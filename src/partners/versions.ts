@@ -131,6 +131,7 @@ function readDetails(details: unknown, endpointsMax: number, { partner, quirks }
   }
   const endpoints = new Map<string, Endpoint>();
   const listed = details.endpoints.map(readEndpoint).filter((endpoint) => endpoint !== null);
+  if (listed.length < details.endpoints.length) quirks.add('unusable-endpoint');
   const opened = openRoles(listed, partner.roles);
   if (details.endpoints.some(hasLowRole)) quirks.add('lower-case');
   if (opened.length > 0) quirks.add('no-endpoint-role');
@@ -150,11 +151,13 @@ function readDetails(details: unknown, endpointsMax: number, { partner, quirks }
 
 /** One endpoint; null when malformed, so that one bad entry does not invalidate the others. */
 function readEndpoint(entry: unknown): ListedEndpoint | null {
-  if (!isFields(entry) || typeof entry.identifier !== 'string' || !isWebUrl(entry.url)) return null;
+  if (!isFields(entry) || typeof entry.identifier !== 'string' || typeof entry.url !== 'string') return null;
+  const url = entry.url.trim();
+  if (!isWebUrl(url)) return null;
   const identifier = entry.identifier.trim().toLowerCase();
   if (!/^[a-z0-9_.-]{1,64}$/.test(identifier)) return null;
   const role = readRole(entry.role, identifier);
-  return role === undefined ? null : { identifier, role, url: entry.url };
+  return role === undefined ? null : { identifier, role, url };
 }
 
 const hasLowRole = (entry: unknown) => isFields(entry) && typeof entry.role === 'string' && /[a-z]/.test(entry.role);

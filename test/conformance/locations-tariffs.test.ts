@@ -71,6 +71,9 @@ t.test('an EVSE or connector update moves last_updated of its parents and touche
     { method: 'PUT', path: '/E1/1', body: { ...connectors[0], last_updated: instant(2) }, moved: [2, 2, 2] },
     { method: 'PATCH', path: '/E1/1', body: { max_voltage: 400, last_updated: instant(3) }, moved: [3, 3, 3] },
     { method: 'PUT', path: '/E1', body: { ...evse, last_updated: instant(4) }, moved: [4, 4, 0] },
+    // Dates of parts that came late do not take their parents back: who reads lists by date would miss them.
+    { method: 'PATCH', path: '/E1', body: { status: 'AVAILABLE', last_updated: instant(2) }, moved: [4, 2, 0] },
+    { method: 'PATCH', path: '/E1/1', body: { max_voltage: 230, last_updated: instant(1) }, moved: [4, 2, 1] },
   ] as const;
   for (const { method, path, body, moved } of cases) {
     t.equal(statusOf(await cpo.call(method, `${base}/MOVES${path}`, body)), done);
@@ -81,6 +84,32 @@ t.test('an EVSE or connector update moves last_updated of its parents and touche
     t.same(evses[1], sibling, `${method} ${path}: the other EVSE stays`);
     t.equal(evses[0]?.connectors[1]?.last_updated, instant(0), `${method} ${path}: the other connector stays`);
   }
+});
+
+t.test('a late status of an EVSE leaves its location where lists by date find it [D18]', async (t) => {
+  const evse = { uid: 'E1', status: 'AVAILABLE', connectors: [], last_updated: instant(1) };
+  await cpo.call('PUT', `${base}/LATE`, locationBody('LATE', { evses: [evse], last_updated: instant(20) }));
+  const late = { status: 'CHARGING', last_updated: instant(5) };
+  t.equal(statusOf(await cpo.call('PATCH', `${base}/LATE/E1`, late)), done);
+  const listed = (await emsp.call('GET', `/2.2.1/locations?date_from=${instant(20)}&limit=1000`)).json.data;
+  const found = (listed as Record<string, unknown>[]).find(({ id }) => id === 'LATE');
+  t.match(found, { evses: [late], last_updated: instant(20) });
+  t.same(await warningsAbout(hub, 'NL-CPO/LATE'), []);
+});
+
+t.test('null in a PATCH takes away nothing by which the hub decides [OBJECT-2]', async (t) => {
+  const evse = { uid: 'E1', status: 'AVAILABLE', connectors: [], last_updated: instant(0) };
+  const body = locationBody('NULLS', { evses: [evse] });
+  await cpo.call('PUT', `${base}/NULLS`, body);
+  const nulls = { evses: null, name: 'named', last_updated: instant(7) };
+  await cpo.call('PATCH', `${base}/NULLS`, nulls);
+  const { name, last_updated } = nulls;
+  t.same(dataOf(await cpo.call('GET', `${base}/NULLS`)), { ...body, name, last_updated });
+  const inEvse = { status: null, connectors: null, x_own: 1, last_updated: instant(8) };
+  t.equal(statusOf(await cpo.call('PATCH', `${base}/NULLS/E1`, inEvse)), done);
+  t.match(dataOf(await emsp.call('GET', '/2.2.1/locations/NULLS')), {
+    evses: [{ ...evse, x_own: 1, last_updated: instant(8) }],
+  });
 });
 
 t.test(

@@ -518,7 +518,6 @@ t.test('a stored CDR never changes: other content is 2001, other methods 405 [in
   await quiet(hub);
   const others = [
     cdrBody('FIXED', { total_energy: 99 }),
-    cdrBody('fixed'),
     cdrBody('FIXED', names('NL', 'EM2')),
     cdrBody('FIXED', { last_updated: instant(50), total_energy: 8 }),
     cdrBody('FIXED', { remark: 'added' }),
@@ -539,6 +538,37 @@ t.test('a stored CDR never changes: other content is 2001, other methods 405 [in
     'nothing was forwarded',
   );
   t.equal(dataText(await cpo.call('GET', '/2.2.1/cdrs/fixed')), original, 'the stored one stays');
+});
+
+t.test('a CDR that is posted again in other words is a duplicate [D12, D63]', async (t) => {
+  const body = cdrBody('WORDS');
+  await cpo.call('POST', '/2.2.1/cdrs', body);
+  await quiet(hub);
+  const end = String(body.end_date_time).replace(/(\.0+)?Z$/, '');
+  const again = [
+    { ...body, remark: null, credit: null },
+    { ...body, country_code: 'nl', id: 'words' },
+    { ...body, end_date_time: `${end}.000Z`, last_updated: instant(55) },
+  ];
+  const heard = emsp.received.length;
+  for (const one of again) {
+    const answer = await cpo.call('POST', '/2.2.1/cdrs', one);
+    t.equal(statusOf(answer), done);
+    t.equal(answer.headers.get('location'), `${hub.url}/ocpi/2.2.1/cdrs/WORDS`);
+  }
+  await quiet(hub);
+  t.equal(emsp.received.length, heard, 'and goes to nobody');
+});
+
+t.test('a session stays that of its eMSP when a PATCH says null of its card [OBJECT-2]', async (t) => {
+  const path = pathOf(cpo, 'KEPT');
+  await cpo.call('PUT', path, sessionBody('KEPT'));
+  await quiet(hub);
+  const nulls = { kwh: 2, cdr_token: null, authorization_reference: null, last_updated: instant(40) };
+  const came = await arrivals(hub, emsp, () => cpo.call('PATCH', path, nulls));
+  t.equal(came.length, 1, 'its eMSP hears of the change');
+  t.ok(await isListed(emsp, 'sessions', 'KEPT'));
+  t.match(JSON.parse(dataText(await emsp.call('GET', path))), { kwh: 2, cdr_token: sessionBody('KEPT').cdr_token });
 });
 
 t.test('a CDR that reached nobody is repaired when its cdr_token alone changes, then fixed [D22, D23]', async (t) => {

@@ -54,16 +54,16 @@ function model(before: Json | null, { data, body }: Push): Json | null {
   }
   if (before === null) return null;
   const oldEvse = find(before.evses, 'uid', evseUid);
-  const last_updated = data.lastUpdated;
+  const moved = ({ last_updated }: Json) => ({ last_updated: [last_updated, data.lastUpdated].sort().at(-1) });
   let evse = merged(oldEvse);
   if (connectorId === undefined) {
     if (isPatch && !oldEvse) return null;
   } else {
     const old = find(oldEvse?.connectors, 'id', connectorId);
     if (!oldEvse || (isPatch && !old)) return null;
-    evse = { ...oldEvse, connectors: put(oldEvse.connectors, 'id', connectorId, merged(old)), last_updated };
+    evse = { ...oldEvse, connectors: put(oldEvse.connectors, 'id', connectorId, merged(old)), ...moved(oldEvse) };
   }
-  return { ...before, evses: put(before.evses, 'uid', evseUid, evse), last_updated };
+  return { ...before, evses: put(before.evses, 'uid', evseUid, evse), ...moved(before) };
 }
 
 const at = fc.integer({ min: 0, max: 59 }).map((s) => `2026-01-02T03:04:${String(s).padStart(2, '0')}Z`);

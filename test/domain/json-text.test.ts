@@ -137,7 +137,7 @@ t.test('an item is found by its id, whatever the case, and set in place or behin
   for (const [title, text, id, found, upserted] of table) {
     const span = findItem(text, 'l', 'id', id);
     t.equal(span && slice(text, span), found, `${title}: found`);
-    t.equal(upsertItem(text, 'l', 'id', id, item), upserted, `${title}: set`);
+    t.equal(upsertItem(text, 'l', item, span), upserted, `${title}: set`);
   }
 });
 
@@ -235,7 +235,7 @@ t.test('an item is found and set as in the parsed object, and not one byte besid
       const at = Array.isArray(list) ? list.findIndex(isNamed(id)) : -1;
       const span = findItem(text, 'l', 'id', id);
       if ((span !== null) !== at >= 0) return false;
-      const result = upsertItem(text, 'l', 'id', id, item);
+      const result = upsertItem(text, 'l', item, span);
       if (span && Array.isArray(list)) {
         const isIt = isDeepStrictEqual(parse(slice(text, span)), list[at]);
         return isIt && result === text.slice(0, span.start) + item + text.slice(span.end);

@@ -156,6 +156,8 @@ t.test('names that the hub decides by stand once in nested objects, too [D17]', 
       ),
       'roles.party_id',
     ],
+    [cpo, 'POST', '/2.2.1/commands/callback/any', '{"result":"ACCEPTED","result":"REJECTED"}', 'result:'],
+    [cpo, 'POST', '/2.2.1/commands/callback/any', '{"result":"ACCEPTED","Result":"FAILED"}', 'result:'],
   ];
   for (const [from, method, path, body, name] of cases) {
     const { json } = await from.call(method, path, body);

@@ -130,12 +130,17 @@ t.test('Unknown modules are kept, malformed entries skipped, of two of a kind th
     { identifier: 5, role: 'SENDER', url: 'https://cpo.example/t' },
     null,
     'locations',
+    { identifier: 'tariffs', role: 'SENDER', url: '/ocpi/tariffs' },
+    { identifier: 'cdrs', role: 'SENDER', url: ' https://cpo.example/cdrs\n' },
   ];
   const partner = await partnerOf(t, { '/v': { version: '2.2.1', endpoints } });
-  t.same((await versionsOf(t).discover(ask(`${partner.url}/v`))).endpoints, [
+  const found = await versionsOf(t).discover(ask(`${partner.url}/v`));
+  t.same(found.endpoints, [
     { identifier: 'credentials', role: 'SENDER', url: credentials?.url, source: 'discovered' },
     { identifier: 'parking_data', role: 'SENDER', url: 'https://cpo.example/x', source: 'discovered' },
+    { identifier: 'cdrs', role: 'SENDER', url: 'https://cpo.example/cdrs', source: 'discovered' },
   ]);
+  t.ok(found.quirks.includes('unusable-endpoint'), 'which is told');
 });
 
 t.test('The number of endpoints is bounded', async (t) => {

@@ -82,9 +82,10 @@ const eventTypes = {
   DELETE: 'object.deleted',
 } as const;
 
-/** Fields of a stored CDR that its CPO may repair as long as the CDR was never forwarded. [D22] */
-const repairable = new Set(['cdr_token', 'last_updated']);
-const dated = new Set(['last_updated']);
+/** Fields in which a CDR that is posted again may differ: the date, and those of its key, which ignores case. [D63] */
+const dated = new Set(['country_code', 'party_id', 'id', 'last_updated']);
+/** Those that a CPO may repair, too, as long as the CDR was never forwarded. [D22] */
+const repairable = new Set([...dated, 'cdr_token']);
 
 const notForwarded = 'pulled without forward';
 
@@ -306,7 +307,7 @@ function decide(
     warnings: [
       ...(change.warnings ?? []),
       ...(ownership ? toWarnings(change.to, ownership) : []),
-      ...warningsOf(before, change.lastUpdated),
+      ...(within.length === 0 ? warningsOf(before, change.lastUpdated) : []),
     ],
   };
   return { data, to: audience.to };

@@ -24,7 +24,7 @@ import {
   object,
 } from '../../transport/types.ts';
 import { cpoElseInvalidToken, emsp } from '../caller.ts';
-import { bodyOf, checkedBody } from '../objects.ts';
+import { bodyOf, checkedBody, refuseAmbiguous } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 /** Size limit of a CommandResult, bytes: its messages have at most 512 characters each. */
@@ -135,6 +135,7 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   const { credential, caller, params } = exchange;
   const result = unwrapped(exchange);
   const { body } = check(commandResult, JSON.parse(result));
+  refuseAmbiguous(result);
   const { text, hasMark } = bodyOf(exchange);
   const read = String(enumValue(body.result));
   const quirks: Quirk[] = hasMark ? ['byte-order-mark'] : [];

@@ -104,12 +104,12 @@ function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): Object
   };
 }
 
-/** Only the facts that the fragment carries; the stored session keeps the others. */
+/** Only the facts that the fragment carries; the stored session keeps the others, as it does where the fragment says null. [OBJECT-2] */
 function changedFacts(session: AnySession): ObjectFacts {
   const { cdrToken = null, authorizationReference = null, status } = wholeFacts(session);
   return {
-    ...(Object.hasOwn(session.value, 'cdr_token') && { cdrToken }),
-    ...(Object.hasOwn(session.value, 'authorization_reference') && { authorizationReference }),
+    ...((session.value.cdr_token ?? null) !== null && { cdrToken }),
+    ...(authorizationReference !== null && { authorizationReference }),
     ...(status !== undefined && { status }),
   };
 }
