@@ -132,10 +132,13 @@ t.test('a page of many objects is stored whole, refused ones too', async (t) => 
   served.pageSize = 1000;
   const ids = Array.from({ length: 320 }, (_, n) => `L${n}`);
   served.texts.locations = ids.map((id, n) => location(id, n % 9, n % 4 === 0 ? { publish: 'no' } : {}));
-  served.texts.locations[1] = location('L1', 1, { with_too_many_values: Array(500_000).fill(0) });
+  served.texts.locations[1] = location('L1', 1, { with_too_many_values: Array(40_000).fill(0) });
   t.match(await ended(hub, await start(hub, 'locations')), { pages: 1, received: 320, stored: 239, invalid: 81 });
   t.equal((await emsp.call('GET', '/2.2.1/locations?limit=1')).headers.get('x-total-count'), '239');
   t.equal((await itemsOf(hub, '/quarantine?limit=30')).length, 81, 'page by page');
+  served.texts.locations = [location('L1', 1, { with_too_many_values: Array(500_000).fill(0) })];
+  const refused = await ended(hub, await start(hub, 'locations', { full: true }));
+  t.match(refused, { state: 'FAILED', error: /too many values/ }, 'a page has no more values than its size allows for');
 });
 
 t.test('the next link is found wherever it stands in the header', async (t) => {
