@@ -17,13 +17,13 @@ import { Commands } from './exchange/commands.ts';
 import { ingest } from './exchange/ingest.ts';
 import { objectQuota } from './exchange/object-quota.ts';
 import { OrphanCases } from './exchange/orphan-cases.ts';
-import { quota } from './exchange/quota.ts';
 import { readObjects } from './exchange/read-objects.ts';
 import { BreakerFeed } from './kernel/breaker-feed.ts';
 import { Circuits } from './kernel/circuits.ts';
 import { Contacts } from './kernel/contacts.ts';
 import type { Context } from './kernel/context.ts';
 import { PartnerDirectory } from './kernel/directory.ts';
+import { quota } from './kernel/quota.ts';
 import { Recorder } from './kernel/recorder.ts';
 import { withStoreErrors } from './kernel/store-errors.ts';
 import { Timers } from './kernel/timers.ts';
@@ -98,7 +98,8 @@ export function createHub(
   const inFlight = new Map<PartyId, number>();
   const counted = countedPorts(ports, (...use) => reports.used(...use), inFlight);
   const context = coreOf(store, counted, settings, isDoor);
-  const reports = new PartnerReports(context);
+  const daily = quota(context);
+  const reports = new PartnerReports(context, daily);
   const dispatcher = new Dispatcher(context, reports);
   const probes = new HealthProbes(context);
   const actors = new PartnerActors(context, {
@@ -117,7 +118,6 @@ export function createHub(
   const resends = new Resends(context, jobs);
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
-  const daily = quota(context);
   const stored = objectQuota(context);
   const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily, stored);
   const lists = new SenderLists(context, acceptPulled);
@@ -174,7 +174,7 @@ export function createHub(
     used: (...use) => reports.used(...use),
     warned: ({ partner, module, object }, warnings) => reports.warned(partner, module, warnings, object),
     ...readObjects(context),
-    ...authorize(context, coalescer, reports),
+    ...authorize(context, coalescer, reports, daily),
     command: (caller, request) => commands.command(caller, request),
     callback: (...result) => commands.callback(...result),
     operations: {

@@ -5,7 +5,7 @@ import { locationBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
-import { eventually } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
@@ -64,6 +64,33 @@ t.test(
     t.equal(await patch(), '200/1000', 'as it is the next day');
   },
 );
+
+t.test('what a party has recorded by refused pushes and authorizations is bounded by its quota (I7)', async (t) => {
+  const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '1' });
+  const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const answer = () => ({ body: { allowed: 'ALLOWED' } });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS', answer });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-BAD', { active: true });
+  const authorized = async () => {
+    const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
+    const answer = await attacker.call('POST', '/2.2.1/tokens/CARD/authorize', '', toEmsp);
+    await hub.settled();
+    return [statusOf(answer), (await itemsOf(hub, '/events?type=token.authorized')).length];
+  };
+  const refuse = (n: number) =>
+    attacker.call('PUT', `/2.2.1/tariffs/NL/BAD/T${n}`, { ...tariffBody('OTHER'), x: '☃'.repeat(60_000) });
+  const kept = async () => {
+    const { refused } = (await admin(hub, 'GET', '/parties/NL-BAD/report')) as { refused: { body: string }[] };
+    return refused.filter(({ body }) => body.length > 60_000).length;
+  };
+  t.same(await authorized(), ['200/1000', 1]);
+  for (let n = 0; n < 12; n++) t.equal(statusOf(await refuse(n)), '200/2001');
+  t.equal(await kept(), 12, 'there was room when they came; it is used up now');
+  for (let n = 12; n < 20; n++) t.equal(statusOf(await refuse(n)), '200/2001');
+  t.equal(await kept(), 12, 'of further ones the body is left out');
+  t.same(await authorized(), ['200/1000', 1], 'a driver is authorized, and nothing is recorded of it');
+  t.equal(emsp.received.length, 2);
+});
 
 t.test(
   'a party that has as many objects as it may is refused new ones, alone, also after a restart (I7)',

@@ -7,6 +7,7 @@ import { objectKey } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
 import { enumValue, metBy, type Quirk, type QuirksMet } from '../../domain/quirks.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
 import type { PartnerReports } from '../partners/reports.ts';
@@ -44,7 +45,12 @@ export function addressee(context: Context, caller: Caller, to: HeaderParty | nu
   return id === context.directory.hub || id === caller.id ? null : id;
 }
 
-export function authorize(context: Context, coalescer: WriteCoalescer, reports: Pick<PartnerReports, 'used'>) {
+export function authorize(
+  context: Context,
+  coalescer: WriteCoalescer,
+  reports: Pick<PartnerReports, 'used'>,
+  quota: Pick<Quota, 'hasRoom' | 'spend'>,
+) {
   const { directory, recorder, settings, ports, store } = context;
 
   /**
@@ -130,6 +136,9 @@ export function authorize(context: Context, coalescer: WriteCoalescer, reports: 
     to: PartyId | null,
     { quirks: met, ...answer }: { allowed: string; outcome: string; quirks?: QuirksMet },
   ): void {
+    // [QUOTA-5]
+    if (!quota.hasRoom(caller.id)) return ports.meter.unrecorded('token.authorized');
+    quota.spend(caller.id, 0);
     const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
     const isToHub = direction === 'toEmsp' && addressee(context, caller, request.to) === null;
     const quirks: QuirksMet = { ...met, ...(isToHub && metBy(caller.id, [unaddressed]).quirks) };

@@ -30,6 +30,7 @@ import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
 import type { Caller, CommandAnswer, CommandRequest, Hub } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
@@ -39,7 +40,6 @@ import { findCpo, refuseForeignToken } from './command-routing.ts';
 import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
-import type { Quota } from './quota.ts';
 import { callPartner, type Failure, failureOf } from './sync-calls.ts';
 
 const prefix = 'command:';

@@ -35,6 +35,7 @@ import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import {
   billedKey,
@@ -53,7 +54,6 @@ import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
 import type { ObjectQuota } from './object-quota.ts';
 import type { OrphanCases } from './orphan-cases.ts';
-import type { Quota } from './quota.ts';
 
 /** Origin of a change that the hub pulled from a list of its owner. */
 export interface Pulled {

@@ -24,6 +24,7 @@ import {
 } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { cut, rowSeen } from '../kernel/row-codecs.ts';
 import type { CallSubject } from '../ports/ports.ts';
@@ -62,13 +63,15 @@ export function reportRow(partner: PartyId, data: Tallies): Put {
 
 export class PartnerReports {
   readonly #context: Context;
+  readonly #quota: Pick<Quota, 'hasRoom' | 'spend'>;
   readonly #notes = new Map<PartyId, Notes>();
   /** When the notes of a partner were written last, hub time. */
   readonly #writtenAt = new Map<PartyId, number>();
   readonly #writing = new Set<Promise<void>>();
 
-  constructor(context: Context) {
+  constructor(context: Context, quota: Pick<Quota, 'hasRoom' | 'spend'>) {
     this.#context = context;
+    this.#quota = quota;
   }
 
   /** Notes a push that was refused; `body` is null when none was read. */
@@ -81,7 +84,8 @@ export class PartnerReports {
     const { count = 0, firstAt = at } = refused.get(id)?.record ?? {};
     refused.delete(id);
     const record = { ...push, count: count + 1, firstAt, lastAt: at };
-    refused.set(id, { record, body: cut(body ?? ''), correlationId });
+    const kept = this.#quota.hasRoom(push.partner) ? cut(body ?? '') : '';
+    refused.set(id, { record, body: kept, correlationId });
     const [oldest = ''] = refused.keys();
     if (refused.size > pendingMax) refused.delete(oldest);
   }
@@ -181,6 +185,8 @@ export class PartnerReports {
       const stream = refusedStream(partner, id);
       facts.push({ stream, event: { type: 'push.refused', data }, party: partner, body, correlationId });
       puts.push(refusedRow(id, data, body));
+      // In the event and in the row. [QUOTA-5]
+      this.#quota.spend(partner, 2 * body.length);
     }
     if (Object.keys(notes.warnings).length + Object.keys(notes.quirks).length > 0) {
       const before = (await rowSeen(store, reportKey(partner), seen))?.data as Tallies | undefined;

@@ -7,11 +7,13 @@
  * QUOTA-3  From `warnedFrom` of the quota on, the day has one warning in the log and one event.
  * QUOTA-4  Each process counts what it took itself, since its start: a restart begins anew, and several nodes grant as
  *     many quotas.
+ * QUOTA-5  What is recorded of its refused pushes and of authorizations counts, too. Beyond the quota the body of a refused
+ *     push and the fact of an authorization are not recorded; the authorization itself is never refused for that.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { dayMs } from '../../kit/spans.ts';
-import type { Context } from '../kernel/context.ts';
+import type { Context } from './context.ts';
 
 /** Characters that an event and its row take beside their bodies. */
 const recordSize = 1024;
@@ -19,9 +21,10 @@ const warnedFrom = 0.8;
 const megabyte = 1_000_000;
 
 export interface Quota {
+  hasRoom(party: PartyId): boolean;
   /** Refuses with `quotaExceeded` when the party has used up the day. */
   check(party: PartyId): void;
-  /** Counts the characters of bodies that a push of the party wrote. */
+  /** Counts the characters of bodies that are written for the party, and `recordSize`. */
   spend(party: PartyId, characters: number): void;
   /** What each party has used today, as a share of the quota; without those that used nothing. */
   shares(): ReadonlyMap<PartyId, number>;
@@ -47,9 +50,12 @@ export function quota({ ports, recorder, settings }: Pick<Context, 'ports' | 're
     recorder.note({ facts, trace: null, at: recorder.instant(), unfenced: true });
   }
 
+  const hasRoom = (party: PartyId): boolean => (today().get(party) ?? 0) < most;
+
   return {
+    hasRoom,
     check(party) {
-      if ((today().get(party) ?? 0) < most) return;
+      if (hasRoom(party)) return;
       throw new HubError('quotaExceeded', { retryAfterS: (dayMs - (clock.now() % dayMs)) / 1000 });
     },
     spend(party, characters) {
