@@ -162,7 +162,7 @@ export function createHub(
       return id === context.directory.hub ? hub.party : (context.directory.party(id) ?? null);
     },
     authenticate: (token, address) => registration.authenticate(token, address),
-    isBehind: () => context.recorder.feed.isBehind(),
+    caughtUp: () => context.recorder.feed.caughtUp(),
     suspendedAt: (partner) => context.directory.partner(partner)?.suspendedAt ?? null,
     register: (...exchange) => registration.register(...exchange),
     rotate: (...exchange) => registration.rotate(...exchange),

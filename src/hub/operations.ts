@@ -22,7 +22,6 @@ import type { ObjectQuota } from './exchange/object-quota.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
 import { courierActor, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
-import { directoryKey } from './kernel/directory.ts';
 import type { Quota } from './kernel/quota.ts';
 import { routePut } from './kernel/row-codecs.ts';
 import type { Resends } from './maintain/resends.ts';
@@ -117,10 +116,7 @@ export function operations(parts: OperationsParts): Verbs {
    * The directory has every change that is in the log; throws `unavailable` while it lags. What finds that there is
    * nothing to change writes nothing, so no conflict would show that it decided on an older state. [RECORDER-6]
    */
-  async function upToDate(): Promise<void> {
-    const row = await store.get(directoryKey);
-    await recorder.feed.reached(row?.seq ?? 0);
-  }
+  const upToDate = () => recorder.feed.caughtUp();
 
   /** Runs work on a partner in its turn, with the partner's state at that time. */
   function inTurn<T>(id: string, work: (partner: Partner) => Promise<T>): Promise<T> {

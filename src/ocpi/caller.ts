@@ -8,8 +8,8 @@
  *     object exists. [D7]
  * CALLER-3  For a partner with several parties, the path decides which one calls, then `OCPI-from-*`, then the first
  *     party with the role.
- * CALLER-4  An unknown token gets 503, not 401, while the hub is behind its log: the log may hold the token, which a
- *     partner would take for revoked.
+ * CALLER-4  Before a token is refused as unknown, the hub has dispatched every change of partners that is in the log:
+ *     another node may just have issued it, and a partner takes 401 for good. While it cannot, the answer is 503.
  */
 import { HubError } from '../domain/errors.ts';
 import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
@@ -27,13 +27,13 @@ export interface Asking {
 /** Selects the partner's party that makes the call; refuses when none may. */
 export type CallerRule = (asking: Asking) => PartyRole;
 
-/** The credential behind an Authorization header of a request from this address; refuses when there is none. [D8, CALLER-4] */
+/** The credential behind an Authorization header of a request from this address; refuses with `invalidToken`. [D8] */
 export function authenticate(hub: Hub, authorization: string | undefined, address: string): Credential {
   for (const token of authorizationTokens(authorization ?? '')) {
     const credential = hub.authenticate(token, address);
     if (credential) return credential;
   }
-  throw hub.isBehind() ? new HubError('unavailable', { retryAfterS: 1 }) : new HubError('invalidToken');
+  throw new HubError('invalidToken');
 }
 
 /**

@@ -19,7 +19,7 @@ import { HubError } from '../domain/errors.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
-import { answerRouting, instanceHeader } from '../transport/headers.ts';
+import { answerRouting, authorizationTokens, instanceHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
 import { otherMethods, withHead } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
@@ -129,6 +129,12 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
   };
 }
 
+/** Whether a request was refused for a token that another node may have issued. [CALLER-4] */
+const mayBeKnown = (error: unknown, { headers }: FastifyRequest): boolean =>
+  error instanceof HubError &&
+  error.code === 'invalidToken' &&
+  authorizationTokens(headers.authorization ?? '').length > 0;
+
 /** Adds the checks before a body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
 function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
   const { log, limiter, clock, visitors, admission, isHere = () => true, shutForS = () => null } = options;
@@ -167,15 +173,17 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     return pass;
   };
 
-  app.addHook('onRequest', (request, reply, done) => {
+  const pass = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void, isAgain = false): void => {
     try {
       const { pauseMs } = passed(request, reply);
       if (pauseMs > 0) clock.setTimeout(done, pauseMs);
       else done();
     } catch (error) {
-      done(error as Error);
+      if (isAgain || !mayBeKnown(error, request)) return done(error as Error);
+      hub.caughtUp().then((isChanged) => (isChanged ? pass(request, reply, done, true) : done(error as Error)), done);
     }
-  });
+  };
+  app.addHook('onRequest', (request, reply, done) => pass(request, reply, done));
 
   app.addHook('onResponse', (request, reply, done) => {
     const { trace, credential, caller, ocpiStatus, reason } = request.ocpi ?? {};

@@ -51,6 +51,20 @@ t.test('a partner that was suspended since a door let it in writes nothing', asy
   t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
 });
 
+t.test('a door that was told nothing learns of a new token before it refuses one [CALLER-4]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const door = await doorOf(t, hub);
+  t.equal(await door.hub.caughtUp(), false, 'there is nothing to learn');
+  const { token, url } = cpo;
+  const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];
+  const { json } = await cpo.call('PUT', '/2.2.1/credentials', { token, url: `${url}/ocpi/versions`, roles });
+  const { token: hubToken } = json.data as { token: string };
+  t.equal(door.hub.authenticate(hubToken, '127.0.0.1'), null, 'it was not told');
+  t.same(await Promise.all([door.hub.caughtUp(), door.hub.caughtUp()]), [true, true]);
+  t.match(door.hub.authenticate(hubToken, '127.0.0.1'), { kind: 'hub' });
+});
+
 t.test('a first use at a door and a change at the owner, which was not told, undo neither', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);

@@ -30,20 +30,26 @@ async function scene(t: Test) {
   }));
   const hub = await hubFor(t, {}, { clock, wrap });
   const { store, recorder } = hub.created.context;
+  /** The answer to a call, for which time passes. */
+  async function inTime<T>(what: string, asked: Promise<T>): Promise<T> {
+    let isAnswered = false;
+    const answered = asked.finally(() => {
+      isAnswered = true;
+    });
+    await eventually(`${what} is answered`, () => {
+      clock.advance(1_000);
+      return isAnswered;
+    });
+    return answered;
+  }
   /** The answer to a change that is in the log and not dispatched. */
   async function late<T>(what: string, change: () => Promise<T>): Promise<T> {
     isAway = true;
     await append(store);
     const before = store.head();
-    let isAnswered = false;
-    const answered = change().finally(() => {
-      isAnswered = true;
-    });
+    const asked = change();
     await eventually(`${what} is in the log`, () => store.head() > before);
-    await eventually(`${what} is answered`, () => {
-      clock.advance(1_000);
-      return isAnswered;
-    });
+    const answered = await inTime(what, asked);
     t.ok(recorder.feed.upTo < store.head(), `${what} is answered and not dispatched`);
     return answered;
   }
@@ -60,13 +66,13 @@ async function scene(t: Test) {
     });
   }
   const state = (id: string) => hub.created.context.supervisor.view(id)?.snapshot?.value;
-  return { hub, late, refused, back, state };
+  return { hub, late, inTime, refused, back, state };
 }
 
 t.test(
   '[RECORDER-8] a registration that is in the log is answered with its token, and lets deliveries go',
   async (t) => {
-    const { hub, late, back } = await scene(t);
+    const { hub, late, inTime, back } = await scene(t);
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
     const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
     t.teardown(() => emsp.close());
@@ -83,7 +89,7 @@ t.test(
     t.equal(registered.status, 200);
     emsp.hubToken = (registered.json.data as { token: string }).token;
     const own = () => emsp.call('GET', '/2.2.1/credentials');
-    const early = await own();
+    const early = await inTime('the token', own());
     t.match(early, { status: 503 }, '[CALLER-4] meanwhile the token is not refused as unknown');
     t.equal(early.headers.get('retry-after'), '1');
     await back();

@@ -53,7 +53,7 @@ const hub = {
   publicUrl: 'https://hub.example',
   suspendedAt: () => null,
   refused: () => {},
-  isBehind: () => false,
+  caughtUp: async () => false,
   authenticate: (token: string) => {
     const credential = credentials[token];
     return credential ? { ...credential, token } : null;

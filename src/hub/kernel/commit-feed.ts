@@ -7,8 +7,6 @@
  *     to the sequence of `startAt`.
  * COMMIT-FEED-3  A door needs only the changes of partners and routes, and reads no events while the row `directoryKey`
  *     shows that there are none.
- * COMMIT-FEED-4  It is behind when it has not reached a sequence that was announced `behindMs` ago. A log that grows
- *     steadily does not make it behind.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -25,8 +23,6 @@ const readAgainMs = 200;
  * cannot be read.
  */
 const reachedMs = 5000;
-/** How long the events of a healthy log take to be dispatched at most, ms. [COMMIT-FEED-4] */
-const behindMs = 1000;
 /** Size of a page that is read from the log, in events and in characters. */
 const readBatch = 500;
 const readSize = 4 * 1024 * 1024;
@@ -57,10 +53,11 @@ export class CommitFeed {
   readonly #early = new Map<Seq, StoredEvent>();
   /** Highest sequence that the log is known to hold, and the read in progress. */
   #head: Seq = 0;
-  /** The sequence that was announced when it was last level with the log, and when; null while it is level. */
-  #mark: { readonly seq: Seq; readonly at: number } | null = null;
   #reading: Promise<void> | null = null;
   readonly #awaited = new Set<Awaited>();
+  /** The reading of the row `directoryKey` that has not begun, and the one before it. */
+  #asked: Promise<Seq> | null = null;
+  #asking: Promise<unknown> = Promise.resolve();
 
   constructor(store: Store, clock: Clock, log: Log, isDoor = false) {
     this.#store = store;
@@ -71,11 +68,6 @@ export class CommitFeed {
 
   get upTo(): Seq {
     return this.#upTo;
-  }
-
-  /** Whether events that are in the log have waited so long to be dispatched that something is wrong. [COMMIT-FEED-4] */
-  isBehind(): boolean {
-    return this.#mark !== null && this.#clock.monotonic() - this.#mark.at >= behindMs;
   }
 
   /** The first event to dispatch is the one after this sequence. */
@@ -122,7 +114,6 @@ export class CommitFeed {
   /** Announces that the log goes up to this sequence. [COMMIT-FEED-1] */
   follow(seq: Seq): void {
     this.#head = Math.max(this.#head, seq);
-    this.#measure();
     if (!this.#hasBegun || this.#head <= this.#upTo || this.#isOver()) return;
     this.#reading ??= this.#readOn().finally(() => {
       this.#reading = null;
@@ -144,6 +135,30 @@ export class CommitFeed {
     if (await withTimeout(this.#clock, reachedMs, reached)) return;
     stop();
     throw new HubError('unavailable', { retryAfterS: 1 });
+  }
+
+  /**
+   * Resolves when every change of partners and routes that the log has by now is dispatched, to whether there was one;
+   * throws `unavailable` as `reached` does, or when the log cannot be read.
+   */
+  async caughtUp(): Promise<boolean> {
+    const last = await this.#lastChange();
+    if (last <= this.#upTo) return false;
+    await this.reached(last);
+    return true;
+  }
+
+  /** Sequence of the last change of partners or routes. Callers that come while it is read share the next reading. */
+  #lastChange(): Promise<Seq> {
+    if (this.#asked) return this.#asked;
+    const read = async () => {
+      this.#asked = null;
+      return (await this.#store.get(directoryKey))?.seq ?? 0;
+    };
+    const asked = this.#asking.then(read);
+    this.#asked = asked;
+    this.#asking = asked.catch(() => {});
+    return asked;
   }
 
   /**
@@ -217,13 +232,7 @@ export class CommitFeed {
     return seq > 0;
   }
 
-  #measure(): void {
-    if (this.#mark && this.#mark.seq > this.#upTo) return;
-    this.#mark = this.#head > this.#upTo ? { seq: this.#head, at: this.#clock.monotonic() } : null;
-  }
-
   #resolve(): void {
-    this.#measure();
     for (const awaited of this.#awaited) {
       if (awaited.seq > this.#upTo) continue;
       this.#awaited.delete(awaited);

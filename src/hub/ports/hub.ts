@@ -157,8 +157,11 @@ export interface Hub {
 
   /** `address`: where the request comes from. Null for no valid token, or when the partner may not call from there. */
   authenticate(token: string, address: string): Credential | null;
-  /** Whether it does not know yet what the log has had for a second, be it a token that it has just issued. */
-  isBehind(): boolean;
+  /**
+   * Resolves when it knows every partner and token that is in the log by now, to whether it has learned of a change;
+   * throws `unavailable` while it cannot.
+   */
+  caughtUp(): Promise<boolean>;
   /** When the partner was last suspended, even if it has registered again since; null when never. */
   suspendedAt(partner: PartyId): string | null;
   /** `read` returns the validated body or throws a refusal. */
