@@ -41,7 +41,7 @@ export interface PartnerClientOptions {
    * `timeoutMs`, because cutting it off leaves its outcome unknown. [interface, Commands 2]
    */
   readonly headMs?: number;
-  /** Sockets per origin at most, except those of deliveries; further calls wait for one, within their own timeout. */
+  /** Sockets per partner and origin at most, except those of deliveries; further calls wait for one, within their own timeout. */
   readonly connectionsMax?: number;
   /** While more delivery sockets than this are open, none is kept alive after its answer. Default: no limit. */
   readonly keptMax?: number;
@@ -260,5 +260,5 @@ function requestOf(
   headers.Accept = 'application/json';
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
-  return { method: call.method, headers, body: call.bytes ?? call.body, ...target };
+  return { method: call.method, headers, body: call.bytes ?? call.body, partner: call.about?.partner, ...target };
 }

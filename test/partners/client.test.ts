@@ -273,6 +273,26 @@ t.test('A call that waits for a free connection keeps its own limit, and is not 
   t.equal(partner.sockets.length, 1, 'one connection for all');
 });
 
+t.test('Partners of one platform do not wait for one another [WIRE-CONNECTIONS-1]', async (t) => {
+  const held: Socket[] = [];
+  const platform = await partnerOf(t, (socket, request) => {
+    if (/correlation-id: awaited/i.test(request)) socket.write(http(200, ok));
+    else held.push(socket);
+  });
+  const client = clientOf(t, { connectionsMax: 1 });
+  const about = (partner: string) => ({ about: { partner, module: 'tokens', object: null } });
+  const hanging = [1, 2].map(() => client.call(callOf(platform.url, { ...about('NL-ONE'), timeoutMs: 60_000 })));
+  while (held.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+  const awaited = await client.call(callOf(platform.url, { ...about('NL-TWO'), correlationId: 'awaited' }));
+  t.equal(awaited.class, 'delivered');
+  t.equal(held.length, 1, 'the second call of the other one waits for its first');
+  held[0]?.write(http(200, ok));
+  while (held.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  held[1]?.write(http(200, ok));
+  t.ok((await Promise.all(hanging)).every((outcome) => outcome.class === 'delivered'));
+  t.equal(platform.sockets.length, 2);
+});
+
 t.test(
   'Deliveries have sockets of their own: no other call to the same address waits behind those that hang',
   async (t) => {

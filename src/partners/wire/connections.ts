@@ -1,7 +1,9 @@
 /**
  * The connections to all servers for one kind of call, by origin.
  *
- * WIRE-CONNECTIONS-1  An origin has at most `perOrigin` connections; further exchanges wait for one in the order in which they came.
+ * WIRE-CONNECTIONS-1  A partner has at most `perOrigin` connections to an origin; its further exchanges wait for one in the order in which they
+ *     came. Partners whose servers share an origin, as tenants of one platform do, share no connection: else calls of one that hang
+ *     would hold up the calls of the other.
  * WIRE-CONNECTIONS-2  A connection that cannot be opened fails the exchange for which it was opened, and no other.
  * WIRE-CONNECTIONS-3  Nothing is kept of an origin without connections.
  * WIRE-CONNECTIONS-4  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed.
@@ -44,10 +46,13 @@ export class Connections implements Carrier {
     if (this.#isDestroyed) return exchange.failed(new errors.ClientDestroyedError(), false);
     if (!isWritable(sent))
       return exchange.failed(new errors.InvalidArgumentError('a header field has a line break'), false);
-    let origin = this.#origins.get(sent.origin);
+    // Without a limit there is no place that one could take from another.
+    const isLimited = this.#options.perOrigin !== null && sent.partner !== undefined;
+    const key = isLimited ? `${sent.origin} ${sent.partner}` : sent.origin;
+    let origin = this.#origins.get(key);
     if (origin === undefined) {
-      origin = new Origin(sent.origin, this.#options, this.#count, () => this.#origins.delete(sent.origin));
-      this.#origins.set(sent.origin, origin);
+      origin = new Origin(sent.origin, this.#options, this.#count, () => this.#origins.delete(key));
+      this.#origins.set(key, origin);
     }
     origin.take([sent, exchange]);
   }

@@ -28,6 +28,8 @@ export interface Sent {
   readonly body: string | Uint8Array | null;
   /** The connection is closed after the answer. */
   reset?: boolean;
+  /** Whose server it is. Absent: nobody's of whom others know. */
+  readonly partner?: string | undefined;
 }
 
 export interface Limits {
