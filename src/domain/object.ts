@@ -191,9 +191,7 @@ function changeWithin(body: string, change: BodyChange): string | null {
   const [evseUid = '', connectorId] = change.within;
   const moved = (parent: string): string => {
     const present = members(parent);
-    const span = present.get('last_updated');
-    const own: unknown = span && JSON.parse(slice(parent, span));
-    const last = laterDate(typeof own === 'string' ? own : null, change.lastUpdated);
+    const last = laterDate(dateIn(parent, present), change.lastUpdated);
     return setMembers(parent, new Map([['last_updated', JSON.stringify(last)]]), present);
   };
   const asItem = (old: string | null, idField: string, id: string): string | null => {
@@ -242,6 +240,19 @@ export function readWithin(body: string, within: readonly string[]): string | nu
     text = slice(text, span);
   }
   return text;
+}
+
+/** `last_updated` of an object, or of its EVSE or connector; null when there is none. */
+export function lastUpdatedOf({ body, lastUpdated }: HubObject, within: readonly string[]): string | null {
+  if (within.length === 0) return lastUpdated;
+  const part = readWithin(body, within);
+  return part && dateIn(part);
+}
+
+function dateIn(text: string, present = members(text)): string | null {
+  const span = present.get('last_updated');
+  const date: unknown = span && JSON.parse(slice(text, span));
+  return typeof date === 'string' ? date : null;
 }
 
 /** Replaces the value of one top-level field and keeps everything else byte for byte. */

@@ -67,7 +67,7 @@ export interface Replacer {
 }
 
 /** A name in the place of an erased one, as `Secrets.pseudonym` makes it. */
-const pseudonymForm = /\berased-[0-9a-f]{24}\b/i;
+const pseudonymForm = /erased-[0-9a-f]{24}/i;
 
 /** Whether a body, or the name of an object, has lost a person's names to an erasure. */
 export const hasPseudonym = (text: string): boolean => pseudonymForm.test(text);

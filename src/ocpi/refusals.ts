@@ -47,14 +47,14 @@ export function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): v
 function tell(
   hub: Hub,
   request: FastifyRequest,
-  { credential, trace }: Passage,
+  { credential, caller, trace }: Passage,
   code: HubError['code'],
   reason: string,
 ): void {
   const push = credential && refusedPush(request, request.routeOptions.config.ocpi, { code, reason });
   if (!push) return;
   const { body, ...rest } = push;
-  hub.refused({ ...rest, partner: credential.partner.id }, body, trace);
+  hub.refused({ ...rest, partner: credential.partner.id }, body, trace, caller?.id);
 }
 
 /** Maps a refusal of the HTTP server itself; any other error is a bug of the hub. */

@@ -180,7 +180,11 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
       else done();
     } catch (error) {
       if (isAgain || !mayBeKnown(error, request)) return done(error as Error);
-      hub.caughtUp().then((isChanged) => (isChanged ? pass(request, reply, done, true) : done(error as Error)), done);
+      hub.caughtUp().then((isChanged) => {
+        // What has closed meanwhile would never give back its place.
+        if (isChanged && !reply.raw.closed) pass(request, reply, done, true);
+        else done(error as Error);
+      }, done);
     }
   };
   app.addHook('onRequest', (request, reply, done) => pass(request, reply, done));

@@ -98,14 +98,13 @@ const envelopeMax = 64 * 1024;
 
 /**
  * Some partners answer a push with the object that they got, or with the whole one after a PATCH: an answer may be as
- * large as what was sent. What is answered to a POST (a command, its result, an authorization) is small but for that.
+ * large as what was sent. An authorization, and the acceptance of a command, are small.
  */
-function answerMaxOf({ body, method }: OutboundCall, usual: number): number {
+function answerMaxOf({ body, oneObject }: OutboundCall, usual: number): number {
+  if (oneObject === 'allowed' || oneObject === 'result') return Math.min(usual, envelopeMax);
   // A character of the body takes three bytes at most.
-  const isSmall = body === null || 3 * body.length <= usual;
-  if (isSmall && method !== 'POST') return usual;
-  const echoed = Buffer.byteLength(body ?? '') + envelopeMax;
-  return isSmall ? Math.min(usual, echoed) : Math.max(usual, echoed);
+  if (body === null || 3 * body.length <= usual) return usual;
+  return Math.max(usual, Buffer.byteLength(body) + envelopeMax);
 }
 
 /** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */

@@ -10,7 +10,7 @@
  * PULL-4  Where the partner tells a total, fewer rows fail the list.
  * PULL-5  A list with neither total nor link goes on by `offset` behind a page with just as many rows as asked for; a
  *     repeated page there shows a partner that does not read `offset`, and fails nothing. A success without `data` is
- *     an empty page.
+ *     an empty list, on the first page or where the partner tells a total; it is no end by which others are deleted.
  * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
  */
 import { createHash, randomUUID } from 'node:crypto';
@@ -78,7 +78,8 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
       const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
       if (outcome.class !== 'delivered') return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
-      const isLeftOut = (outcome.data ?? null) === null;
+      const total = totalOf(one(headers['x-total-count'])) ?? reading.total;
+      const isLeftOut = (outcome.data ?? null) === null && (number === 1 || total !== null);
       const data = isLeftOut ? [] : outcome.data;
       if (!Array.isArray(data)) return yield failed(`page ${number}: its data is not a list`);
       const { length } = data;
@@ -92,13 +93,15 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
       reading.last = content;
       reading.rows += texts.length;
       if (number === 1) reading.firstRows = texts.length;
-      reading.total = totalOf(one(headers['x-total-count'])) ?? reading.total;
+      reading.total = total;
       const next = afterPage(reading, one(headers.link), url, texts.length);
       const quirk = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
       const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : []), ...empty];
-      const isEndKnown = isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
-      yield { kind: 'page', texts, total: reading.total, isEndKnown, quirks };
+      const isEndKnown = isLeftOut
+        ? total === reading.rows
+        : isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
+      yield { kind: 'page', texts, total, isEndKnown, quirks };
       if (next.failure) return yield failed(next.failure);
       url = next.url;
     }

@@ -258,6 +258,19 @@ t.test('an empty list may have no data [PULL-5]', async (t) => {
   t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')), ['OLD']);
   const { quirks } = await admin(hub, 'GET', '/parties/NL-CPO/report');
   t.match(quirks, [{ module: 'tariffs', quirk: 'list-without-data', count: 4 }]);
+  const full = Array.from({ length: 100 }, (_, n) => JSON.parse(tariff(`T${n}`)) as object);
+  for (const [what, link] of [
+    [
+      'a linked page',
+      (path: string) => ({ headers: { Link: `<${cpo.url}${path.split('?')[0]}?page=2>; rel="next"` } }),
+    ],
+    ['a guessed page', () => ({})],
+  ] as const) {
+    served.instead = ({ path }) =>
+      /page=2|offset=100/.test(path) ? { text: JSON.stringify(answer) } : { body: full, ...link(path) };
+    const cutShort = await pull(hub, 'tariffs', { full: true });
+    t.match(cutShort, { state: 'FAILED', deleted: 0, error: 'page 2: its data is not a list' }, what);
+  }
 });
 
 t.test('one pull runs per partner and module; its progress shows while it runs', async (t) => {

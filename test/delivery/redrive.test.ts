@@ -403,7 +403,13 @@ t.test('what a receiver may no longer have is sent only when it is forced [REDRI
     await quiet(hub);
     t.same([...emsp.received, ...cpo.received], [], what);
   };
-  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD-4711', tokenBody('CARD-4711'));
+  const card = '/2.2.1/tokens/NL/EMS/CARD-4711';
+  status = 200;
+  await emsp.push('PUT', card, tokenBody('CARD-4711'));
+  await quiet(hub);
+  status = 400;
+  // Its body names nobody.
+  await emsp.push('PATCH', card, { valid: false, last_updated: '2026-05-02T00:00:00Z' });
   await quiet(hub);
   status = 200;
   t.match(await admin(hub, 'POST', '/erase', { uid: 'CARD-4711' }), { state: 'DONE', tokens: 1, pending: 0 });

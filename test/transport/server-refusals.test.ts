@@ -96,6 +96,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000,
   t.teardown(() => app.close());
   return {
     url,
+    server: app.server,
     lines,
     bodies,
     call: (method: string, path: string, options: CallOptions = {}) => call(url, method, path, options),
@@ -552,4 +553,35 @@ t.test('every node of a cluster answers every module but credentials [NODE-6]', 
   ]) {
     t.notOk(isAtEveryNode(url), url);
   }
+});
+
+t.test('a request that ends while its token is looked for keeps no room', async (t) => {
+  let learn = () => {};
+  let isKnown = false;
+  const of = {
+    ...hub,
+    authenticate: (token: string) => (isKnown ? { ...credentials['cpo-token'], token } : null),
+    caughtUp: () =>
+      new Promise<boolean>((resolve) => {
+        learn = () => {
+          isKnown = true;
+          resolve(true);
+        };
+        asked();
+      }),
+  } as unknown as Hub;
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const { url, server } = await startServer(t, 15_000, of);
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.write('GET /ocpi/versions HTTP/1.1\r\nHost: hub.example\r\nAuthorization: Token new\r\n\r\n');
+  await isAsked;
+  socket.destroy();
+  const open = () => new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count)));
+  await eventually('the connection has closed', async () => (await open()) === 0);
+  learn();
+  t.equal((await call(url, 'GET', '/ocpi/versions', { token: 'new' })).http, 200);
+  t.notOk(roomy.partners().requests.get('NL-CPO'), 'nothing is in progress');
 });

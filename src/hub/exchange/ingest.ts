@@ -21,6 +21,7 @@ import {
   changedBody,
   followedSession,
   type HubObject,
+  lastUpdatedOf,
   type ObjectChange,
   objectKey,
   objectName,
@@ -307,7 +308,7 @@ function decide(
     warnings: [
       ...(change.warnings ?? []),
       ...(ownership ? toWarnings(change.to, ownership) : []),
-      ...(within.length === 0 ? warningsOf(before, change.lastUpdated) : []),
+      ...warningsOf(before && lastUpdatedOf(before, within), change.lastUpdated),
     ],
   };
   return { data, to: audience.to };
@@ -317,9 +318,9 @@ function decide(
  * Order of arrival decides, so an object with an older date is still stored; the warning makes it visible to support.
  * [D46]
  */
-function warningsOf(before: HubObject | null, lastUpdated: string | null): string[] {
-  const [old, now] = [before && sortableDate(before.lastUpdated), lastUpdated && sortableDate(lastUpdated)];
-  return old && now && now < old ? [`last_updated ${lastUpdated} is older than the stored ${before?.lastUpdated}`] : [];
+function warningsOf(before: string | null, lastUpdated: string | null): string[] {
+  const [old, now] = [before && sortableDate(before), lastUpdated && sortableDate(lastUpdated)];
+  return old && now && now < old ? [`last_updated ${lastUpdated} is older than the stored ${before}`] : [];
 }
 
 /**

@@ -142,7 +142,11 @@ export class CommitFeed {
    * throws `unavailable` as `reached` does, or when the log cannot be read.
    */
   async caughtUp(): Promise<boolean> {
-    const last = await this.#lastChange();
+    let last = 0;
+    const read = this.#lastChange().then((seq) => {
+      last = seq;
+    });
+    if (!(await withTimeout(this.#clock, reachedMs, read))) throw new HubError('unavailable', { retryAfterS: 1 });
     if (last <= this.#upTo) return false;
     await this.reached(last);
     return true;
@@ -157,7 +161,7 @@ export class CommitFeed {
     };
     const asked = this.#asking.then(read);
     this.#asked = asked;
-    this.#asking = asked.catch(() => {});
+    this.#asking = withTimeout(this.#clock, reachedMs, asked).catch(() => {});
     return asked;
   }
 

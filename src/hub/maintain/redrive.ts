@@ -262,7 +262,7 @@ export class Redrive {
    */
   async #isStale(candidate: Candidate, routing: Routing['routing']): Promise<boolean> {
     const { event, receiver } = candidate;
-    if (hasPseudonym(event.body ?? event.stream)) return true;
+    if ([event.stream, event.body ?? '', JSON.stringify(event.data)].some(hasPseudonym)) return true;
     if (routing !== 'then' && !this.#isRouted(candidate)) return true;
     const own = event.data as ObjectEventData;
     const { module, owner } = own;

@@ -37,8 +37,10 @@ const pauseMs = 60_000;
 /** A refusal that is not written yet. */
 interface Pending {
   readonly record: RefusedRecord;
-  readonly body: string;
+  /** Null when the party has used up its quota: that of an earlier one like it stays. */
+  readonly body: string | null;
   readonly correlationId: string;
+  readonly party: PartyId;
 }
 
 /** The notes of one partner that are not written yet. */
@@ -74,8 +76,13 @@ export class PartnerReports {
     this.#quota = quota;
   }
 
-  /** Notes a push that was refused; `body` is null when none was read. */
-  refused(push: RefusedPush, body: string | null, { correlationId }: Pick<Trace, 'correlationId'>): void {
+  /** Notes a push of a party that was refused; `body` is null when none was read. [QUOTA-5] */
+  refused(
+    push: RefusedPush,
+    body: string | null,
+    { correlationId }: Pick<Trace, 'correlationId'>,
+    party: PartyId = push.partner,
+  ): void {
     const { secrets, meter } = this.#context.ports;
     meter.refused(push.partner, push.module, push.code);
     const at = this.#now();
@@ -84,8 +91,8 @@ export class PartnerReports {
     const { count = 0, firstAt = at } = refused.get(id)?.record ?? {};
     refused.delete(id);
     const record = { ...push, count: count + 1, firstAt, lastAt: at };
-    const kept = this.#quota.hasRoom(push.partner) ? cut(body ?? '') : '';
-    refused.set(id, { record, body: kept, correlationId });
+    const kept = this.#quota.hasRoom(party) ? cut(body ?? '') : null;
+    refused.set(id, { record, body: kept, correlationId, party });
     const [oldest = ''] = refused.keys();
     if (refused.size > pendingMax) refused.delete(oldest);
   }
@@ -183,10 +190,8 @@ export class PartnerReports {
       const { count = 0, firstAt = record.firstAt } = before ?? {};
       const data = { ...record, firstAt, count: count + record.count };
       const stream = refusedStream(partner, id);
-      facts.push({ stream, event: { type: 'push.refused', data }, party: partner, body, correlationId });
-      puts.push(refusedRow(id, data, body));
-      // In the event and in the row. [QUOTA-5]
-      this.#quota.spend(partner, 2 * body.length);
+      facts.push({ stream, event: { type: 'push.refused', data }, party: partner, body: body ?? '', correlationId });
+      puts.push(refusedRow(id, data, body ?? row?.body ?? ''));
     }
     if (Object.keys(notes.warnings).length + Object.keys(notes.quirks).length > 0) {
       const before = (await rowSeen(store, reportKey(partner), seen))?.data as Tallies | undefined;
@@ -198,6 +203,8 @@ export class PartnerReports {
     if (facts.length === 0) return;
     puts.push(...(await this.#overflow(partner, isNew, new Set(notes.refused.keys()))));
     await recorder.record({ facts, puts, seen, unfenced: true, trace: null, at: recorder.instant() });
+    // Each is in the event and in the row.
+    for (const { body, party } of notes.refused.values()) this.#quota.spend(party, 2 * (body?.length ?? 0));
   }
 
   /** The rows that must go so that with `added` more than there are no more than `keptMax`. [REPORTS-2] */

@@ -176,7 +176,7 @@ export interface Hub {
   /** Decides who is owed the change, records it and resolves; delivery follows asynchronously. */
   accept(caller: Caller, change: ObjectChange, reserve: Reserve): Promise<Accepted>;
   /** Notes that a push was refused; `body` is null when none was read. [D69] */
-  refused(push: RefusedPush, body: string | null, trace: Pick<Trace, 'correlationId'>): void;
+  refused(push: RefusedPush, body: string | null, trace: Pick<Trace, 'correlationId'>, party?: PartyId): void;
   /** Notes what a door made up for in a request of a partner. [D70] */
   used(about: CallSubject, quirks: readonly Quirk[]): void;
   /** Notes what a body of a partner that is no object has wrong and was taken all the same. [D70] */
