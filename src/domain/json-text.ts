@@ -206,8 +206,7 @@ export function appendItems(array: string, more: string): string {
 }
 
 /**
- * Puts `item` into the array field `field` of an object: it replaces the item whose `idField` is `id`, or goes to the
- * end.
+ * Puts `item` into the array field `field` of an object: it replaces the item at `existing`, or goes to the end.
  */
 export function upsertItem(text: string, field: string, item: string, existing: Span | null): string {
   if (existing) return splice(text, [{ span: existing, value: item }]);

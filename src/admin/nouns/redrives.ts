@@ -45,7 +45,7 @@ const request = z.strictObject({
     .meta({ description: 'also where the receiver has a newer version, or may no longer have the object' }),
   routing: z.enum(['then', 'now']).optional().meta({
     description:
-      'the receivers of then, or of these those that are routed now; when absent, those of then, and who is not routed now is skipped as stale',
+      'the receivers of then, or of these those that are routed now; when absent, those of then, of which those that are not routed now are skipped as stale',
   }),
 });
 
