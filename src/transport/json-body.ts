@@ -87,21 +87,20 @@ function formOf(bytes: Uint8Array): Form {
   let depth = 0;
   let commas = 0;
   let values = 1;
-  const past = (excess: Excess): Form => ({ excess, commas });
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) at = closingQuote(bytes, at);
     // `{` is 0x7b and `[` is 0x5b, `}` is 0x7d and `]` is 0x5d: each pair differs only in bit 0x20.
     else if ((byte | 0x20) === 0x7b) {
-      if (++depth > depthMax) return past('depth');
-      if (++values > most) return past('values');
+      if (++depth > depthMax) return { excess: 'depth', commas };
+      if (++values > most) return { excess: 'values', commas };
       membersAt[depth] = byte === 0x7b ? 1 : inArray;
     } else if ((byte | 0x20) === 0x7d) depth--;
     else if (byte === COMMA) {
       if (depth === 1) commas++;
-      if (++values > most) return past('values');
+      if (++values > most) return { excess: 'values', commas };
       const members = (membersAt[depth] ?? inArray) + 1;
-      if (members > membersMax) return past('members');
+      if (members > membersMax) return { excess: 'members', commas };
       membersAt[depth] = members;
     }
   }

@@ -123,7 +123,7 @@ t.test('a triage that meets the end of its group does not outlive it', async (t)
   t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
 });
 
-t.test('a triage whose end the store refuses is not the triage of later dead letters', async (t) => {
+t.test('later dead letters do not inherit a triage whose end the store refused', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00.000Z');
   let isRefused = true;
   const wrap = wrapStore((store) => ({
@@ -135,7 +135,7 @@ t.test('a triage whose end the store refuses is not the triage of later dead let
   }));
   const hub = await hubFor(t, {}, { clock, wrap });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
-  const inherited = async (id: string) => {
+  const notInherited = async (id: string) => {
     await admin(hub, 'POST', group, { snooze_until: '2999-01-01T00:00:00Z', remark: `before ${id}` });
     const [dead] = await deliveriesOf(hub, '?state=DEAD');
     await admin(hub, 'POST', `/deliveries/${dead?.id}/discard`);
@@ -146,12 +146,12 @@ t.test('a triage whose end the store refuses is not the triage of later dead let
   };
   await putSession(cpo, 'S1');
   await quiet(hub);
-  await inherited('S2');
+  await notInherited('S2');
   t.equal(await statusOf(hub, group, { assignee: 'ann' }), 503, 'a triage of its own begins after that end');
   isRefused = false;
   t.match(await admin(hub, 'POST', group, { assignee: 'ann' }), { assignee: 'ann', snoozed_until: null, remarks: [] });
   isRefused = true;
-  await inherited('S3');
+  await notInherited('S3');
   isRefused = false;
   clock.advance(1_000);
   const row = { kind: 'triage', owner: '', id: 'NL-EMS:sessions:not_found' };

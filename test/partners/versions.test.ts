@@ -140,7 +140,7 @@ t.test('Unknown modules are kept, malformed entries skipped, of two of a kind th
     { identifier: 'parking_data', role: 'SENDER', url: 'https://cpo.example/x', source: 'discovered' },
     { identifier: 'cdrs', role: 'SENDER', url: 'https://cpo.example/cdrs', source: 'discovered' },
   ]);
-  t.ok(found.quirks.includes('unusable-endpoint'), 'which is told');
+  t.ok(found.quirks.includes('unusable-endpoint'), 'the skipped ones are noted as a quirk');
 });
 
 t.test('The number of endpoints is bounded', async (t) => {

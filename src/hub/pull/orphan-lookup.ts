@@ -17,7 +17,7 @@ import { type ListOf, nameIn, type SenderLists } from './sender-lists.ts';
 /** Margin, ms, before the session's last change and after now: clocks of CPOs differ, and date filters cut sharply. */
 const marginMs = 3_600_000;
 /** Objects of a page that are read in one turn. */
-const perTurn = 100;
+const readPerTurn = 100;
 
 /** For each kind of case the module whose list is read, and the field that holds the session's id. */
 const lookedFor: Record<OrphanRecord['kind'], { module: ObjectModule; what: string; sessionField: string }> = {
@@ -63,7 +63,7 @@ async function around({ store, ports }: Context, record: OrphanRecord): Promise<
 /** The object of the case; reads the texts in several turns of the event loop. */
 async function endIn(texts: readonly string[], record: OrphanRecord): Promise<string | undefined> {
   for (const [at, text] of texts.entries()) {
-    if (at % perTurn === perTurn - 1) await nextTurn();
+    if (at % readPerTurn === readPerTurn - 1) await nextTurn();
     if (isOfCase(text, record)) return text;
   }
   return undefined;
