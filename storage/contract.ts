@@ -194,7 +194,7 @@ export interface ListQuery {
   readonly kind: string;
   /** Shelves to merge; an unknown shelf is empty. */
   readonly shelves: readonly string[];
-  /** Only rows of this owner. The time grows with the rows within `from` and `to`: no list is sorted by owner. */
+  /** Only rows of this owner. */
   readonly owner?: string;
   /** Inclusive lower and exclusive upper bound on `upd`. */
   readonly from?: string;

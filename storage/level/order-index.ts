@@ -2,7 +2,8 @@
  * In-memory order of listed rows with counts: serves the rows n to n + k of a list, and its length, without walking to
  * n. Rebuilt from the rows when the store opens.
  *
- * ORDER-INDEX-1  There is one sorted list per kind and shelf; a row is on one shelf, at one place.
+ * ORDER-INDEX-1  There is one sorted list per kind and shelf, and one per kind, shelf and owner; a row is on one shelf, at
+ *     one place.
  * ORDER-INDEX-2  The order is (upd, owner, id) by code point, as in the keys of the database, whichever shelves are
  *     merged.
  * ORDER-INDEX-3  Finding a place takes time logarithmic in the length of the list; a merge takes that for each shelf,
@@ -33,14 +34,15 @@ const restored = (text: string): string => turned(text, (unit) => (unit >= 0xf80
 interface Kind {
   /** `owner 0 id` → entry. */
   readonly entries: Map<string, string>;
-  readonly shelves: Map<string, SortedList<string>>;
+  /** By the names of `listsOf`. */
+  readonly lists: Map<string, SortedList<string>>;
   /** Whether the kind ever had an unlisted row (ORDER-INDEX-5). */
   hasUnlisted: boolean;
   /** `owner 0 id` → characters, only for rows larger than `smallBody` (ORDER-INDEX-6). */
   readonly sizes: Map<string, number>;
 }
 
-/** The part [low, high) of one shelf. */
+/** The part [low, high) of one list. */
 interface Window {
   readonly list: SortedList<string>;
   low: number;
@@ -83,12 +85,14 @@ export class OrderIndex {
       return;
     }
     kind.entries.set(name, entry);
-    let list = kind.shelves.get(shelf);
-    if (list === undefined) {
-      list = new SortedList();
-      kind.shelves.set(shelf, list);
+    for (const of of listsOf(shelf, key.owner)) {
+      let list = kind.lists.get(of);
+      if (list === undefined) {
+        list = new SortedList();
+        kind.lists.set(of, list);
+      }
+      list.add(entry);
     }
-    list.add(entry);
   }
 
   remove(key: RowKey): void {
@@ -121,16 +125,15 @@ export class OrderIndex {
   }
 
   page(query: ListQuery): Page {
-    const shelves = this.#kinds.get(query.kind)?.shelves;
+    const lists = this.#kinds.get(query.kind)?.lists;
     const windows: Window[] = [];
     for (const shelf of new Set(query.shelves)) {
-      const list = shelves?.get(shelf);
+      const list = lists?.get(query.owner === undefined ? shelf : ofOwner(shelf, query.owner));
       if (list === undefined) continue;
       const low = query.from === undefined ? 0 : list.rank(sortable(query.from));
       const high = query.to === undefined ? list.size : list.rank(sortable(query.to));
       if (low < high) windows.push({ list, low, high });
     }
-    if (query.owner !== undefined) return pageOfOwner(windows, sortable(query.owner), query);
     const total = remaining(windows);
     let offset = query.offset;
     if (query.after === undefined) skip(windows, Math.min(offset, total));
@@ -144,9 +147,11 @@ export class OrderIndex {
 
   #takeOut(kind: Kind, name: string, old: string): void {
     const shelf = restored(old.slice(old.lastIndexOf(NUL) + 1));
-    const list = kind.shelves.get(shelf);
-    list?.remove(old);
-    if (list?.size === 0) kind.shelves.delete(shelf);
+    for (const of of listsOf(shelf, name.slice(0, name.indexOf(NUL)))) {
+      const list = kind.lists.get(of);
+      list?.remove(old);
+      if (list?.size === 0) kind.lists.delete(of);
+    }
     kind.entries.delete(name);
     this.#touched(old);
   }
@@ -154,7 +159,7 @@ export class OrderIndex {
   #kind(name: string): Kind {
     let kind = this.#kinds.get(name);
     if (kind === undefined) {
-      kind = { entries: new Map(), shelves: new Map(), hasUnlisted: false, sizes: new Map() };
+      kind = { entries: new Map(), lists: new Map(), hasUnlisted: false, sizes: new Map() };
       this.#kinds.set(name, kind);
     }
     return kind;
@@ -164,6 +169,11 @@ export class OrderIndex {
 /** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
 const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);
 
+/** Name of the list of an owner's rows on a shelf. [ORDER-INDEX-1] */
+const ofOwner = (shelf: string, owner: string): string => [shelf, owner].join(NUL);
+/** Names of the lists that a row is on. */
+const listsOf = (shelf: string, owner: string): readonly string[] => [shelf, ofOwner(shelf, owner)];
+
 /** Decodes an entry. [ORDER-INDEX-4] */
 export function placeOf(kind: string, entry: string): Place {
   const [upd = '', owner = '', id = ''] = restored(entry).split(NUL);
@@ -172,16 +182,6 @@ export function placeOf(kind: string, entry: string): Place {
 
 /** Sorts after the entry at this position and before every later one. */
 const behindOf = ({ upd, owner, id }: Position): string => [upd, owner, id].map(sortable).join(NUL) + BEHIND;
-
-/** A page of the entries of one owner. It walks the whole range, because no list is sorted by owner. */
-function pageOfOwner(windows: readonly Window[], owner: string, { offset, limit, after }: ListQuery): Page {
-  const isOfOwner = (entry: string) => entry.startsWith(owner + NUL, entry.indexOf(NUL) + 1);
-  const entries = windows.flatMap(({ list, low, high }) => list.slice(low, high).filter(isOfOwner)).sort();
-  const behind = after && behindOf(after);
-  const next = behind === undefined ? offset : entries.findIndex((entry) => entry > behind);
-  const start = next < 0 ? entries.length : next;
-  return { entries: entries.slice(start, start + limit), total: entries.length, offset: start };
-}
 
 const remaining = (windows: readonly Window[]): number => windows.reduce((sum, { low, high }) => sum + high - low, 0);
 

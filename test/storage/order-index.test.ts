@@ -25,9 +25,9 @@ const pageOf = (index: OrderIndex, query: ListQuery): PlacedPage => {
 };
 
 function naive(rows: readonly Placed[], query: ListQuery): PlacedPage {
-  const { kind, shelves, from, to, after, limit } = query;
+  const { kind, shelves, owner, from, to, after, limit } = query;
   const matching = rows
-    .filter(({ shelf }) => shelves.includes(shelf))
+    .filter((row) => shelves.includes(row.shelf) && (owner === undefined || row.owner === owner))
     .filter(({ upd }) => from === undefined || compareText(upd, from) >= 0)
     .filter(({ upd }) => to === undefined || compareText(upd, to) < 0)
     .sort(compare);
@@ -41,6 +41,7 @@ const place = fc.record({ upd: name, owner: name, id: name, shelf: fc.option(nam
 const query = fc.record(
   {
     shelves: fc.array(name, { maxLength: 6 }),
+    owner: name,
     from: name,
     to: name,
     offset: fc.nat(40),
@@ -66,10 +67,10 @@ t.test('every page of every query is what sorting everything would give', async 
         }
         const standing = [...model.values()];
         // A page that goes on behind one that stands there, which chance alone seldom asks for.
-        const following = standing
-          .slice(0, 4)
-          .map(({ shelf, ...after }) => ({ shelves: [shelf], after, offset: 0, limit: 12 }));
-        for (const asked of [...queries, ...following]) {
+        const some = standing.slice(0, 4);
+        const following = some.map(({ shelf, ...after }) => ({ shelves: [shelf], after, offset: 0, limit: 12 }));
+        const narrowed = some.map(({ shelf, owner }) => ({ shelves: [shelf], owner, offset: 0, limit: 12 }));
+        for (const asked of [...queries, ...following, ...narrowed]) {
           const full = { kind: 'k', ...asked };
           const expected = naive(standing, full);
           const found = pageOf(index, full);
