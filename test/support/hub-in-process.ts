@@ -30,6 +30,8 @@ export interface TestHub extends RunningHub {
 /** Writing the usual 8 MiB takes longer than all else of a start. */
 const ballastBytes = 64 * 1024;
 
+const same = <Port>(port: Port): Port => port;
+
 /** Starts a hub on a directory of the test and closes it when the test ends. */
 export async function hubFor(
   t: Test,
@@ -54,12 +56,14 @@ export async function hubFor(
   const underWay = new UnderWay();
   const lines: string[] = [];
   const logTo = { write: (line: string) => void (lines.push(line) > linesMax && lines.shift()) };
-  const { wrap, clock } = underWay;
+  const { clock } = underWay;
+  // What a test replaces of the ports is in front: what it lets through is counted.
+  const wrap: NonNullable<Replaced['wrap']> = (port) => (replaced.wrap ?? same)(underWay.wrap(port));
   t.teardown(() => {
     if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
   });
-  const own = { headMs: limitMs, gauge: calmGauge, ballastBytes, wrap, clock, logTo };
-  const running = await startHub(config, { ...own, ...replaced });
+  const own = { headMs: limitMs, gauge: calmGauge, ballastBytes, clock, logTo };
+  const running = await startHub(config, { ...own, ...replaced, wrap });
   const hub: TestHub = {
     ...running,
     partners: [],
