@@ -329,4 +329,26 @@ t.test('a platform lists the objects of all its CPOs [D16]', async (t) => {
   t.match(await pull(hub, 'locations'), { stored: 2, invalid: 0 });
   t.equal((await cpo.call('GET', '/2.2.1/locations/DE/TWO/L2')).status, 200);
   t.equal(cpo.received[0]?.headers['ocpi-to-party-id'], undefined, 'none of them alone is meant');
+  t.match(cpo.received[0]?.path, /locations\?limit=/, 'no parameter is empty');
+
+  const tariffs = async () =>
+    Promise.all(
+      [
+        ['NL', 'CPO', 'T1'],
+        ['DE', 'TWO', 'T2'],
+        ['DE', 'TWO', 'T3'],
+      ].map(async (name) => (await cpo.call('GET', `/2.2.1/tariffs/${name.join('/')}`)).json.status_code),
+    );
+  const two = { country_code: 'DE', party_id: 'TWO' };
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariff('T1', 1));
+  for (const id of ['T2', 'T3']) await cpo.push('PUT', `/2.2.1/tariffs/DE/TWO/${id}`, tariff(id, 1, two));
+  served.texts.tariffs = [tariff('T1', 1)];
+  t.match(await pull(hub, 'tariffs', { full: true }), {
+    deleted: 0,
+    note: 'nothing of DE-TWO was deleted: the list has no tariff of it',
+  });
+  t.same(await tariffs(), [1000, 1000, 1000], 'a platform may list one of its CPOs alone');
+  served.texts.tariffs = [tariff('T2', 1, two), tariff('T1', 1)];
+  t.match(await pull(hub, 'tariffs', { full: true }), { deleted: 1, note: null });
+  t.same(await tariffs(), [1000, 1000, 2003]);
 });

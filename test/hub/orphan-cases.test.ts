@@ -8,7 +8,7 @@ import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
-import { admin, type PlainPartner, type Received } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, type PlainPartnerOptions, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -29,14 +29,18 @@ interface Scene {
   readonly dataDir: string;
 }
 
-async function scene(t: Test, env: Record<string, string> = {}): Promise<Scene> {
+async function scene(
+  t: Test,
+  env: Record<string, string> = {},
+  others: PlainPartnerOptions['others'] = [],
+): Promise<Scene> {
   const clock = new SimulatedClock(now);
   const dataDir = join(directoryFor(t), 'data');
   const hub = await hubFor(t, env, { clock }, dataDir);
   const served = lists();
   Object.assign(served.texts, { sessions: [], cdrs: [] });
   const cpo = await partnerFor(t, hub, {
-    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules },
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules, others },
     answer: (received) =>
       received.method === 'POST' ? { body: { result: 'ACCEPTED', timeout: 30 } } : served.answer(received),
   });
@@ -127,6 +131,13 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
     ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1'],
     'what the CPO has is stored and forwarded, other sessions are not',
   );
+});
+
+t.test('of a platform of several CPOs, the query names the one of the session [D16]', async (t) => {
+  const scenery = await scene(t, {}, [{ role: 'CPO', country_code: 'DE', party_id: 'TWO' }]);
+  await stopped(scenery);
+  await opened(scenery);
+  t.match(scenery.cpo.received, [{ headers: { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'CPO' } }]);
 });
 
 t.test('a COMPLETED that is pulled is stored, forwarded byte for byte, and resolves the case [D52]', async (t) => {

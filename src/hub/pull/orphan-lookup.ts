@@ -35,7 +35,7 @@ export async function askForEnd(
   const partner = context.directory.partnerOf(record.cpo);
   const refusal = partner ? lists.refusal(partner, module) : `${record.cpo} is not known any more`;
   if (!partner || refusal !== null) return `could not be queried: ${refusal}`;
-  const list: ListOf = { partner, module, query: await around(context, record), trace };
+  const list: ListOf = { partner, cpo: record.cpo, module, query: await around(context, record), trace };
   const pages = lists.read(list);
   for (let page = await pages.next(); page !== null; page = await pages.next()) {
     if (page.kind === 'failed') return `could not be queried: ${page.reason}`;

@@ -8,7 +8,8 @@
  * PULLS-4  The next pull asks for changes since the start of the last successful one. Pulled objects are not forwarded
  *     unless the operator asked for that.
  * PULLS-5  Only a pull of the whole tariff list deletes, and only tariffs that the list certainly lacks. Tariffs pushed
- *     meanwhile stay, and nothing is deleted when the list may have had gaps.
+ *     meanwhile stay, and nothing is deleted when the list may have had gaps. Of several CPOs of one partner, those
+ *     of which the list has nothing keep their tariffs: the partner may have listed one CPO alone.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -40,6 +41,8 @@ interface Run {
   counts: PullCounts;
   /** Names of the objects in the list, `{cc}-{pid}/{key}`. */
   readonly listed: Set<string>;
+  /** Owners of those. */
+  readonly owners: Set<PartyId>;
   /** The list has an object without a usable owner or id. */
   nameless: boolean;
   /** `X-Total-Count` of the last page; null when it had none. */
@@ -118,6 +121,7 @@ export class Pulls {
       list,
       counts: noCounts,
       listed: new Set(),
+      owners: new Set(),
       nameless: false,
       total: null,
       isEndKnown: false,
@@ -172,8 +176,10 @@ export class Pulls {
       );
       const refused: RefusedObject[] = [];
       for (const { object, outcome } of taken) {
-        if (object.name) run.listed.add(listedName(object.name.owner, object.name.id));
-        else run.nameless = true;
+        if (object.name) {
+          run.listed.add(listedName(object.name.owner, object.name.id));
+          run.owners.add(object.name.owner);
+        } else run.nameless = true;
         const { result } = outcome;
         counts[result === 'refused' ? 'invalid' : result === 'unchanged' ? 'unchanged' : 'stored']++;
         if (outcome.result === 'refused') refused.push({ ...object, reason: outcome.reason });
@@ -193,14 +199,17 @@ export class Pulls {
     if (run.total !== null && run.total > run.listed.size) {
       return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
     }
-    for (const owner of partner.roles.filter(({ role }) => role === 'CPO').map(keyOf)) {
+    const owners = partner.roles.filter(({ role }) => role === 'CPO').map(keyOf);
+    const isListed = (owner: PartyId) => owners.length === 1 || run.owners.has(owner);
+    for (const owner of owners.filter(isListed)) {
       const gone: string[] = [];
       for await (const { id } of this.#context.store.scan(module, owner)) {
         if (!run.listed.has(listedName(owner, id))) gone.push(id);
       }
       for (const id of gone) if (await this.#deleteOne(run, owner, id, trace)) run.counts = oneMore(run.counts);
     }
-    return null;
+    const unlisted = owners.filter((owner) => !isListed(owner));
+    return unlisted.length === 0 ? null : `nothing of ${unlisted.join(', ')} was deleted: the list has no tariff of it`;
   }
 
   async #deleteOne(run: Run, owner: PartyId, id: string, trace: Trace): Promise<boolean> {

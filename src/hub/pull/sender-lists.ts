@@ -23,6 +23,8 @@ const ofObject: ReadonlySet<ErrorCode> = new Set(['invalid', 'tooLarge']);
 
 export interface ListOf {
   readonly partner: Partner;
+  /** The CPO whose objects are looked for, where it is known: the request names it. */
+  readonly cpo?: PartyId;
   readonly module: ObjectModule;
   /** Query parameters (`date_from`, `date_to`), percent-encoded; may be empty. */
   readonly query: string;
@@ -67,17 +69,17 @@ export class SenderLists {
   }
 
   /** Prepares a reading; the first `next` makes the first request. */
-  read({ partner, module, query, trace }: ListOf): ListReading {
+  read({ partner, cpo, module, query, trace }: ListOf): ListReading {
     const { ports, settings } = this.#context;
-    const cpos = partner.roles.filter(({ role }) => role === 'CPO');
+    const cpos = partner.roles.filter((party) => party.role === 'CPO' && (!cpo || keyOf(party) === cpo));
     const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
     const pages = ports.lists.pages({
       endpoint,
-      url: below(endpoint, [], [query, `limit=${pageSize}`].join('&')),
+      url: below(endpoint, [], [query, `limit=${pageSize}`].filter(Boolean).join('&')),
       token: ports.secrets.open(partner.partnerToken ?? '', partner.id),
       encoding: partner.settings.token_encoding,
       from: { country_code: settings.countryCode, party_id: settings.partyId },
-      // Several CPOs of one partner share the list: the request names none of them.
+      // Several CPOs of one partner share the list: a request that is about all of them names none.
       to: cpos.length === 1 && cpos[0] ? cpos[0] : null,
       correlationId: trace.correlationId,
       about: { partner: partner.id, module, object: null },
