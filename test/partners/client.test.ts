@@ -78,6 +78,11 @@ interface Row {
 const rows: readonly Row[] = [
   { name: '200 with OCPI 1000', answer: http(200, ok), expected: ['delivered', 200, 1000] },
   { name: '201 with OCPI 1000', answer: http(201, ok), expected: ['delivered', 201, 1000] },
+  {
+    name: '200 behind a 100 Continue that nothing asked for',
+    answer: `HTTP/1.1 100 Continue\r\n\r\n${http(200, ok)}`,
+    expected: ['delivered', 200, 1000],
+  },
   { name: '200 with OCPI 1900', answer: http(200, envelope(1900)), expected: ['delivered', 200, 1900] },
   {
     name: 'a byte order mark before the envelope',

@@ -6,6 +6,8 @@
  * ANSWER-READER-1  What it accepts a full parser would accept, with the same status, fields and body.
  * ANSWER-READER-2  What a full parser would refuse is `unusual` as soon as the bytes that are wrong have come.
  * ANSWER-READER-3  It copies what it keeps: the bytes it is given may be overwritten afterwards.
+ * ANSWER-READER-4  One `100 Continue` before the answer is passed over, although nothing asked for it: some servers send it after every
+ *     head, and undici ends the connection at it. [RFC 9110, 15.2]
  */
 import { Growing } from './growing.ts';
 
@@ -40,7 +42,8 @@ const blankLine = Buffer.from('\r\n\r\n');
 /** An answer in more has tiny ones, which a parser in WebAssembly reads faster. */
 const chunksMax = 4_096;
 
-const statusLine = String.raw`HTTP/1\.1 ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n`;
+const continues = 100;
+const statusLine = String.raw`HTTP/1\.1 (${continues}|[2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n`;
 const name = String.raw`[\w!#$%&'*+.^${'`'}|~-]`;
 const value = String.raw`[\t\x20-\x7e\x80-\xff]*`;
 const field = String.raw`${name}+:${value}\r\n`;
@@ -61,6 +64,8 @@ export class AnswerReader {
   /** All that came so far, unless one read brought everything. */
   readonly #kept = new Growing();
   #reads = 0;
+  /** Where the answer begins in what came: behind a `100 Continue`. */
+  #start = 0;
   #head: Head | null = null;
   /** Where the next chunk begins, and how many bytes those before it have. */
   #at = 0;
@@ -76,9 +81,9 @@ export class AnswerReader {
     return this.#head?.status ?? null;
   }
 
-  /** What came so far, from the first byte. */
+  /** What came of the answer so far, from its first byte. */
   get wire(): Buffer {
-    return this.#kept.bytes;
+    return this.#kept.bytes.subarray(this.#start);
   }
 
   take(bytes: Buffer): Reading {
@@ -93,6 +98,7 @@ export class AnswerReader {
   #read(wire: Buffer): Reading {
     const head = this.#head ?? this.#readHead(wire);
     if (typeof head === 'string') return head;
+    if (head.status === continues) return this.#passOver(wire, head.end);
     this.#head = head;
     return head.length === null ? this.#readChunks(wire, head) : this.#readWhole(wire, head, head.length);
   }
@@ -104,6 +110,13 @@ export class AnswerReader {
     const head = headOf(wire.toString('latin1', 0, end + 2), end + blankLine.length);
     this.#at = end + blankLine.length;
     return head ?? 'unusual';
+  }
+
+  /** [ANSWER-READER-4] */
+  #passOver(wire: Buffer, end: number): Reading {
+    if (this.#start > 0) return 'unusual';
+    this.#start = end;
+    return wire.length === end ? 'more' : this.#read(wire.subarray(end));
   }
 
   #readWhole(wire: Buffer, head: Head, length: number): Reading {
@@ -164,7 +177,7 @@ function headOf(text: string, end: number): Head | null {
   const status = Number(code);
   const { length: stated, isChunked, isLast, keptMs } = framed;
   // These have no body, so a server that states one means something else.
-  const isBare = status === 204 || status === 304;
+  const isBare = status === continues || status === 204 || status === 304;
   if (isBare ? status === 304 || isChunked || (stated ?? 0) > 0 : !isChunked && stated === null) return null;
   return { status, fields, end, length: isChunked ? null : (stated ?? 0), isLast, keptMs };
 }
