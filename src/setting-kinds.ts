@@ -189,12 +189,12 @@ export type CamelCase<Text extends string> = Text extends `${infer Head}_${infer
 
 interface About {
   readonly meaning: string;
-  /** Origin of the default. `requirement`: the interface specifies it. `choice`: the project chose it. */
-  readonly source: 'requirement' | 'choice';
+  /** The interface specifies the default; absent: the project chose it. */
+  readonly source?: 'requirement';
   readonly consequence: string;
   /** The value must never be shown, not even in an error. */
   readonly secret?: boolean;
-  /** The value that applies without a default, in words. */
+  /** The value that applies without a default, in words; absent: none. */
   readonly otherwise?: string;
 }
 

@@ -4,30 +4,24 @@ import { mailAddress, mailAddresses, number, setting, smtpUrl } from './setting-
 export const notify = {
   HUB_NOTIFY_BACKLOG_S: setting(number('s', 0, 31_536_000), '3600', {
     meaning: 'age of the oldest undelivered delivery of a partner of which webhooks and mail tell; 0 = never',
-    source: 'choice',
     consequence: 'shorter, a short outage of a partner is told',
   }),
   HUB_NOTIFY_DISK_PERCENT: setting(number('percent', 0, 100), '10', {
     meaning: 'free share of the file system of the data directory below which webhooks and mail tell; 0 = never',
-    source: 'choice',
     consequence: 'lower, less time is left until the hub can write no more',
   }),
   HUB_SMTP_URL: setting(smtpUrl, null, {
     meaning: 'mail server through which the hub tells operators: smtp[s]://user:password@host:port',
-    source: 'choice',
     consequence: 'without it no mail is sent; with smtp, TLS is used when the server offers it',
     secret: true,
-    otherwise: 'none',
   }),
   HUB_MAIL_FROM: setting(mailAddress, null, {
     meaning: 'sender of the mail',
-    source: 'choice',
     consequence: 'many servers refuse a sender that is not theirs',
     otherwise: 'required if HUB_SMTP_URL is set',
   }),
   HUB_MAIL_TO: setting(mailAddresses, null, {
     meaning: 'who gets the mail; at most one a minute, which tells all that is new',
-    source: 'choice',
     consequence: 'they see names of partners and ids of sessions',
     otherwise: 'required if HUB_SMTP_URL is set',
   }),

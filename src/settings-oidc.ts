@@ -18,49 +18,40 @@ const rolesByValue: Kind<ReadonlyMap<string, OperatorRole>> = {
 export const oidc = {
   HUB_OIDC_ISSUER: setting(issuerUrl, null, {
     meaning: 'OpenID Connect provider by which operators sign in to the console; http on loopback alone',
-    source: 'choice',
     consequence: 'whom it lets in with a role of HUB_OIDC_ROLES acts on the hub',
     otherwise: 'none: operators sign in by token',
   }),
   HUB_OIDC_CLIENT_ID: setting(text('text', /^[\x21-\x7e]{1,256}$/, '1 to 256 printable ASCII characters'), null, {
     meaning: 'how the provider knows the hub',
-    source: 'choice',
     consequence: 'the provider refuses another',
     otherwise: 'required if HUB_OIDC_ISSUER is set',
   }),
   HUB_OIDC_CLIENT_SECRET: setting(text('text', /^[\x21-\x7e]{1,1024}$/, '1 to 1024 printable ASCII characters'), null, {
     meaning: 'secret of that client; sent in the body (client_secret_post)',
-    source: 'choice',
     consequence: 'without it the hub is a public client, which PKCE alone protects',
     secret: true,
-    otherwise: 'none',
   }),
   HUB_OIDC_REDIRECT_URL: setting(httpUrl, null, {
     meaning: 'where the provider sends browsers back to, as registered there: {console}/oidc/callback',
-    source: 'choice',
     consequence: 'the provider refuses one that it does not know',
     otherwise: '{public URL}/console/oidc/callback; required if operators have a listener of their own',
   }),
   HUB_OIDC_ROLES: setting(rolesByValue, null, {
     meaning:
       'role for each value of HUB_OIDC_ROLE_CLAIM: value=role, comma-separated; of several the highest role applies',
-    source: 'choice',
     consequence: 'who has none of the values is not let in',
     otherwise: 'required if HUB_OIDC_ISSUER is set',
   }),
   HUB_OIDC_ROLE_CLAIM: setting(claim, 'groups', {
     meaning: 'claim of the ID token, or of the user info, with those values',
-    source: 'choice',
     consequence: 'a claim that people can set themselves lets them choose their role',
   }),
   HUB_OIDC_NAME_CLAIM: setting(claim, 'email', {
     meaning: 'claim that becomes the name in the audit log: 1 to 64 letters, digits or any of . _ @ -',
-    source: 'choice',
     consequence: 'a claim that people can change lets them act under the name of another',
   }),
   HUB_OIDC_SESSION_H: setting(span('h', 720), '8', {
     meaning: 'how long a sign-in holds',
-    source: 'choice',
     consequence: 'until then the hub does not notice that the provider took a role away',
   }),
 };

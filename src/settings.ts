@@ -35,125 +35,99 @@ import { oidc } from './settings-oidc.ts';
 export const settings = {
   HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {
     meaning: 'address to listen on; 0.0.0.0 for every interface',
-    source: 'choice',
     consequence: 'beyond loopback, set HUB_PUBLIC_URL as well',
   }),
   HUB_PORT: setting(whole('port', 0, 65535), '8080', {
     meaning: 'port to listen on; 0 = any free one',
-    source: 'choice',
     consequence: 'with 0 the public URL changes at each start',
   }),
   HUB_ADMIN_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), null, {
     meaning: 'address of a listener of its own for admin API, console, metrics and inspector',
-    source: 'choice',
     consequence: 'HUB_HOST then serves none of them',
     otherwise: '127.0.0.1 if HUB_ADMIN_PORT is set, else none',
   }),
   HUB_ADMIN_PORT: setting(whole('port', 0, 65535), null, {
     meaning: 'port of that listener; 0 = any free one',
-    source: 'choice',
     consequence: 'commands need it in HUB_URL, Prometheus in its targets',
     otherwise: '8081 if HUB_ADMIN_HOST is set, else none',
   }),
   HUB_PUBLIC_URL: setting(httpUrl, null, {
     meaning: 'base of every URL that the hub emits',
-    source: 'choice',
     consequence: 'partners store these URLs: a change needs new credentials of each',
     otherwise: 'http://{host}:{port}',
   }),
   HUB_INSECURE_HTTP: setting(flag, 'false', {
     meaning: 'allows plain HTTP beyond loopback while HUB_PUBLIC_URL is not https',
-    source: 'choice',
     consequence: 'with true, whoever listens on the network reads every token',
   }),
   HUB_DATA_DIR: setting(text('directory', /\S/, 'a path'), './data', {
     meaning: 'where the embedded store and the made secrets are kept',
-    source: 'choice',
     consequence: 'another directory is another, empty hub',
   }),
   HUB_STORE: setting(store, 'level', {
     meaning: 'level = embedded LevelDB in the data directory; postgres://... = a database that several nodes share',
-    source: 'choice',
     consequence: 'another store is another hub; a database needs HUB_ADMIN_TOKEN and HUB_SECRET_KEY',
     secret: true,
   }),
   HUB_NODE_URL: setting(httpUrl, null, {
     meaning: 'how other nodes reach this one; with a database alone',
-    source: 'choice',
     consequence: 'without it the node must be the only one on its database',
-    otherwise: 'none',
   }),
   HUB_NODE_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), null, {
     meaning: 'address of a listener of its own for other nodes',
-    source: 'choice',
     consequence: 'HUB_HOST then serves no node; HUB_NODE_URL must lead to this listener',
     otherwise: '127.0.0.1 if HUB_NODE_PORT is set, else none',
   }),
   HUB_NODE_PORT: setting(whole('port', 1, 65535), null, {
     meaning: 'port of that listener',
-    source: 'choice',
     consequence: 'without it other nodes come in where partners do',
     otherwise: '8082 if HUB_NODE_HOST is set, else none',
   }),
   HUB_NODE_INSECURE: setting(flag, 'false', {
     meaning: 'allows an http HUB_NODE_URL that is not loopback',
-    source: 'choice',
     consequence: 'nodes encrypt what they say in any case; with true, a weak HUB_CLUSTER_SECRET can be guessed offline',
   }),
   HUB_CLUSTER_SECRET: setting(nodeSecret, null, {
     meaning: 'by which nodes know each other; the same on all of them',
-    source: 'choice',
     consequence: 'its holder may pass requests on as a node does',
     secret: true,
-    otherwise: 'none',
   }),
   HUB_CLUSTER_SECRET_PREVIOUS: setting(nodeSecret, null, {
     meaning: 'the secret that HUB_CLUSTER_SECRET replaces: nodes accept it too while they are restarted in turn',
-    source: 'choice',
     consequence: 'without it a changed HUB_CLUSTER_SECRET parts the nodes until all have it',
     secret: true,
-    otherwise: 'none',
   }),
   HUB_LEASE_S: setting(number('s', 3, 300), '3', {
     meaning: 'how long a node that stopped is still taken for the owner; the same on all nodes',
-    source: 'choice',
     consequence: 'shorter, a busy machine looks dead; longer, the hub stands still for longer when a node dies',
   }),
   HUB_COUNTRY_CODE: setting(upperCase(text('code', /^[A-Za-z]{2}$/, 'two letters')), 'XX', {
     meaning: 'country_code of the HUB role',
-    source: 'choice',
     consequence: 'partners address the hub by it',
   }),
   HUB_PARTY_ID: setting(upperCase(text('code', /^[A-Za-z0-9]{1,3}$/, 'one to three letters or digits')), 'HUB', {
     meaning: 'party_id of the HUB role',
-    source: 'choice',
     consequence: 'partners address the hub by it',
   }),
   HUB_NAME: setting(text('text', /^\P{Cc}{1,100}$/u, '1 to 100 characters'), 'OCPI hub', {
     meaning: 'business name of the HUB role',
-    source: 'choice',
     consequence: 'partners see it in the credentials',
   }),
   HUB_ADMIN_TOKEN: setting(bearer, null, {
     meaning: 'full access to /admin/v1',
-    source: 'choice',
     consequence: 'its holder may do anything that operators may',
     secret: true,
     otherwise: 'made at first start, kept in {data}/admin-token',
   }),
   HUB_VIEWER_TOKEN: setting(bearer, null, {
     meaning: 'read-only access to /admin/v1 and the inspector',
-    source: 'choice',
     consequence: 'without it there is no read-only access',
     secret: true,
-    otherwise: 'none',
   }),
   HUB_OPERATORS_FILE: setting(text('file', /\S/, 'a path'), null, {
     meaning:
       'operators with names, roles and tokens of their own; made by ocpi-hub operators add, read again on SIGHUP',
-    source: 'choice',
     consequence: 'without it all who have the admin token act under one name',
-    otherwise: 'none',
   }),
   HUB_REQUIRE_REASON: setting(flag, 'false', {
     meaning: 'true = every act of an operator needs a reason',
@@ -162,68 +136,53 @@ export const settings = {
   }),
   HUB_SECRET_KEY: setting(secretKey, null, {
     meaning: 'encrypts partner tokens at rest',
-    source: 'choice',
     consequence: 'under another key the stored partner tokens cannot be read',
     secret: true,
     otherwise: 'made at first start, kept in {data}/secret-key',
   }),
   HUB_SECRET_KEY_PREVIOUS: setting(keys, null, {
     meaning: 'keys that HUB_SECRET_KEY replaces: what they sealed is sealed anew when the hub starts',
-    source: 'choice',
     consequence: 'without them a changed HUB_SECRET_KEY is refused at the start',
     secret: true,
-    otherwise: 'none',
   }),
   HUB_BACKUP_PUBLIC_KEY: setting(file, null, {
     meaning: 'X25519 public key, PEM, for which backups are sealed',
-    source: 'choice',
     consequence:
       'without it anyone who holds a backup can read it; with it only the private key opens one, and the hub does not have it',
-    otherwise: 'none',
   }),
   HUB_TLS_CERT: setting(file, null, {
     meaning: 'certificate chain, PEM; with HUB_TLS_KEY the hub speaks HTTPS itself',
-    source: 'choice',
     consequence: 'without it, put a proxy that speaks TLS in front',
-    otherwise: 'none',
   }),
   HUB_TLS_KEY: setting(file, null, {
     meaning: 'private key of HUB_TLS_CERT, PEM',
-    source: 'choice',
     consequence: 'neither is used without the other',
-    otherwise: 'none',
   }),
   HUB_EGRESS_ALLOW: setting(networks, null, {
     meaning: 'private networks that the hub may call; other private, link-local and metadata addresses are refused',
-    source: 'choice',
     consequence: 'a partner can make the hub call any address within',
     otherwise: 'loopback if the public URL is loopback, else none',
   }),
   HUB_TRUSTED_PROXIES: setting(networks, 'none', {
     meaning: 'networks of the proxies in front, whose X-Forwarded-For says which address a request came from',
-    source: 'choice',
     consequence:
       'without it everybody behind a proxy counts as one address; a network too many lets callers invent theirs',
   }),
   HUB_CONNECTIONS_MAX: setting(whole('connections', 16, 1_000_000), null, {
     meaning: 'connections of callers; one address may have a quarter of them without a token',
-    source: 'choice',
     consequence: 'each takes up to three file descriptors, which bound it in any case',
     otherwise: 'a third of the file descriptors, at most 10000',
   }),
   HUB_RATE_UNAUTHENTICATED_PER_S: setting(number('requests per second', 0.01, 1_000_000), '100', {
     meaning: 'requests without a valid token per address and second; answers beyond it wait, up to 30 s',
-    source: 'choice',
     consequence: 'higher, a stranger takes more of the time of the hub',
   }),
   HUB_RATE_FAILED_TOKENS_PER_S: setting(number('tokens per second', 0.01, 1_000_000), '5', {
     meaning: "wrong operators' tokens per address and second",
-    source: 'choice',
     consequence: 'beyond it the address gets 429, unless it sends a token that was accepted from there before',
   }),
   HUB_DNS_SERVERS: setting(nameServers, null, {
     meaning: 'name servers that the hub asks for the host names of partners; the hosts file comes first',
-    source: 'choice',
     consequence: 'a name that they do not know cannot be called',
     otherwise: 'those of the system',
   }),
@@ -239,52 +198,42 @@ export const settings = {
   }),
   HUB_AUTHORIZE_TIMEOUT_MS: setting(milliseconds, '10000', {
     meaning: 'limit of one authorize forward',
-    source: 'choice',
     consequence: 'a driver waits for it at the charger',
   }),
   HUB_CALLBACK_TIMEOUT_MS: setting(milliseconds, '10000', {
     meaning: 'limit of forwarding a command result to response_url',
-    source: 'choice',
     consequence: 'the CPO waits for it; it is not tried again',
   }),
   HUB_DELIVERY_TIMEOUT_MS: setting(milliseconds, '15000', {
     meaning: 'limit of one delivery attempt',
-    source: 'choice',
     consequence: 'a slow receiver holds its lane this long',
   }),
   HUB_RETRY_SCHEDULE_S: setting(schedule, '1,2,5,15,30,60,120,300,600,1200,1800,3600', {
     meaning: 'waits before attempt 2, 3 and so on; the last one repeats',
-    source: 'choice',
     consequence: 'shorter, a partner in trouble is called more often',
   }),
   HUB_RETRY_JITTER: setting(number('share', 0, 1), '0.2', {
     meaning: 'share of each wait by which it varies both ways; a circuit is open for up to half of it less',
-    source: 'choice',
     consequence: 'at 0, deliveries that failed together come back together',
   }),
   HUB_RETRY_WINDOW_H: setting(span('h', 87_600), '24', {
     meaning: 'age at which a delivery expires',
-    source: 'choice',
     consequence: 'an outage longer than this needs a re-drive',
   }),
   HUB_RETRY_WINDOW_CDR_H: setting(span('h', 87_600), '72', {
     meaning: 'age at which the delivery of a CDR expires',
-    source: 'choice',
     consequence: 'an outage longer than this needs a re-drive',
   }),
   HUB_DELIVERY_CONCURRENCY: setting(whole('requests', 1, 1024), '256', {
     meaning: 'deliveries in flight per receiving partner at most; below it the limit follows the pace of the partner',
-    source: 'choice',
     consequence: 'a partner that answers in 200 ms gets at most 5 times as many a second',
   }),
   HUB_CIRCUIT_FAILURES: setting(whole('failures', 1, 1000), '5', {
     meaning: 'failures in a row that open a circuit; those of deliveries must be of three objects',
-    source: 'choice',
     consequence: 'lower, short troubles shut a partner out',
   }),
   HUB_CIRCUIT_OPEN_MS: setting(milliseconds, '5000', {
     meaning: 'how long a circuit stays open at first; it doubles up to 60 s',
-    source: 'choice',
     consequence: 'authorize and commands fail at once meanwhile',
   }),
   HUB_COMPATIBILITY_WINDOW_H: setting(span('h', 87_600), '24', {
@@ -294,12 +243,10 @@ export const settings = {
   }),
   HUB_PROBE_INTERVAL_S: setting(span('s', timerSMax), '60', {
     meaning: 'how often a silent partner is probed',
-    source: 'choice',
     consequence: 'shorter, an outage shows earlier, for more requests',
   }),
   HUB_OFFLINE_AFTER_S: setting(number('s', 0, timerSMax), '60', {
     meaning: 'how long probes fail before the parties become OFFLINE',
-    source: 'choice',
     consequence: 'shorter, hub client info flickers',
   }),
   HUB_ORPHAN_GRACE_S: setting(number('s', 0, timerSMax), '120', {
@@ -314,7 +261,6 @@ export const settings = {
   }),
   HUB_ORPHAN_CDR_AFTER_S: setting(number('s', 0, timerSMax), '0', {
     meaning: 'time from COMPLETED until a missing CDR is a case; 0 = off',
-    source: 'choice',
     consequence: 'CPOs that bill in batches need more than their batch interval',
   }),
   ...bounds,
@@ -322,7 +268,6 @@ export const settings = {
   ...oidc,
   HUB_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
     meaning: 'least level that is logged',
-    source: 'choice',
     consequence: 'above info there is no line per request',
   }),
 };

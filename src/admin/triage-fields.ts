@@ -2,8 +2,8 @@
  * Schemas of the requests by which an operator assigns, snoozes or remarks on a case or a group of dead letters.
  */
 import { z } from 'zod';
+import { bound } from '../api/fields.ts';
 import type { TriageChange } from '../domain/triage.ts';
-import { bound } from './fields.ts';
 
 export const assignee = z.string().trim().min(1).max(100).meta({ description: 'name of an operator' });
 

@@ -1,6 +1,7 @@
 /** Answers about the audit log: who acted on the hub as an operator. */
 import { z } from 'zod';
 import type { View } from './common.ts';
+import { boundsQuery } from './fields.ts';
 
 export const operatorRoles = ['viewer', 'support', 'operator', 'admin'] as const;
 export const operatorRole = z.enum(operatorRoles);
@@ -33,6 +34,16 @@ export const auditCheck = z.object({
     .meta({ description: 'the first entry at which the chain does not hold; null when it is intact' }),
 });
 
+const part = z.string().min(1).max(200).exactOptional();
+
+export const auditFilter = z.strictObject({
+  operator: part.meta({ description: 'name' }),
+  verb: part.meta({ description: 'part of method and route, for example suspend' }),
+  about: part.meta({ description: 'part of the path, for example NL-CPO' }),
+  ...boundsQuery,
+});
+
+export type AuditFilter = View<typeof auditFilter>;
 export type OperatorRole = (typeof operatorRoles)[number];
 export type CallerRole = z.output<typeof callerRole>;
 export type AuditEntry = View<typeof auditEntry>;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { commandNames } from '../domain/events.ts';
 import type { View } from './common.ts';
+import { boundsQuery, filter, pairFilter, pairQuery } from './fields.ts';
 
 export const commandState = z.enum(['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent']);
 
@@ -21,4 +22,15 @@ export const command = z.object({
   at: z.string(),
 });
 
+/** `from` and `to` bound `at`. [D93] */
+export const commandFilter = z.strictObject({
+  ...pairQuery,
+  party: pairFilter,
+  state: commandState.exactOptional(),
+  command: commandName.exactOptional(),
+  session: filter.meta({ description: 'that it stops: {cc}-{pid}/{id}, or the id alone' }),
+  ...boundsQuery,
+});
+
+export type CommandFilter = View<typeof commandFilter>;
 export type CommandView = View<typeof command>;

@@ -1,6 +1,8 @@
 /** Answers about deliveries and dead letters. */
 import { z } from 'zod';
+import { unownedReasons } from '../domain/ownership.ts';
 import type { View } from './common.ts';
+import { boundsQuery, classFilter, filter, moduleFilter, partyId } from './fields.ts';
 import { triage } from './triage.ts';
 
 export const deliveryState = z
@@ -60,6 +62,23 @@ export const unforwarded = z.object({
   at: z.string(),
 });
 
+/** `from` and `to` bound `accepted_at`; `class` is that of the end, or of the last attempt. */
+export const deliveryFilter = z.strictObject({
+  state: deliveryState.exactOptional(),
+  receiver: partyId.exactOptional(),
+  module: moduleFilter,
+  class: classFilter,
+  object: filter,
+  ...boundsQuery,
+});
+
+export const unforwardedFilter = z.strictObject({
+  cpo: partyId.exactOptional(),
+  reason: z.enum(unownedReasons).exactOptional(),
+});
+
+export type UnforwardedFilter = View<typeof unforwardedFilter>;
+export type DeliveryFilter = View<typeof deliveryFilter>;
 export type DeliveryView = View<typeof delivery>;
 export type Attempt = DeliveryView['attempts'][number];
 export type DeadGroup = View<typeof deadGroup>;

@@ -1,6 +1,8 @@
 /** Answers about the event log. */
 import { z } from 'zod';
+import { subjects } from '../domain/subject.ts';
 import { listOf, type View } from './common.ts';
+import { boundsQuery, filter } from './fields.ts';
 
 export const event = z.object({
   seq: z.number(),
@@ -23,5 +25,25 @@ export const eventPage = listOf(event).extend({
   kept_from: z.number().meta({ description: 'the first sequence that is kept' }),
 });
 
+const eventTypes = Object.keys(subjects);
+
+const eventType = z
+  .string()
+  .refine(
+    (type) => eventTypes.some((known) => known === type || known.startsWith(`${type}.`)),
+    'no event has this type',
+  )
+  .meta({ description: 'a type, or its beginning up to a dot' });
+
+export const eventFilter = z.strictObject({
+  type: eventType.exactOptional(),
+  about: filter.meta({ description: 'exactly this about, for example partner:NL-CPO' }),
+  party: filter.meta({ description: 'one of the parties that it concerns' }),
+  object: filter.meta({ description: '{cc}-{pid}/{id}' }),
+  correlation_id: filter,
+  ...boundsQuery,
+});
+
+export type EventFilter = View<typeof eventFilter>;
 export type EventView = View<typeof event>;
 export type EventPage = View<typeof eventPage>;

@@ -1,6 +1,7 @@
 /** Answers about what passed between the hub and partners: points of minutes and hours, and the report of a month. */
 import { z } from 'zod';
 import type { View } from './common.ts';
+import { boundsQuery } from './fields.ts';
 
 const count = z.number().int();
 const latency = z.number().nullable();
@@ -52,6 +53,15 @@ export const monthlyReport = z.object({
     .meta({ description: 'those of which anything is known' }),
 });
 
+export const historyRange = z.strictObject({
+  step: z
+    .enum(['minute', 'hour'])
+    .default('minute')
+    .meta({ description: 'minute: one point a minute of the last 24 h; hour: one an hour of the last 90 days' }),
+  ...boundsQuery,
+});
+
+export type HistoryRange = View<typeof historyRange>;
 export type HistoryView = View<typeof history>;
 export type PartnerHistory = View<typeof partnerHistory>;
 export type HistoryPoint = HistoryView['points'][number];

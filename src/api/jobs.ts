@@ -2,6 +2,27 @@
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery } from './deliveries.ts';
+import { bound, classFilter, filter, moduleFilter, partyId } from './fields.ts';
+
+const sequence = z.int().min(1);
+
+export const discardFilter = z.strictObject({
+  receiver: partyId.exactOptional(),
+  module: moduleFilter,
+  class: classFilter,
+  object: filter,
+  from: bound.exactOptional(),
+  to: bound.exactOptional(),
+  from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),
+  to_seq: sequence.exactOptional().meta({ description: 'inclusive' }),
+});
+
+export const redriveFilter = discardFilter.extend({
+  state: z
+    .enum(['DEAD', 'DELIVERED', 'DISCARDED', 'ANY'])
+    .exactOptional()
+    .meta({ description: 'DEAD when absent; ANY = dead and delivered, a replay' }),
+});
 
 export const redrivePlan = z.object({
   matched: z.number(),
@@ -31,6 +52,8 @@ export const job = z.object({
   error: z.string().nullable(),
 });
 
+export type DiscardFilter = View<typeof discardFilter>;
+export type RedriveFilter = View<typeof redriveFilter>;
 export type DiscardPlan = View<typeof discardPlan>;
 export type RedrivePlan = View<typeof redrivePlan>;
 export type JobView = View<typeof job>;

@@ -119,6 +119,13 @@ export const handshake = z.object({
   steps: z.array(handshakeStep).meta({ description: 'oldest first' }),
 });
 
+export const probe = z.object({
+  status: z.enum(['reachable', 'unreachable']),
+  latency_ms: z.number(),
+  error: z.string().exactOptional(),
+});
+
+export type ProbeView = View<typeof probe>;
 export type PartyView = View<typeof party>;
 export type ContactsView = Pick<PartyView, keyof typeof contacts>;
 export type EndpointView = PartyView['endpoints'][number];

@@ -1,6 +1,7 @@
 /** Answers about pulls of a CPO's own lists. */
 import { z } from 'zod';
 import type { View } from './common.ts';
+import { partyId } from './fields.ts';
 
 export const pulledModules = ['locations', 'tariffs'] as const;
 
@@ -36,5 +37,9 @@ export const refusedObject = z.object({
   text: z.string().meta({ description: 'as it came' }),
 });
 
+/** Any party of the CPO's partner. */
+export const pullFilter = z.strictObject({ party: partyId.exactOptional() });
+
+export type PullFilter = View<typeof pullFilter>;
 export type PullView = View<typeof pull>;
 export type QuarantineView = View<typeof refusedObject>;

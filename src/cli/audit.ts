@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander';
 import type { AuditCheck, AuditEntry } from '../api/audit.ts';
-import { Failure, type Query } from './client.ts';
+import { Failure } from './client.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, many, when } from './table.ts';
 import { instant, noun, verb } from './verb.ts';
@@ -20,7 +20,7 @@ const columns: readonly Column<AuditEntry>[] = [
 
 export function command(): Command {
   return noun('audit', 'who acted on the hub, why, and from where', [
-    listVerb<AuditEntry, Query>({
+    listVerb<AuditEntry>({
       summary: 'list the acts of operators and the readings of bodies, newest first',
       options: [
         ['--operator <name>', 'by this operator'],
@@ -33,7 +33,6 @@ export function command(): Command {
       path: '/audit',
       limit: 50,
       columns,
-      filter: ({ operator, verb: act, about, from, to }) => ({ operator, verb: act, about, from, to }),
       whenEmpty: () => 'No acts match.',
     }),
     verb({

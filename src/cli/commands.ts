@@ -8,17 +8,6 @@ import { listVerb } from './list-verb.ts';
 import { type Column, fields, when } from './table.ts';
 import { eitherOf, noun, oneOf, pairOptions, partyOption, timeOptions, verb } from './verb.ts';
 
-interface ListFlags {
-  readonly party?: string;
-  readonly emsp?: string;
-  readonly cpo?: string;
-  readonly state?: string;
-  readonly command?: string;
-  readonly session?: string;
-  readonly from?: string;
-  readonly to?: string;
-}
-
 const columns: readonly Column<CommandView>[] = [
   { title: 'id', of: ({ id }) => id },
   { title: 'command', of: ({ command }) => command },
@@ -32,7 +21,7 @@ const columns: readonly Column<CommandView>[] = [
 
 export function command(): Command {
   return noun('commands', 'commands of eMSPs and how far each has come', [
-    listVerb<CommandView, ListFlags>({
+    listVerb<CommandView>({
       summary: 'list commands, newest first',
       options: [
         ...pairOptions,
@@ -46,16 +35,6 @@ export function command(): Command {
       path: '/commands',
       limit: 50,
       columns,
-      filter: ({ party, emsp, cpo, state, command, session, from, to }) => ({
-        party,
-        emsp,
-        cpo,
-        state,
-        command,
-        session,
-        from,
-        to,
-      }),
       whenEmpty: () => 'No command matches. ocpi-hub routes list shows which eMSPs may send some.',
     }),
     verb({

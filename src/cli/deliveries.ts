@@ -2,24 +2,13 @@
  * `ocpi-hub deliveries`: prints deliveries, open and ended, with every attempt.
  */
 import type { Command } from 'commander';
-import type { Attempt, DeadGroup, DeliveryView } from '../api/deliveries.ts';
+import { type Attempt, type DeadGroup, type DeliveryView, deliveryState } from '../api/deliveries.ts';
 import type { TriageView } from '../api/triage.ts';
 import { complete, kinds } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
-import { classOption, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
-
-interface ListFlags {
-  readonly state?: string;
-  readonly receiver?: string;
-  readonly module?: string;
-  readonly class?: string;
-  readonly object?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly order?: string;
-}
+import { classOption, eitherOf, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
 
 const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
   PENDING: 'yellow',
@@ -62,14 +51,10 @@ const attemptColumns: readonly Column<Attempt>[] = [
 
 export function command(): Command {
   return noun('deliveries', 'what is and was owed to receivers, and every attempt', [
-    listVerb<DeliveryView, ListFlags>({
+    listVerb<DeliveryView, { state?: string }>({
       summary: 'list deliveries by when they were accepted, newest first',
       options: [
-        [
-          '--state <state>',
-          'PENDING, DELIVERED, DEAD or DISCARDED',
-          oneOf('PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'),
-        ],
+        ['--state <state>', eitherOf.format(deliveryState.options), oneOf(...deliveryState.options)],
         ['--receiver <party>', 'owed to this party, for example NL-EMS'],
         moduleOption,
         classOption,
@@ -85,16 +70,6 @@ export function command(): Command {
       path: '/deliveries',
       limit: 50,
       columns,
-      filter: ({ state, receiver, module, class: ended, object, from, to, order }) => ({
-        state,
-        receiver,
-        module,
-        class: ended,
-        object,
-        from,
-        to,
-        order,
-      }),
       whenEmpty: ({ state }) => noneOf(state),
     }),
     verb<{ assignee?: string }>({

@@ -16,7 +16,6 @@ interface ListSpec<Item, Flags> extends Omit<VerbSpec<Flags>, 'usage' | 'run'> {
   readonly path: string;
   /** Items that a table has unless `--limit` says otherwise. */
   readonly limit: number;
-  readonly filter: (flags: Flags) => Query;
   readonly columns: readonly Column<Item>[];
   readonly whenEmpty: (flags: Flags) => string;
 }
@@ -40,17 +39,25 @@ export async function isFiled(
 }
 
 export function listVerb<Item, Flags extends object = object>(spec: ListSpec<Item, Flags>): Command {
-  const { usage = 'list', summary, options = [], examples, path, limit, filter, columns, whenEmpty } = spec;
+  const { usage = 'list', summary, options = [], examples, path, limit, columns, whenEmpty } = spec;
   return verb<Flags & FileFlags>({
     usage,
     summary,
     examples,
     options: [...options, ['--limit <count>', `how many (default: ${limit})`, count], ...fileOptions],
     run: async (context, _args, flags) => {
-      const wanted = filter(flags);
+      const wanted = filterOf(options, flags);
       if (await isFiled(context, path, wanted, flags)) return;
       const { hub, screen } = context;
       screen.list(await hub.list<Item>(path, wanted, flags.limit ?? limit), columns, whenEmpty(flags));
     },
   });
+}
+
+/** What the own options of a list ask for: each is the filter of the same name. */
+function filterOf(options: readonly Option[], flags: object): Query {
+  const given = flags as Query;
+  return Object.fromEntries(
+    options.map(([option]) => /--(\w+)/.exec(option)?.[1] ?? '').map((name) => [name, given[name]]),
+  );
 }

@@ -25,7 +25,7 @@ const columns: readonly Column<OrphanView>[] = [
 
 export function command(): Command {
   return noun('orphans', 'sessions that did not end as they should', [
-    listVerb<OrphanView, { state?: string; assignee?: string }>({
+    listVerb<OrphanView, { assignee?: string }>({
       summary: 'list orphan cases, oldest first',
       options: [
         [
@@ -39,7 +39,6 @@ export function command(): Command {
       path: '/orphans',
       limit: 100,
       columns,
-      filter: ({ state, assignee }) => ({ state, assignee }),
       whenEmpty: ({ assignee }) =>
         assignee !== undefined
           ? `No orphan case is assigned to ${assignee}.`

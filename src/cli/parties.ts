@@ -2,7 +2,7 @@
  * `ocpi-hub parties`: prints partners and changes them: onboarding, suspension, probes, resyncs, pauses.
  */
 import type { Command } from 'commander';
-import type { PartyView } from '../api/parties.ts';
+import type { PartyView, ProbeView } from '../api/parties.ts';
 import { moduleNames } from '../domain/modules.ts';
 import { Failure, type HubClient } from './client.ts';
 import { complete, kinds } from './complete.ts';
@@ -48,7 +48,6 @@ export function command(): Command {
       path: '/parties',
       limit: 200,
       columns,
-      filter: () => ({}),
       whenEmpty: () => 'No partner yet. ocpi-hub parties add NL-TNM --role CPO adds one and issues its initial token.',
     }),
     verb({
@@ -100,7 +99,7 @@ export function command(): Command {
       examples: ['parties probe NL-CPO'],
       run: async ({ hub, screen }, [given = '']) => {
         const path = await partyPath(hub, given);
-        const answer = await hub.send<{ status: string; latency_ms: number; error?: string }>('POST', `${path}/probe`);
+        const answer = await hub.send<ProbeView>('POST', `${path}/probe`);
         const { status, latency_ms, error } = answer;
         const took = `${Math.round(latency_ms)} ms`;
         screen.answer(answer, () => [`${status} after ${took}${error === undefined ? '' : `: ${error}`}`]);

@@ -21,14 +21,13 @@ const pathOf = (emsp: string, cpo: string) => `/routes/${encodeURIComponent(emsp
 
 export function command(): Command {
   return noun('routes', 'which eMSP and CPO may exchange traffic', [
-    listVerb<RoutingRule, { party?: string; emsp?: string; cpo?: string }>({
+    listVerb<RoutingRule>({
       summary: 'list routing rules',
       options: [...pairOptions, partyOption],
       examples: ['routes', 'routes list --cpo NL-CPO', 'routes list --json'],
       path: '/routes',
       limit: 200,
       columns,
-      filter: ({ party, emsp, cpo }) => ({ party, emsp, cpo }),
       whenEmpty: () => 'No routing rule. ocpi-hub routes set {emsp} {cpo} lets two parties exchange traffic.',
     }),
     verb<{ inactive?: boolean }>({

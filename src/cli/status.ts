@@ -24,7 +24,7 @@ export function command(): Command {
       examples: ['status', 'status --json'],
       run: async ({ hub, screen }) => screen.answer(await hub.get<HubStatus>('/status'), status),
     }),
-    listVerb<Unforwarded, { cpo?: string; reason?: string }>({
+    listVerb<Unforwarded>({
       usage: 'not-forwarded',
       summary: 'list sessions and CDRs that were not forwarded, with the reason',
       options: [
@@ -35,7 +35,6 @@ export function command(): Command {
       path: '/stored-not-forwarded',
       limit: 50,
       columns,
-      filter: ({ cpo, reason }) => ({ cpo, reason }),
       whenEmpty: () => 'No such session or CDR: all that are stored belong to an eMSP.',
     }),
   ]);

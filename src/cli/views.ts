@@ -17,13 +17,12 @@ const columns: readonly Column<SavedViewView>[] = [
 
 export function command(): Command {
   return noun('views', 'addresses of the console that operators keep under a name', [
-    listVerb<SavedViewView, object>({
+    listVerb<SavedViewView>({
       summary: 'list saved views, by name',
       examples: ['views'],
       path: '/views',
       limit: 200,
       columns,
-      filter: () => ({}),
       whenEmpty: () => 'No view is saved. The console saves the present page under Views.',
     }),
     verb({

@@ -261,10 +261,10 @@ export function createHub(
 }
 
 function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: boolean): Context {
-  const { clock, log, secrets, meter } = ports;
+  const { clock, log, meter } = ports;
   const directory = new PartnerDirectory(settings);
   const store = withStoreErrors(opened);
-  const recorder = new Recorder(store, clock, log, secrets.newId, meter, isDoor);
+  const recorder = new Recorder(store, ports, isDoor);
   const supervisor = new Supervisor(clock, {
     failed: ({ id, kind, restarts }, error) => {
       meter.actorFailed(kind, 'restarted');

@@ -17,81 +17,23 @@ import { type Endpoint, isRegistered, keyOf, type Partner, type PartyId, type Pa
 import type { Route } from '../domain/routing.ts';
 import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
-import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { ObjectQuota } from './exchange/object-quota.ts';
-import type { OrphanCases } from './exchange/orphan-cases.ts';
 import { courierActor, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import type { Quota } from './kernel/quota.ts';
 import { routePut } from './kernel/row-codecs.ts';
-import type { Resends } from './maintain/resends.ts';
-import type { Retention } from './maintain/retention.ts';
-import type { Registration } from './onboarding/registration.ts';
-import type { HealthProbes } from './partners/health-probes.ts';
-import type { SavedViewVerbs } from './ports/matters.ts';
-import type {
-  AuditVerbs,
-  BackupVerbs,
-  CheckVerbs,
-  Operations,
-  PersonVerbs,
-  Vitals,
-  WebhookVerbs,
-} from './ports/operator.ts';
-import type { PortalVerbs } from './ports/portal.ts';
-import type { Pulls } from './pull/pulls.ts';
+import type { Operations, Vitals } from './ports/operator.ts';
+import type { Recovered } from './recovery.ts';
 import { actorCounts } from './views/actor-counts.ts';
-import type { ActorFeed } from './views/actor-feed.ts';
 import { overdueAfterMs } from './views/overview.ts';
-import { orphanView, type ViewVerb } from './views/views.ts';
-
-/** Verbs that repair or explain; `maintain/` and `views/` implement them. */
-type RepairVerb =
-  | 'redriveOne'
-  | 'planRedrive'
-  | 'redrive'
-  | 'triageDeadGroup'
-  | 'discardOne'
-  | 'planDiscard'
-  | 'discard'
-  | 'resync'
-  | 'job'
-  | 'cancelJob'
-  | 'trace'
-  | 'explain'
-  | 'reconciliation'
-  | 'history'
-  | 'partnerHistory'
-  | 'monthlyReport'
-  | 'report';
-
-type Verbs = Omit<
-  Operations,
-  | ViewVerb
-  | RepairVerb
-  | 'overview'
-  | keyof ActorFeed
-  | keyof BackupVerbs
-  | keyof CheckVerbs
-  | keyof PersonVerbs
-  | keyof AuditVerbs
-  | keyof PortalVerbs
-  | keyof WebhookVerbs
-  | keyof SavedViewVerbs
->;
+import { orphanView } from './views/views.ts';
 
 /** Note of a case that an operator closed without a note. */
 const byHand = 'closed by an operator';
 
-export interface OperationsParts {
+export interface OperationsParts
+  extends Pick<Recovered, 'dispatcher' | 'orphans' | 'probes' | 'pulls' | 'registration' | 'resends' | 'retention'> {
   readonly context: Context;
-  readonly registration: Registration;
-  readonly dispatcher: Dispatcher;
-  readonly probes: HealthProbes;
-  readonly pulls: Pulls;
-  readonly orphans: OrphanCases;
-  readonly resends: Pick<Resends, 'releasePair'>;
-  readonly retention: Pick<Retention, 'held' | 'lagS'>;
   readonly quota: Pick<Quota, 'shares'>;
   readonly objects: Pick<ObjectQuota, 'shares'>;
   /** Calls by partner. */
@@ -100,7 +42,7 @@ export interface OperationsParts {
   readonly ready: () => boolean;
 }
 
-export function operations(parts: OperationsParts): Verbs {
+export function operations(parts: OperationsParts) {
   const { context, registration, dispatcher, probes, pulls, orphans, resends, retention } = parts;
   const { version, ready } = parts;
   const { directory, recorder, ports, store, supervisor } = context;
@@ -357,7 +299,7 @@ export function operations(parts: OperationsParts): Verbs {
     removeRoute,
     status,
     vitals,
-  };
+  } satisfies Partial<Operations>;
 }
 
 function lastStep(clock: Clock): HubStatus['clock_step'] {

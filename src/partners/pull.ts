@@ -20,12 +20,10 @@ import { resolvedLink } from '../kit/url.ts';
 import { envelopeItems } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
 
-export interface PartnerListsSettings {
-  /** Timeout per page, ms. */
-  readonly timeoutMs?: number;
-  /** Pages per list at most. */
-  readonly pagesMax?: number;
-}
+/** Timeout per page, ms. */
+const timeoutMs = 30_000;
+/** Pages per list at most. */
+const pagesMax = 10_000;
 
 /** How far a list was read. */
 interface Reading {
@@ -54,9 +52,7 @@ interface Next {
 
 const failed = (reason: string): PartnerPage => ({ kind: 'failed', reason });
 
-export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerListsSettings = {}): PartnerLists {
-  const { timeoutMs = 30_000, pagesMax = 10_000 } = settings;
-
+export function partnerLists(client: Pick<Client, 'read'>): PartnerLists {
   const readPage = (list: ListCall, url: string): Promise<Read> =>
     client.read({
       ...list,
@@ -72,7 +68,7 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
     const reading: Reading = { list, seen: new Set(), rows: 0, firstRows: 0, total: null, isLinked: false, last: '' };
     for (let url: string | null = list.url; url !== null; ) {
-      const refusal = refusalOf(reading, url, pagesMax);
+      const refusal = refusalOf(reading, url);
       if (refusal !== null) return yield failed(refusal);
       reading.seen.add(url);
       const number = reading.seen.size;
@@ -111,7 +107,7 @@ export function partnerLists(client: Pick<Client, 'read'>, settings: PartnerList
 }
 
 /** Why the page is not requested; null when it is. [PULL-2] */
-function refusalOf({ seen, total, firstRows, rows }: Reading, url: string, pagesMax: number): string | null {
+function refusalOf({ seen, total, firstRows, rows }: Reading, url: string): string | null {
   if (seen.has(url)) return `the link of page ${seen.size} leads back to a page that was read already`;
   const most = total === null ? pagesMax : Math.min(pagesMax, Math.ceil(total / Math.max(firstRows, 1)) + 2);
   if (seen.size === 0 || seen.size < most) return null;

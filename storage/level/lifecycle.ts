@@ -59,7 +59,7 @@ export interface LifecycleOptions {
   readonly onPoint?: OnPoint;
   readonly progress?: (opening: Opening) => void;
   readonly verified?: (events: number) => void;
-  /** `RecentOptions.recent`. */
+  /** Events at the end of the log that a start reads at once; only tests set it. */
   readonly recent?: number;
 }
 

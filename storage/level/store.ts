@@ -25,11 +25,10 @@ import { writeBackup } from './backup.ts';
 import type { Sealing } from './backup-keys.ts';
 import { indexKeys, type Prepared, prepare, stage } from './event-log.ts';
 import { type Group, type Job, newGroup } from './jobs.ts';
-import { BALLAST_BYTES, type Batch, type OnPoint, SYNCED } from './leveldb.ts';
-import { Lifecycle } from './lifecycle.ts';
+import { BALLAST_BYTES, type Batch, SYNCED } from './leveldb.ts';
+import { Lifecycle, type LifecycleOptions } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import * as outbox from './outbox.ts';
-import type { Opening } from './progress.ts';
 import { Reads } from './reads.ts';
 import { applyRewrite, type Moved, reclaim, stageRewrite } from './rewrite.ts';
 import { splitLarge } from './seal.ts';
@@ -40,19 +39,11 @@ import { Versions } from './versions.ts';
 /** How long a settle may stay unsynced, ms. CONTRACT-6 allows about 1 s. */
 const FLUSH_MS = 500;
 
-export interface LevelStoreOptions {
-  readonly directory: string;
+export interface LevelStoreOptions extends Omit<LifecycleOptions, 'ballastBytes'> {
   /** Name of this process in fences. */
   readonly node: string;
   /** Disk space reserved for reopening after the disk was full, bytes; 0 reserves none. */
   readonly ballastBytes?: number;
-  readonly onPoint?: OnPoint;
-  /** Called from time to time while the store opens. */
-  readonly progress?: (opening: Opening) => void;
-  /** Called when what the start did not read has been verified in the background. */
-  readonly verified?: (events: number) => void;
-  /** Events at the end of the log that a start reads at once; only tests set it. */
-  readonly recent?: number;
   /** Absent or null: backups are not sealed. */
   readonly sealing?: Sealing | null;
 }

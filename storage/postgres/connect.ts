@@ -11,6 +11,7 @@
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
 import { every } from '../../src/kit/clock.ts';
+import { Limit } from '../../src/kit/concurrency.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { Damaged, StoreUnavailable } from '../contract.ts';
 import type { PostgresAddress } from './url.ts';
@@ -209,8 +210,7 @@ export class Sessions {
   readonly #primary: Primary;
   readonly #idle: Client[];
   readonly #used = new Set<Client>();
-  readonly #waiting: (() => void)[] = [];
-  #lent = 0;
+  readonly #lent = new Limit(READERS_MAX);
 
   constructor(primary: Primary, first: Client) {
     this.#primary = primary;
@@ -218,9 +218,11 @@ export class Sessions {
   }
 
   /** `work` has the session to itself. Rejects with errors as `translated` makes them. */
-  async use<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    while (this.#lent >= READERS_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    this.#lent += 1;
+  use<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    return this.#lent.run(() => this.#use(work));
+  }
+
+  async #use<T>(work: (client: Client) => Promise<T>): Promise<T> {
     let client: Client | null = null;
     try {
       client = this.#taken() ?? (await this.#primary.connect());
@@ -233,9 +235,7 @@ export class Sessions {
       if (client !== null) destroy(client);
       throw translated(error);
     } finally {
-      this.#lent -= 1;
       if (client !== null) this.#used.delete(client);
-      this.#waiting.shift()?.();
     }
   }
 

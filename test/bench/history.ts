@@ -9,6 +9,7 @@ import type { Context } from '../../src/hub/kernel/context.ts';
 import { Recorder } from '../../src/hub/kernel/recorder.ts';
 import { Traffic } from '../../src/hub/kernel/traffic.ts';
 import { History, hoursKind, minutesKind } from '../../src/hub/maintain/history.ts';
+import { noMeter } from '../../src/hub/ports/ports.ts';
 import type { Put, Row, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -59,7 +60,7 @@ async function costOf(partners: number): Promise<Figures> {
 async function anHour(store: Store, partners: number): Promise<[number[], number]> {
   const clock = new SimulatedClock('2026-05-01T10:00:00.000Z');
   let ids = 0;
-  const recorder = new Recorder(store, clock, silent, () => `id${ids++}`);
+  const recorder = new Recorder(store, { clock, log: silent, meter: noMeter, secrets: { newId: () => `id${ids++}` } });
   recorder.feed.begin();
   const traffic = new Traffic();
   let fire = (): unknown => undefined;

@@ -30,7 +30,7 @@ async function recording(t: Test) {
   let ids = 0;
   const unrecorded: string[] = [];
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
-  const recorder = new Recorder(store, clock, silent, () => `id-${++ids}`, meter);
+  const recorder = new Recorder(store, { clock, log: silent, meter, secrets: { newId: () => `id-${++ids}` } });
   const dispatched: number[] = [];
   recorder.feed.startAt(0);
   recorder.feed.onCommitted((event) => dispatched.push(event.seq));

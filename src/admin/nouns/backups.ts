@@ -3,9 +3,9 @@
  * [interface, Admin backup]
  */
 import { z } from 'zod';
+import { anyId } from '../../api/fields.ts';
 import { backup } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const target = z.string().min(1).max(4096).meta({

@@ -1,8 +1,8 @@
 /** Routes `/parties/{id}/check` and `/checks`: try out a partner's endpoints before traffic flows. */
 import { z } from 'zod';
 import { check } from '../../api/checks.ts';
+import { anyId, partnerId } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, partnerId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const asked = z.strictObject({

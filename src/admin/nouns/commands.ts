@@ -2,10 +2,10 @@
  * Routes `/commands`: commands of eMSPs and their progress.
  */
 import { z } from 'zod';
-import { command, commandName, commandState } from '../../api/commands.ts';
+import { command, commandFilter } from '../../api/commands.ts';
 import { listOf } from '../../api/common.ts';
+import { anyId, pageQuery } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, boundsQuery, filter, pageQuery, pairFilter, pairQuery } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 export function commands(operations: Operations): AdminRoute[] {
@@ -14,15 +14,7 @@ export function commands(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/commands',
       summary: 'List commands, newest first; from and to bound `at`',
-      query: z.strictObject({
-        ...pairQuery,
-        party: pairFilter,
-        state: commandState.exactOptional(),
-        command: commandName.exactOptional(),
-        session: filter.meta({ description: 'that it stops: {cc}-{pid}/{id}, or the id alone' }),
-        ...boundsQuery,
-        ...pageQuery,
-      }),
+      query: commandFilter.extend(pageQuery),
       answer: listOf(command),
       run: ({ query: { limit, cursor, ...filter } }) => operations.commands(filter, { limit, cursor }),
     }),

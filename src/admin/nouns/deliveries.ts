@@ -4,36 +4,17 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { deadGroup, delivery, deliveryState } from '../../api/deliveries.ts';
+import { deadGroup, delivery, deliveryFilter } from '../../api/deliveries.ts';
+import { anyId, orderQuery, orNull, pageQuery, partyId } from '../../api/fields.ts';
 import { triage } from '../../api/triage.ts';
 import { outcomeClasses } from '../../domain/errors.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
 import { readId, writeHeaders } from '../../transport/headers.ts';
-import {
-  anyId,
-  boundsQuery,
-  classFilter,
-  filter,
-  moduleFilter,
-  orderQuery,
-  orNull,
-  pageQuery,
-  partyId,
-} from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
-const query = z.strictObject({
-  state: deliveryState.exactOptional(),
-  receiver: partyId.exactOptional(),
-  module: moduleFilter,
-  class: classFilter,
-  object: filter,
-  ...boundsQuery,
-  order: orderQuery.default('newest'),
-  ...pageQuery,
-});
+const query = deliveryFilter.extend({ order: orderQuery.default('newest'), ...pageQuery });
 
 const detail = delivery.extend({
   request: z.object({

@@ -1,17 +1,10 @@
 /** Routes `/history` and `/parties/{id}/history`, and the monthly report of a partner. */
 import { z } from 'zod';
-import { monthlyReport, partnerHistory, history as wholeHistory } from '../../api/history.ts';
+import { partnerId } from '../../api/fields.ts';
+import { historyRange, monthlyReport, partnerHistory, history as wholeHistory } from '../../api/history.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { boundsQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
-const query = z.strictObject({
-  step: z
-    .enum(['minute', 'hour'])
-    .default('minute')
-    .meta({ description: 'minute: one point a minute of the last 24 h; hour: one an hour of the last 90 days' }),
-  ...boundsQuery,
-});
 const params = z.strictObject({ id: partnerId });
 const month = z
   .string()
@@ -24,7 +17,7 @@ export function history(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/history',
       summary: 'Show what passed through the hub, by minute or by hour',
-      query,
+      query: historyRange,
       answer: wholeHistory,
       rows: 'points',
       run: ({ query: range }) => operations.history(range),
@@ -34,7 +27,7 @@ export function history(operations: Operations): AdminRoute[] {
       path: '/parties/{id}/history',
       summary: 'Show what passed between the hub and a partner, by minute or by hour',
       params,
-      query,
+      query: historyRange,
       answer: partnerHistory,
       rows: 'points',
       run: ({ params: { id }, query: range }) => operations.partnerHistory(id, range),

@@ -4,10 +4,10 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
+import { anyId, orNull, pageQuery } from '../../api/fields.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import { orphan, orphanState } from '../../api/orphans.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, orNull, pageQuery } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
 import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 

@@ -4,13 +4,13 @@
  */
 import { z } from 'zod';
 import { interfaceRole, listOf } from '../../api/common.ts';
+import { pageQuery, partnerId } from '../../api/fields.ts';
 import type { PartyView } from '../../api/parties.ts';
-import { businessDetails, circuitName, handshake, party, partyRole } from '../../api/parties.ts';
+import { businessDetails, circuitName, handshake, party, partyRole, probe } from '../../api/parties.ts';
 import { settingInputs } from '../../api/partner-settings.ts';
 import { report } from '../../api/report.ts';
 import { settingRows } from '../../domain/partner-settings.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery, partnerId } from '../fields.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
 import { requireRole } from '../tokens.ts';
 
@@ -169,11 +169,7 @@ export function parties(operations: Operations): AdminRoute[] {
       role: 'support',
       summary: 'Ask a partner for its versions now, to know whether it can be reached',
       params,
-      answer: z.object({
-        status: z.enum(['reachable', 'unreachable']),
-        latency_ms: z.number(),
-        error: z.string().exactOptional(),
-      }),
+      answer: probe,
       run: ({ params: { id } }) => operations.probe(id),
     }),
     route({

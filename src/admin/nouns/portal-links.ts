@@ -1,8 +1,8 @@
 /** Route of the links by which partners sign in to their portal. */
 import { z } from 'zod';
+import { partnerId } from '../../api/fields.ts';
 import { portalLink } from '../../api/portal.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { partnerId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const wanted = z.strictObject({

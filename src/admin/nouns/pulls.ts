@@ -4,9 +4,9 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { pull, pulledModules, refusedObject } from '../../api/pulls.ts';
+import { anyId, pageQuery, partnerId } from '../../api/fields.ts';
+import { pull, pulledModules, pullFilter, refusedObject } from '../../api/pulls.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, pageQuery, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const asked = z.strictObject({
@@ -35,7 +35,7 @@ export function pulls(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/pulls',
       summary: 'List pulls, newest first',
-      query: z.strictObject({ party: partyId.exactOptional(), ...pageQuery }),
+      query: pullFilter.extend(pageQuery),
       answer: listOf(pull),
       run: ({ query: { limit, cursor, ...filter } }) => operations.pulls(filter, { limit, cursor }),
     }),

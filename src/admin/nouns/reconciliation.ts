@@ -1,8 +1,8 @@
 /** Route `/reconciliation`: sessions compared with the CDRs that bill them. */
 import { z } from 'zod';
+import { bound, pairQuery } from '../../api/fields.ts';
 import { reconciliation as answer } from '../../api/reconciliation.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { bound, pairQuery } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 export function reconciliation(operations: Operations): AdminRoute[] {

@@ -4,34 +4,14 @@
  */
 import { z } from 'zod';
 import { delivery } from '../../api/deliveries.ts';
-import { discardPlan, job, redrivePlan } from '../../api/jobs.ts';
+import { anyId, partnerId } from '../../api/fields.ts';
+import { discardFilter, discardPlan, job, redriveFilter, redrivePlan } from '../../api/jobs.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, bound, classFilter, filter, moduleFilter, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
-const sequence = z.int().min(1);
-
-const discarded = z.strictObject({
-  receiver: partyId.exactOptional(),
-  module: moduleFilter,
-  class: classFilter,
-  object: filter,
-  from: bound.exactOptional(),
-  to: bound.exactOptional(),
-  from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),
-  to_seq: sequence.exactOptional().meta({ description: 'inclusive' }),
-});
-
-const wanted = discarded.extend({
-  state: z
-    .enum(['DEAD', 'DELIVERED', 'DISCARDED', 'ANY'])
-    .exactOptional()
-    .meta({ description: 'DEAD when absent; ANY = dead and delivered, a replay' }),
-});
-
 const request = z.strictObject({
-  filter: wanted,
+  filter: redriveFilter,
   dry_run: z.boolean().default(false),
   rate_per_s: z
     .number()
@@ -97,7 +77,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       summary: 'Give up all dead letters that match a filter; with dry_run only count them',
       status: 202,
       statusOf,
-      body: z.strictObject({ filter: discarded, dry_run: z.boolean().default(false) }),
+      body: z.strictObject({ filter: discardFilter, dry_run: z.boolean().default(false) }),
       answer: z.union([discardPlan, job]),
       run: ({ body: { filter: found, dry_run }, trace }) =>
         dry_run ? operations.planDiscard(found) : operations.discard(found, trace),

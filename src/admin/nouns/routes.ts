@@ -3,10 +3,10 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
+import { pageQuery, pairFilter, pairQuery, partnerId, partyId } from '../../api/fields.ts';
 import { routingRule, ruleSet } from '../../api/routes.ts';
 import { isOfPair, keyOf, namesEither } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery, pairFilter, pairQuery, partnerId, partyId } from '../fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 
 const params = z.strictObject({ emsp: partyId, cpo: partyId });

@@ -3,9 +3,9 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
+import { anyId, pageQuery } from '../../api/fields.ts';
 import { savedView } from '../../api/saved-views.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, pageQuery } from '../fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 
 const params = z.strictObject({ id: anyId });

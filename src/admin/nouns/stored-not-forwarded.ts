@@ -1,12 +1,10 @@
 /**
  * Route `/stored-not-forwarded`: sessions and CDRs that were stored but not forwarded, with the reason. [D23]
  */
-import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { unforwarded } from '../../api/deliveries.ts';
-import { unownedReasons } from '../../domain/ownership.ts';
+import { unforwarded, unforwardedFilter } from '../../api/deliveries.ts';
+import { pageQuery } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery, partyId } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 export function storedNotForwarded(operations: Operations): AdminRoute[] {
@@ -15,11 +13,7 @@ export function storedNotForwarded(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/stored-not-forwarded',
       summary: 'List sessions and CDRs without a usable cdr_token',
-      query: z.strictObject({
-        cpo: partyId.exactOptional(),
-        reason: z.enum(unownedReasons).exactOptional(),
-        ...pageQuery,
-      }),
+      query: unforwardedFilter.extend(pageQuery),
       answer: listOf(unforwarded),
       run: ({ query: { limit, cursor, ...filter } }) => operations.storedNotForwarded(filter, { limit, cursor }),
     }),

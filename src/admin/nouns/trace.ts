@@ -2,10 +2,10 @@
  * Routes `/trace` (what happened to an object or correlation id, and why) and `/routes/explain` (what would happen).
  */
 import { z } from 'zod';
+import { anyId, orNull, partyId, sequence } from '../../api/fields.ts';
 import { explanation } from '../../api/routes.ts';
 import { story } from '../../api/trace.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { anyId, orNull, partyId, sequence } from '../fields.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const further = z.strictObject({

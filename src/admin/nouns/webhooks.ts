@@ -3,6 +3,7 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
+import { pageQuery, partyId } from '../../api/fields.ts';
 import {
   notificationKind,
   webhook,
@@ -12,7 +13,6 @@ import {
   webhookTest,
 } from '../../api/webhooks.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
-import { pageQuery, partyId } from '../fields.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 
 /** Length of a key that Standard Webhooks allows, bytes. */

@@ -24,7 +24,6 @@ import {
 } from '../../domain/command.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import type { CommandEvent } from '../../domain/events.ts';
-import type { HubObject } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
@@ -32,6 +31,7 @@ import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
+import { untilDone } from '../kernel/until-done.ts';
 import type { Caller, CommandAnswer, CommandRequest, Hub } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
@@ -58,8 +58,6 @@ const refusals: Record<Failure, ErrorCode> = {
 
 /** Results of `CommandResponse`; the meter counts any other answer as `other`. */
 const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_SUPPORTED', 'UNKNOWN_SESSION']);
-
-const againMs = 1_000;
 
 /** Time that a door has after the time-out of its call to record the end of the call, ms. [COMMANDS-5] */
 const recordedMs = 5_000;
@@ -138,7 +136,15 @@ export class Commands {
     const id = ports.secrets.newId();
     const record = await this.#request(id, caller, request, cpo);
     const answer = await this.#forward(caller, request, record);
-    if (session && answer.result === 'ACCEPTED') await this.#watch(session, caller, ports.clock.now());
+    if (session && answer.result === 'ACCEPTED') {
+      const at = ports.clock.now();
+      // The answer stands even if the write fails: a retry or the next start repeats it.
+      const watch = () => this.#orphans.arm(session, caller.id, at, caller.trace);
+      const objectKey = `${session.owner}/${session.id}`;
+      await untilDone(this.#context, watch, (err) =>
+        ports.log.error({ err, objectKey }, 'could not watch a stopped session; retrying'),
+      );
+    }
     return answer;
   }
 
@@ -178,25 +184,6 @@ export class Commands {
     throw new HubError(outcome.class === 'timeout' ? 'callbackForwardTimeout' : 'callbackForwardFailed');
   }
 
-  /** Watches a stopped session. The answer stands even if the write fails: a retry or the next start repeats it. */
-  async #watch(session: HubObject, caller: Caller, at: number): Promise<void> {
-    const { log } = this.#context.ports;
-    try {
-      await this.#orphans.arm(session, caller.id, at, caller.trace);
-    } catch (error) {
-      log.error(
-        { err: error, objectKey: `${session.owner}/${session.id}` },
-        'could not watch a stopped session; retrying',
-      );
-      this.#again(() => void this.#watch(session, caller, at));
-    }
-  }
-
-  #again(work: () => void): void {
-    const { ports, timers } = this.#context;
-    timers.arm(`command-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, work);
-  }
-
   /** Restores every open command. [COMMANDS-2] */
   async recover(keys: readonly string[], mayRecord: boolean): Promise<void> {
     await mapLimit(keys, revivedAtOnce, async (key) => {
@@ -223,10 +210,10 @@ export class Commands {
       if (commandEnds.has(record.state)) supervisor.stop(event.stream);
       this.#cutOffInTime(record);
     };
-    recorder.inTurn(event.stream, follow).catch((error: unknown) => {
-      ports.log.error({ err: error, actor: event.stream }, 'could not follow a command; retrying');
-      this.#again(() => this.followUp(event));
-    });
+    const inTurn = () => recorder.inTurn(event.stream, follow);
+    void untilDone(this.#context, inTurn, (err) =>
+      ports.log.error({ err, actor: event.stream }, 'could not follow a command; retrying'),
+    );
   }
 
   #cutOffInTime(record: CommandRecord): void {
@@ -285,16 +272,14 @@ export class Commands {
 
   /**
    * Records the end of a call. Never rejects: while the store cannot write, the caller still gets the partner's answer,
-   * and the write is retried every `againMs`. A restart before it succeeds finds the call cut off. [COMMANDS-2]
+   * and the write is retried. A restart before it succeeds finds the call cut off. [COMMANDS-2]
    */
-  async #recordEnd(id: string, event: CommandEvent, how: With): Promise<void> {
-    try {
-      await this.#record(id, event, how);
-    } catch (error) {
-      const { log } = this.#context.ports;
-      log.error({ err: error, commandId: id, event: event.type }, 'could not record a command; retrying');
-      this.#again(() => void this.#recordEnd(id, event, how));
-    }
+  #recordEnd(id: string, event: CommandEvent, how: With): Promise<void> {
+    const record = () => this.#record(id, event, how);
+    const { log } = this.#context.ports;
+    return untilDone(this.#context, record, (err) =>
+      log.error({ err, commandId: id, event: event.type }, 'could not record a command; retrying'),
+    );
   }
 
   /** Records a command; throws when the present rules, read in the turn of the write, forbid to forward it. */

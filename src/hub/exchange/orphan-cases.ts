@@ -20,6 +20,7 @@ import { type TriageChange, triaged } from '../../domain/triage.ts';
 import { mapLimit, Running } from '../../kit/concurrency.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
 import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
+import { untilDone } from '../kernel/until-done.ts';
 import { FollowUpFloor } from './follow-up-floor.ts';
 import { ended, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
 
@@ -28,7 +29,6 @@ const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actor
 /** Each watch has a stream of its own: a session may be watched more than once. */
 const streamOf = (id: string) => `orphan:${id}`;
 
-const againMs = 1_000;
 const askAgainMs = 60_000;
 /** Watches and cases that a start restores at the same time. */
 const revivedAtOnce = 64;
@@ -253,15 +253,15 @@ export class OrphanCases {
     this.#untilDone(end, 'could not end an orphan watch', actor);
   }
 
-  /** Retries the work until the store can write: nobody waits for it, and only the next start would redo it. */
+  /** Counts each attempt as a follow-up until it has ended. */
   #untilDone(work: () => Promise<void>, failed: string, of: string): void {
-    const { ports, timers } = this.#context;
-    const working = this.#floor.during(work()).catch((error: unknown) => {
-      ports.log.error({ err: error, of }, `${failed}; retrying`);
-      const again = () => this.#untilDone(work, failed, of);
-      timers.arm(`orphan-again:${ports.secrets.newId()}`, ports.clock.now() + againMs, again);
-    });
-    this.#running.add(working);
+    const attempt = () => {
+      const working = this.#floor.during(work());
+      this.#running.add(working.catch(() => {}));
+      return working;
+    };
+    const { log } = this.#context.ports;
+    void untilDone(this.#context, attempt, (err) => log.error({ err, of }, `${failed}; retrying`));
   }
 
   /** The open cases, in no order. */

@@ -26,8 +26,8 @@ import type { HubEvent } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { type Clock, sleep } from '../../kit/clock.ts';
-import { type Log, type Meter, type NotedType, noMeter } from '../ports/ports.ts';
+import { sleep } from '../../kit/clock.ts';
+import type { HubPorts, NotedType, Secrets } from '../ports/ports.ts';
 import { CommitFeed } from './commit-feed.ts';
 import { directoryKey, directoryPut } from './directory.ts';
 import { signed } from './who.ts';
@@ -67,12 +67,11 @@ const askAgainMs = 200;
 /** Attempts at a decision that keeps meeting conflicts; then its caller gets `unavailable`. */
 const decisionsMax = 20;
 
+type RecorderPorts = Pick<HubPorts, 'clock' | 'log' | 'meter'> & { readonly secrets: Pick<Secrets, 'newId'> };
+
 export class Recorder {
   readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #log: Log;
-  readonly #newId: () => string;
-  readonly #meter: Meter;
+  readonly #ports: RecorderPorts;
   /** For each commit of unknown outcome, what ends the wait before its next retry. [RECORDER-4] */
   readonly #doubts = new Map<object, AbortController>();
   /** Writes in flight. */
@@ -83,13 +82,10 @@ export class Recorder {
   /** Committed events, in order of sequence. [RECORDER-3] */
   readonly feed: CommitFeed;
 
-  constructor(store: Store, clock: Clock, log: Log, newId: () => string, meter: Meter = noMeter, isDoor = false) {
+  constructor(store: Store, ports: RecorderPorts, isDoor = false) {
     this.#store = store;
-    this.#clock = clock;
-    this.#log = log;
-    this.#newId = newId;
-    this.#meter = meter;
-    this.feed = new CommitFeed(store, clock, log, isDoor);
+    this.#ports = ports;
+    this.feed = new CommitFeed(store, ports.clock, ports.log, isDoor);
     store.onHealth(({ state }) => {
       if (state === 'open') for (const wait of this.#doubts.values()) wait.abort();
     });
@@ -97,7 +93,7 @@ export class Recorder {
 
   /** The time of day in the format of events. */
   instant(): string {
-    return instantText(this.#clock.wall());
+    return instantText(this.#ports.clock.wall());
   }
 
   /**
@@ -123,7 +119,7 @@ export class Recorder {
     const { puts, due, seen } = recording;
     const commit = {
       fence,
-      idem: this.#newId(),
+      idem: this.#ports.secrets.newId(),
       events: written,
       ...(puts && { puts }),
       ...(due && { due }),
@@ -157,7 +153,7 @@ export class Recorder {
     this.feed.onReached(seq, () => dispatched(seq));
     await this.feed.reached(seq).catch((error: unknown) => {
       if (late === 'refuse') throw error;
-      this.#log.warn({ err: error }, 'answered with a token that this node does not know yet');
+      this.#ports.log.warn({ err: error }, 'answered with a token that this node does not know yet');
     });
     return seq;
   }
@@ -166,8 +162,8 @@ export class Recorder {
   note(recording: Noted): void {
     this.record(recording).catch((error: unknown) => {
       const types = recording.facts.map((fact) => fact.event.type);
-      for (const type of types) this.#meter.unrecorded(type);
-      this.#log.error({ err: error, events: types }, 'could not record events');
+      for (const type of types) this.#ports.meter.unrecorded(type);
+      this.#ports.log.error({ err: error, events: types }, 'could not record events');
     });
   }
 
@@ -194,7 +190,7 @@ export class Recorder {
     } catch (error) {
       if (!isConflict(error)) throw error;
       if (triesLeft > 1) return this.#decideAgain(work, triesLeft - 1);
-      this.#log.warn({ err: error, decisions: decisionsMax }, 'a decision met a conflict at every attempt');
+      this.#ports.log.warn({ err: error, decisions: decisionsMax }, 'a decision met a conflict at every attempt');
       throw new HubError('unavailable', { retryAfterS: 1 });
     }
   }
@@ -215,7 +211,7 @@ export class Recorder {
     const waiting = this.#writing.size + 1;
     const begun = performance.now();
     const written = await this.#append(commit);
-    this.#meter.committed((performance.now() - begun) / 1000, waiting);
+    this.#ports.meter.committed((performance.now() - begun) / 1000, waiting);
     return written;
   }
 
@@ -227,7 +223,7 @@ export class Recorder {
         const kind = error instanceof Error ? error.name : '';
         if (!refusals.has(kind)) throw error;
         const inDoubt = kind === 'OutcomeUnknown' || this.#doubts.has(commit);
-        this.#log.error({ err: error, inDoubt }, 'write refused by the store');
+        this.#ports.log.error({ err: error, inDoubt }, 'write refused by the store');
         // The commit may be in the log. Nothing may be decided on what it changed until its outcome is known; its
         // idempotency key makes a retry safe.
         if (!inDoubt || kind === 'Fenced' || this.#store.health().state === 'closed') {
@@ -242,7 +238,7 @@ export class Recorder {
   async #known(commit: object): Promise<void> {
     const wait = new AbortController();
     this.#doubts.set(commit, wait);
-    await sleep(this.#clock, askAgainMs, wait.signal);
+    await sleep(this.#ports.clock, askAgainMs, wait.signal);
   }
 }
 

@@ -19,14 +19,26 @@ export const shelvesOf = (partners: Iterable<Partner>): string[] => [
   ...[...partners].flatMap(({ roles }) => roles.map(keyOf)),
 ];
 
-const listed = { shelf: null, upd: '', body: null } as const;
+/** A row that stands in no list. */
+export const unlisted = (key: RowKey, data: unknown): Put => ({ ...key, shelf: null, upd: '', data, body: null });
+
+/** A row of the list of its kind, by the instant `upd`. */
+export const listed = (kind: string, id: string, upd: string, data: unknown): Put => ({
+  kind,
+  owner: '',
+  id,
+  shelf: kind,
+  upd,
+  data,
+  body: null,
+});
 
 export function partnerPut(partner: Partner): Put {
-  return { kind: 'partners', owner: partner.id, id: partner.id, ...listed, data: partner };
+  return unlisted({ kind: 'partners', owner: partner.id, id: partner.id }, partner);
 }
 
 export function routePut(route: Route): Put {
-  return { kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo), ...listed, data: route };
+  return unlisted({ kind: 'routes', owner: route.cpo, id: routeKey(route.emsp, route.cpo) }, route);
 }
 
 /** The part of an object that a row stores as `data`, beside the body. */
@@ -105,7 +117,7 @@ export const ownersKind = (module: ObjectModule): string => `${module}:owners`;
 
 /** Index row by which the owners of a location, session or CDR are found from its id alone. [D27] */
 export function ownerPut(module: ObjectModule, key: string, owner: PartyId): Put {
-  return { kind: ownersKind(module), owner: key, id: owner, ...listed, data: null };
+  return unlisted({ kind: ownersKind(module), owner: key, id: owner }, null);
 }
 
 export async function ownersOf(store: Store, module: ObjectModule, id: string): Promise<PartyId[]> {
@@ -120,7 +132,7 @@ export function billedKey(cpo: PartyId, session: string): RowKey {
 }
 
 export function billedPut(key: RowKey): Put {
-  return { ...key, ...listed, data: null };
+  return unlisted(key, null);
 }
 
 export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {

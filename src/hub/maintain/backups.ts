@@ -10,7 +10,7 @@ import type { BackupView } from '../../api/hub.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { listed, rowData } from '../kernel/row-codecs.ts';
 import type { BackupVerbs } from '../ports/operator.ts';
 
 interface Run {
@@ -124,7 +124,7 @@ export class Backups implements BackupVerbs {
 }
 
 export function backupRow(view: BackupView): Put {
-  return { kind: 'backups', owner: '', id: view.id, shelf: 'backups', upd: view.started_at, data: view, body: null };
+  return listed('backups', view.id, view.started_at, view);
 }
 
 function refusalOf(error: unknown): unknown {

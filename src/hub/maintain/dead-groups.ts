@@ -19,11 +19,10 @@ import {
 } from '../../domain/triage.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { rowData, unlisted } from '../kernel/row-codecs.ts';
+import { untilDone } from '../kernel/until-done.ts';
 
 const kind = 'triage';
-/** Pause before an end that the store refused is written again, ms. */
-const againMs = 1_000;
 
 /** Data of a row. */
 export type TriagedGroup = DeadGroupName & { readonly triage: Triage };
@@ -31,7 +30,7 @@ export type TriagedGroup = DeadGroupName & { readonly triage: Triage };
 export const triageStream = (name: string): string => `triage:${name}`;
 
 export function triagePut(held: TriagedGroup): Put {
-  return { kind, owner: '', id: nameOfGroup(held), shelf: null, upd: '', data: held, body: null };
+  return unlisted({ kind, owner: '', id: nameOfGroup(held) }, held);
 }
 
 export class DeadGroups {
@@ -106,21 +105,13 @@ export class DeadGroups {
     const name = nameOfGroup(group);
     if (!this.#held.has(name)) return;
     this.#over.add(name);
-    this.#endInTurn(group);
-  }
-
-  #endInTurn(group: DeadGroupName): void {
-    const { recorder, ports, timers } = this.#context;
-    const name = nameOfGroup(group);
-    recorder
-      .inTurn(triageStream(name), () => this.#end(group))
-      .catch((error: unknown) => {
-        ports.log.error(
-          { err: error, group: name },
-          'could not end the triage of dead letters that are gone; retrying',
-        );
-        timers.arm(`triage-again:${name}`, ports.clock.now() + againMs, () => this.#endInTurn(group));
-      });
+    const { recorder, ports } = this.#context;
+    void untilDone(
+      this.#context,
+      () => recorder.inTurn(triageStream(name), () => this.#end(group)),
+      (err) =>
+        ports.log.error({ err, group: name }, 'could not end the triage of dead letters that are gone; retrying'),
+    );
   }
 
   async #end(group: DeadGroupName): Promise<void> {

@@ -32,7 +32,7 @@ import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import { partnerOf } from '../kernel/actor-names.ts';
 import { pushOwner } from '../kernel/contacts.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { rowData, unlisted } from '../kernel/row-codecs.ts';
 
 /** Owner of the points of the whole hub. */
 export const hubOwner = '';
@@ -55,7 +55,6 @@ const minutesKey = (owner: string, hour: number): RowKey => {
 const daysKey = (owner: string, day: number): RowKey => {
   return { kind: hoursKind, owner, id: String((day / dayMs) % (hoursKeptDays + 1)) };
 };
-const put = (key: RowKey, data: unknown): Put => ({ ...key, shelf: null, upd: '', data, body: null });
 
 const isDown = ({ status }: Partner): boolean => status === 'OFFLINE' || status === 'SUSPENDED';
 const startOf = (ms: number, size: number): number => Math.floor(ms / size) * size;
@@ -263,8 +262,8 @@ export class History {
     };
     const numbered = [...minutes].map(([minute, point]) => [(minute - hour) / minuteMs, stored(point)]);
     return [
-      put(key, { at, minutes: Object.fromEntries(numbered) } satisfies HourRecord),
-      put(dayKey, { at: dayAt, hours } satisfies DayRecord),
+      unlisted(key, { at, minutes: Object.fromEntries(numbered) } satisfies HourRecord),
+      unlisted(dayKey, { at: dayAt, hours } satisfies DayRecord),
     ];
   }
 
@@ -295,5 +294,5 @@ const minuteKey = (at: number): RowKey => ({ kind: minuteKind, owner: '', id: in
 
 function minutePut(at: number, points: ReadonlyMap<string, Point>): Put {
   const written = [...points].map(([owner, point]) => [owner, stored(point)] as const);
-  return put(minuteKey(at), { at: instantText(at), points: Object.fromEntries(written) } satisfies MinuteRecord);
+  return unlisted(minuteKey(at), { at: instantText(at), points: Object.fromEntries(written) } satisfies MinuteRecord);
 }

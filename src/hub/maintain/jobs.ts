@@ -12,7 +12,7 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { listed, rowData } from '../kernel/row-codecs.ts';
 
 /**
  * `full`: memory has no room for the work; the job repeats the step after `fullMs`. `unmatched`: the work does not
@@ -52,7 +52,7 @@ const fullMs = 1_000;
 
 /** Row of a job. `receiver` is left out: only the events carry it, for filters by party. */
 export function jobRow({ receiver: _, ...view }: JobView & { readonly receiver?: PartyId }): Put {
-  return { kind: 'jobs', owner: '', id: view.id, shelf: 'jobs', upd: view.started_at, data: view, body: null };
+  return listed('jobs', view.id, view.started_at, view);
 }
 
 export class Jobs {

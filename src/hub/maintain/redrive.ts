@@ -18,7 +18,7 @@
  */
 import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
-import type { DiscardPlan, JobView, RedrivePlan } from '../../api/jobs.ts';
+import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, formOf, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
 import { isOwned, pairOf } from '../../domain/modules.ts';
@@ -33,7 +33,7 @@ import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
 import { readObject } from '../kernel/row-codecs.ts';
-import type { DiscardFilter, RedriveFilter, RedriveOptions } from '../ports/operator.ts';
+import type { RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
 interface Candidate {

@@ -8,7 +8,7 @@ import { HubError } from '../../domain/errors.ts';
 import type { SavedView, SavedViewEvent } from '../../domain/saved-view.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { rowData, unlisted } from '../kernel/row-codecs.ts';
 import type { SavedViewVerbs } from '../ports/matters.ts';
 
 const kind = 'views';
@@ -17,7 +17,7 @@ const viewsMax = 200;
 export const savedViewStream = (id: string): string => `view:${id}`;
 
 export function savedViewPut(view: SavedView): Put {
-  return { kind, owner: '', id: view.id, shelf: null, upd: '', data: view, body: null };
+  return unlisted({ kind, owner: '', id: view.id }, view);
 }
 
 export function savedViews({ store, recorder, ports }: Context): SavedViewVerbs {

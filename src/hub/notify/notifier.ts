@@ -14,7 +14,7 @@ import { instantText } from '../../domain/instant.ts';
 import { isWanted, type Notice, sealedFor, type Webhook, type WebhookEvent } from '../../domain/notification.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { rowData, unlisted } from '../kernel/row-codecs.ts';
 import type { WebhookChoices, WebhookVerbs } from '../ports/operator.ts';
 import type { Telling, Told } from '../ports/ports.ts';
 import { mailOf, webhookBody } from './body.ts';
@@ -34,15 +34,7 @@ const mail = 'mail';
 
 const streamOf = (id: string) => `webhook:${id}`;
 
-export const webhookPut = (webhook: Webhook): Put => ({
-  kind,
-  owner: '',
-  id: webhook.id,
-  shelf: null,
-  upd: '',
-  data: webhook,
-  body: null,
-});
+export const webhookPut = (webhook: Webhook): Put => unlisted({ kind, owner: '', id: webhook.id }, webhook);
 
 /** The sealed secrets of webhooks of a store, which the keys of this start must be able to open. */
 export async function sealedSecrets(store: Store): Promise<{ partner: string; text: string }[]> {

@@ -9,6 +9,7 @@ import type { Put, StoredEvent } from '../../../storage/contract.ts';
 import { begun, type Condition, ended, type Notice, nameOf } from '../../domain/notification.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
+import { unlisted } from '../kernel/row-codecs.ts';
 import type { Telling } from '../ports/ports.ts';
 import { conditions, isOver, type Seen } from './conditions.ts';
 
@@ -34,7 +35,7 @@ const waking: ReadonlySet<string> = new Set([
 
 export function conditionPut(notice: Notice, isOver: boolean): Put {
   const key = { kind, owner: notice.kind, id: notice.subject };
-  return isOver ? { ...key, gone: true } : { ...key, shelf: null, upd: '', data: notice, body: null };
+  return isOver ? { ...key, gone: true } : unlisted(key, notice);
 }
 
 export interface WatchParts extends Pick<Seen, 'dispatcher' | 'orphans'> {

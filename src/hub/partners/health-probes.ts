@@ -9,17 +9,12 @@
  * HEALTH-PROBES-3  A partner that is pull only is never called: that it called within the interval counts as a probe that
  *     succeeded, and that it did not as one that failed. [D89]
  */
+import type { ProbeView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { Running } from '../../kit/concurrency.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
-
-export interface ProbeResult {
-  readonly status: 'reachable' | 'unreachable';
-  readonly latency_ms: number;
-  readonly error?: string;
-}
 
 /** Time-out of a probe, ms; a partner that answers later counts as unreachable. */
 const probeTimeoutMs = 10_000;
@@ -50,7 +45,7 @@ export class HealthProbes {
   }
 
   /** Probes the partner now, silent or not. */
-  async probe(partner: Partner): Promise<ProbeResult> {
+  async probe(partner: Partner): Promise<ProbeView> {
     const { ports, supervisor } = this.#context;
     if (partner.partnerToken === null || partner.url === null) {
       throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });

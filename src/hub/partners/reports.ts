@@ -26,7 +26,7 @@ import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
-import { cut, rowSeen } from '../kernel/row-codecs.ts';
+import { cut, rowSeen, unlisted } from '../kernel/row-codecs.ts';
 import type { CallSubject } from '../ports/ports.ts';
 
 const keptMax = 200;
@@ -60,7 +60,7 @@ export function refusedRow(id: string, data: RefusedRecord, body: string): Put {
 }
 
 export function reportRow(partner: PartyId, data: Tallies): Put {
-  return { ...reportKey(partner), shelf: null, upd: '', data, body: null };
+  return unlisted(reportKey(partner), data);
 }
 
 export class PartnerReports {

@@ -3,19 +3,19 @@
  * doors may also import `hub.ts` and `actor-view.ts`, and no more of the hub.
  */
 
-import type { AuditCheck, AuditEntry } from '../../api/audit.ts';
+import type { AuditCheck, AuditEntry, AuditFilter } from '../../api/audit.ts';
 import type { CheckView } from '../../api/checks.ts';
-import type { CommandView } from '../../api/commands.ts';
+import type { CommandFilter, CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeliveryView, Unforwarded } from '../../api/deliveries.ts';
-import type { EventPage } from '../../api/events.ts';
-import type { HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
+import type { DeliveryFilter, DeliveryView, Unforwarded, UnforwardedFilter } from '../../api/deliveries.ts';
+import type { EventFilter, EventPage } from '../../api/events.ts';
+import type { HistoryRange, HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
-import type { DiscardPlan, JobView, RedrivePlan } from '../../api/jobs.ts';
+import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
 import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
-import type { HandshakeView, PartyView } from '../../api/parties.ts';
+import type { HandshakeView, PartyView, ProbeView } from '../../api/parties.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
-import type { PullView, QuarantineView } from '../../api/pulls.ts';
+import type { PullFilter, PullView, QuarantineView } from '../../api/pulls.ts';
 import type { Reconciliation } from '../../api/reconciliation.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
@@ -63,29 +63,7 @@ export interface DeliveryChange {
   readonly after: string | null;
 }
 
-export interface DeliveryFilter {
-  readonly state?: DeliveryView['state'];
-  readonly receiver?: PartyId;
-  readonly module?: string;
-  /** Outcome class of the end, or of the last attempt. */
-  readonly class?: string;
-  readonly object?: string;
-  /** RFC 3339 bounds on `accepted_at`, inclusive and exclusive. */
-  readonly from?: string;
-  readonly to?: string;
-}
-
 export type Order = 'oldest' | 'newest';
-
-export interface RedriveFilter extends Omit<DeliveryFilter, 'state'> {
-  /** State of the deliveries to send again; `DEAD` when absent. `ANY` = dead and delivered, which is a replay. [D53] */
-  readonly state?: 'DEAD' | 'DELIVERED' | 'DISCARDED' | 'ANY';
-  /** Inclusive bounds on the sequence. */
-  readonly from_seq?: number;
-  readonly to_seq?: number;
-}
-
-export type DiscardFilter = Omit<RedriveFilter, 'state'>;
 
 export interface RedriveOptions {
   /** Throttle of the re-drive, deliveries per second. */
@@ -99,31 +77,6 @@ export interface RedriveOptions {
   readonly routing: 'then' | 'now' | undefined;
 }
 
-/** An absent criterion matches any; so in the filters below. */
-export interface CommandFilter {
-  /** Part of the id of its eMSP or its CPO, in upper case. */
-  readonly party?: string;
-  readonly emsp?: PartyId;
-  readonly cpo?: PartyId;
-  readonly state?: CommandView['state'];
-  readonly command?: CommandView['command'];
-  /** The session that the command stops: `{cc}-{pid}/{id}`, or the id alone. [D93] */
-  readonly session?: string;
-  /** RFC 3339 bounds on `at`, inclusive and exclusive. */
-  readonly from?: string;
-  readonly to?: string;
-}
-
-export interface PullFilter {
-  /** Any party of the CPO's partner. */
-  readonly party?: PartyId;
-}
-
-export interface UnforwardedFilter {
-  readonly cpo?: PartyId;
-  readonly reason?: string;
-}
-
 export interface ReconciliationFilter {
   /** Bounds on `last_updated`, RFC 3339: inclusive, exclusive; `to` absent: until now. */
   readonly from: string;
@@ -133,13 +86,6 @@ export interface ReconciliationFilter {
   /** Hours that a CPO has to bill a completed session. */
   readonly graceH: number;
   readonly toleranceKwh: number;
-}
-
-export interface HistoryRange {
-  readonly step: 'minute' | 'hour';
-  /** RFC 3339, inclusive and exclusive; absent: as far back as is kept, and until now. */
-  readonly from?: string;
-  readonly to?: string;
 }
 
 export interface PageRequest {
@@ -173,19 +119,6 @@ export interface Vitals {
   readonly log_held_age_s: Readonly<Record<PartyId, number>>;
   /** By how long the oldest event of the log is older than events are kept, though no partner holds it, seconds. */
   readonly retention_lag_s: number;
-}
-
-export interface EventFilter {
-  /** An event type, or a prefix of one up to a dot. */
-  readonly type?: string;
-  readonly about?: string;
-  /** A party that the event concerns. */
-  readonly party?: string;
-  readonly object?: string;
-  readonly correlation_id?: string;
-  /** RFC 3339 bounds on `at`, inclusive and exclusive. */
-  readonly from?: string;
-  readonly to?: string;
 }
 
 export interface EventRange {
@@ -246,14 +179,6 @@ export interface PersonVerbs {
 
 /** An act of an operator, or a reading of bodies, with its outcome. */
 export type NotedAct = Omit<AuditEntry, 'n' | 'at' | 'previous' | 'digest'>;
-
-export interface AuditFilter {
-  readonly operator?: string | undefined;
-  readonly verb?: string | undefined;
-  readonly about?: string | undefined;
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-}
 
 export interface AuditVerbs {
   /** Resolves when the entry is durable, or an earlier one of the same `reading`; throws `unavailable` otherwise. */
@@ -326,7 +251,7 @@ export interface Operations
   /** Opens a circuit by hand, or closes it and forgets its failures. */
   setCircuit(id: string, circuit: CircuitName, state: 'open' | 'closed', trace: Trace): PartyView;
   /** Queries the partner's versions now. */
-  probe(id: string): Promise<{ status: 'reachable' | 'unreachable'; latency_ms: number; error?: string }>;
+  probe(id: string): Promise<ProbeView>;
 
   routes(): Route[];
   setRoute(emsp: PartyId, cpo: PartyId, active: boolean, trace: Trace): Promise<Route & { released: number }>;

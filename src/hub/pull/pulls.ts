@@ -27,7 +27,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowData } from '../kernel/row-codecs.ts';
+import { listed, rowData, unlisted } from '../kernel/row-codecs.ts';
 import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
 import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
 
@@ -254,14 +254,8 @@ const oneMore = (counts: PullCounts): PullCounts => ({ ...counts, deleted: count
 const listedName = (owner: PartyId, id: string) => `${owner}/${objectKey('tariffs', id, {})}`;
 
 const lastKey = (party: PartyId, module: PulledModule) => ({ kind: 'pulls:last', owner: party, id: module });
-const lastPut = (party: PartyId, module: PulledModule, data: LastRun): Put => ({
-  ...lastKey(party, module),
-  shelf: null,
-  upd: '',
-  body: null,
-  data,
-});
+const lastPut = (party: PartyId, module: PulledModule, data: LastRun): Put => unlisted(lastKey(party, module), data);
 
 export function pullRow(record: PullRecord): Put {
-  return { kind: 'pulls', owner: '', id: record.id, shelf: 'pulls', upd: record.startedAt, data: record, body: null };
+  return listed('pulls', record.id, record.startedAt, record);
 }

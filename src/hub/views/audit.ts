@@ -1,6 +1,5 @@
 /** The filter of the audit log. */
-import type { AuditEntry } from '../../api/audit.ts';
-import type { AuditFilter } from '../ports/operator.ts';
+import type { AuditEntry, AuditFilter } from '../../api/audit.ts';
 
 /** Null: every entry fits. Verb and about are searched for the text, in any case. */
 export function auditFits({ operator, verb, about, from, to }: AuditFilter): ((entry: AuditEntry) => boolean) | null {

@@ -4,14 +4,14 @@
  */
 import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeliveryView } from '../../api/deliveries.ts';
+import type { DeliveryFilter, DeliveryView } from '../../api/deliveries.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import type { DeliveryFilter, Order, PageRequest } from '../ports/operator.ts';
+import type { Order, PageRequest } from '../ports/operator.ts';
 import { readCursor } from './cursor.ts';
 import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';

@@ -2,12 +2,12 @@
  * Lists the events of the log for operators, filtered: forwards from a sequence, or backwards from its end.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
-import type { EventView } from '../../api/events.ts';
+import type { EventFilter, EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
 import { whoField } from '../kernel/who.ts';
-import type { EventFilter, EventVerbs } from '../ports/operator.ts';
+import type { EventVerbs } from '../ports/operator.ts';
 import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
 

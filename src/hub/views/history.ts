@@ -6,7 +6,14 @@
  * VIEWS-HISTORY-2  The availability of a partner is a share of the time that the hub watched, from the first point of the
  *     partner on: neither time in which no hub ran nor the time before the partner came counts.
  */
-import type { HistoryPoint, HistoryView, MonthlyReport, PartnerHistory, PartnerPoint } from '../../api/history.ts';
+import type {
+  HistoryPoint,
+  HistoryRange,
+  HistoryView,
+  MonthlyReport,
+  PartnerHistory,
+  PartnerPoint,
+} from '../../api/history.ts';
 import { HubError } from '../../domain/errors.ts';
 import {
   type DayRecord,
@@ -23,7 +30,6 @@ import type { Partner } from '../../domain/party.ts';
 import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import { type History, hoursKeptDays, hoursKind, hubOwner, minutesKind } from '../maintain/history.ts';
-import type { HistoryRange } from '../ports/operator.ts';
 
 type Recorded = Pick<History, 'open' | 'minutesOf'>;
 /** By begin, epoch ms. */

@@ -2,13 +2,12 @@
  * Read models for operators: deliveries, events, commands, cases, pulls and quarantine, read from the log and its rows.
  */
 import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
-import type { AuditEntry } from '../../api/audit.ts';
-import type { CommandView } from '../../api/commands.ts';
+import type { AuditEntry, AuditFilter } from '../../api/audit.ts';
+import type { CommandFilter, CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeadGroup, DeliveryView, Unforwarded } from '../../api/deliveries.ts';
-import type { EventView } from '../../api/events.ts';
+import type { DeadGroup, DeliveryView, Unforwarded, UnforwardedFilter } from '../../api/deliveries.ts';
 import type { OrphanView } from '../../api/orphans.ts';
-import type { PullView, QuarantineView } from '../../api/pulls.ts';
+import type { PullFilter, PullView, QuarantineView } from '../../api/pulls.ts';
 import type { TriageView } from '../../api/triage.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -27,15 +26,7 @@ import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
 import type { DeadGroups } from '../maintain/dead-groups.ts';
-import type {
-  AuditFilter,
-  CommandFilter,
-  DeliveryDetail,
-  Operations,
-  PageRequest,
-  PullFilter,
-  UnforwardedFilter,
-} from '../ports/operator.ts';
+import type { DeliveryDetail, PageRequest } from '../ports/operator.ts';
 import { auditFits } from './audit.ts';
 import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
@@ -43,33 +34,11 @@ import { changeBy } from './delivery-diff.ts';
 import { eventView, eventViews } from './events.ts';
 import type { TimeBounds } from './log-span.ts';
 
-/** Read verbs of operators that this file implements. */
-export type ViewVerb =
-  | 'deliveries'
-  | 'delivery'
-  | 'deadGroups'
-  | 'events'
-  | 'commands'
-  | 'command'
-  | 'orphans'
-  | 'pull'
-  | 'pulls'
-  | 'quarantine'
-  | 'storedNotForwarded'
-  | 'audit';
-
-/** Those verbs, and the views of one event and one delivery: read for a trace, or of the state that a re-drive has read. */
-type Views = Pick<Operations, ViewVerb> & {
-  eventShown: (event: StoredEvent) => EventView;
-  deliveryView: (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
-  shown: (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) => DeliveryView;
-};
-
 /** Rows that a filtered page examines, and rows per read: more would delay other requests. */
 const examinedMax = 5_000;
 const examinedStep = 500;
 
-export function views(context: Context, outbound: Dispatcher, triaged: Pick<DeadGroups, 'triages'>): Views {
+export function views(context: Context, outbound: Dispatcher, triaged: Pick<DeadGroups, 'triages'>) {
   const { store } = context;
   const rolesOf = (partner: PartyId) => context.directory.partner(partner)?.roles.map(keyOf) ?? [];
 
@@ -249,7 +218,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
     deadGroups,
     deliveryView,
     shown,
-    eventShown: (event) => eventView(event, rolesOf),
+    eventShown: (event: StoredEvent) => eventView(event, rolesOf),
     deliveries: deliveryLists(context, outbound, deliveryView),
     delivery,
     commands,

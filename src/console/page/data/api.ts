@@ -15,10 +15,7 @@ export class ApiError extends Error {
   }
 }
 
-export interface Page<T> {
-  readonly items: readonly T[];
-  readonly next_cursor: string | null;
-}
+export type { Page } from '../../../api/common.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** Absent, null and empty values are left out of the query. */

@@ -8,7 +8,7 @@ import { call, pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
-import { Table, useFilters } from '../parts/fields.tsx';
+import { fieldOf, Table, useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -22,6 +22,7 @@ const order: ListOrder<AuditEntry> = {
 
 export function Audit() {
   const [filters, change] = useFilters(['operator', 'verb', 'about', 'from', 'to']);
+  const field = fieldOf(filters, change);
   const query = usePagedList<AuditEntry>(pathWith('/audit', filters), order);
   return (
     <>
@@ -31,22 +32,11 @@ export function Audit() {
           <Whole />
         </div>
         <div class="filters">
-          <SettledField
-            label="Operator"
-            placeholder="anna"
-            value={filters.operator}
-            onSettled={(operator) => change({ operator })}
-            isFirst
-          />
-          <SettledField label="Act" placeholder="suspend" value={filters.verb} onSettled={(verb) => change({ verb })} />
-          <SettledField
-            label="About"
-            placeholder="NL-CPO"
-            value={filters.about}
-            onSettled={(about) => change({ about })}
-          />
-          <InstantField label="From" value={filters.from} onSettled={(from) => change({ from })} />
-          <InstantField label="Before" value={filters.to} onSettled={(to) => change({ to })} />
+          <SettledField label="Operator" placeholder="anna" {...field('operator')} isFirst />
+          <SettledField label="Act" placeholder="suspend" {...field('verb')} />
+          <SettledField label="About" placeholder="NL-CPO" {...field('about')} />
+          <InstantField label="From" {...field('from')} />
+          <InstantField label="Before" {...field('to')} />
         </div>
       </div>
       <Asked query={query} what="the audit log">

@@ -8,7 +8,7 @@ import { pathWith } from '../data/api.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
-import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
@@ -29,6 +29,7 @@ const running: ReadonlySet<string> = new Set(['forwarding', 'awaiting', 'relayin
 export function Commands() {
   const watch = useWatch({ kinds: ['command'] });
   const [filters, change] = useFilters(['party', 'state', 'command', 'session', 'from', 'to']);
+  const field = fieldOf(filters, change);
   const query = usePagedList<CommandView>(pathWith('/commands', filters), order);
   useReload(watch, query.reload);
 
@@ -40,33 +41,20 @@ export function Commands() {
           <Liveness watch={watch} />
         </div>
         <div class="filters">
-          <SettledField
-            label="Party"
-            placeholder="NL-CPO"
-            value={filters.party}
-            onSettled={(party) => change({ party })}
-            isFirst
-          />
+          <SettledField label="Party" placeholder="NL-CPO" {...field('party')} isFirst />
           <Choice
             label="State"
-            value={filters.state}
+            {...field('state')}
             options={[['', 'all'], ...states.map((state) => [state, shownState(state)] as const)]}
-            onChange={(state) => change({ state })}
           />
           <Choice
             label="Command"
-            value={filters.command}
+            {...field('command')}
             options={[['', 'all'], ...names.map((name) => [name, name] as const)]}
-            onChange={(command) => change({ command })}
           />
-          <SettledField
-            label="Session"
-            placeholder="NL-CPO/101"
-            value={filters.session}
-            onSettled={(session) => change({ session })}
-          />
-          <InstantField label="Arrived from" value={filters.from} onSettled={(from) => change({ from })} />
-          <InstantField label="Arrived before" value={filters.to} onSettled={(to) => change({ to })} />
+          <SettledField label="Session" placeholder="NL-CPO/101" {...field('session')} />
+          <InstantField label="Arrived from" {...field('from')} />
+          <InstantField label="Arrived before" {...field('to')} />
         </div>
       </div>
       <Asked query={query} what="the commands">

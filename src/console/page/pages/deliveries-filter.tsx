@@ -2,7 +2,7 @@
  * Filters of the list of deliveries; every criterion is part of the address.
  */
 import { moduleNames } from '../../../domain/modules.ts';
-import { Choice } from '../parts/fields.tsx';
+import { Choice, fieldOf } from '../parts/fields.tsx';
 import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
 import { failures } from './deliveries-words.ts';
 
@@ -33,44 +33,38 @@ interface DeliveryFiltersProps {
 }
 
 export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersProps) {
+  const field = fieldOf(values, change);
   return (
     <search class="filters" aria-label="Filter of deliveries">
-      <Choice label="State" value={values.state} options={states} onChange={(state) => change({ state })} />
+      <Choice label="State" {...field('state')} options={states} />
       <SettledField
         label="Receiver"
         placeholder="NL-EMS"
         value={values.receiver}
         options={receivers}
         pattern={partyPattern}
-        onSettled={(receiver) => change({ receiver: receiver.toUpperCase() })}
+        onChange={(receiver) => change({ receiver: receiver.toUpperCase() })}
         isFirst
       />
       <Choice
         label="Module"
-        value={values.module}
+        {...field('module')}
         options={[['', 'all modules'], ...moduleNames.map((module) => [module, module] as const)]}
-        onChange={(module) => change({ module })}
       />
       <Choice
         label="Ended with"
-        value={values.class}
+        {...field('class')}
         options={[['', 'any class'], ...failures.map((each) => [each, each] as const)]}
-        onChange={(ended) => change({ class: ended })}
       />
-      <SettledField
-        label="Object"
-        placeholder="NL-CPO/101"
-        value={values.object}
-        onSettled={(object) => change({ object })}
-      />
-      <InstantField label="Accepted from" value={values.from} onSettled={(from) => change({ from })} />
-      <InstantField label="Accepted before" value={values.to} onSettled={(to) => change({ to })} />
+      <SettledField label="Object" placeholder="NL-CPO/101" {...field('object')} />
+      <InstantField label="Accepted from" {...field('from')} />
+      <InstantField label="Accepted before" {...field('to')} />
       {recent.map(([label, hours]) => (
         <button key={label} type="button" class="plain" onClick={() => change({ from: hoursAgo(hours), to: '' })}>
           {label}
         </button>
       ))}
-      <Choice label="Order" value={values.order} options={orders} onChange={(order) => change({ order })} />
+      <Choice label="Order" {...field('order')} options={orders} />
       {isFilteredBy(values) && (
         <button type="button" class="plain" onClick={() => change(nothing)}>
           Clear

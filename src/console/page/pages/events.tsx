@@ -6,7 +6,7 @@ import { type EventTail, useEventTail } from '../data/event-tail.ts';
 import { count } from '../data/format.ts';
 import { keptMax } from '../data/tail.ts';
 import { Badge } from '../parts/badge.tsx';
-import { Choice, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, useFilters } from '../parts/fields.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
 import { Empty } from '../parts/states.tsx';
 import { EventTable } from './events-table.tsx';
@@ -111,37 +111,22 @@ function Pause({ tail: { isPaused, waiting, pause, resume } }: { tail: EventTail
 }
 
 function EventFilters({ values, change }: { values: Values; change: (changes: Partial<Values>) => void }) {
+  const field = fieldOf(values, change);
   const isFiltered = names.some((name) => name !== 'first' && values[name] !== '');
   return (
     <search class="filters" aria-label="Filter of events">
-      <SettledField
-        label="Type or group"
-        placeholder="delivery.dead"
-        value={values.type}
-        options={types}
-        onSettled={(type) => change({ type })}
-        isFirst
-      />
+      <SettledField label="Type or group" placeholder="delivery.dead" {...field('type')} options={types} isFirst />
       <SettledField
         label="Party"
         placeholder="NL-CPO"
         value={values.party}
-        onSettled={(party) => change({ party: party.toUpperCase() })}
+        onChange={(party) => change({ party: party.toUpperCase() })}
       />
-      <SettledField
-        label="Object"
-        placeholder="NL-CPO/101"
-        value={values.object}
-        onSettled={(object) => change({ object })}
-      />
-      <SettledField
-        label="Correlation id"
-        value={values.correlation_id}
-        onSettled={(id) => change({ correlation_id: id })}
-      />
-      <InstantField label="From" value={values.from} onSettled={(from) => change({ from })} />
-      <InstantField label="Before" value={values.to} onSettled={(to) => change({ to })} />
-      <Choice label="Order" value={values.first} options={orders} onChange={(first) => change({ first })} />
+      <SettledField label="Object" placeholder="NL-CPO/101" {...field('object')} />
+      <SettledField label="Correlation id" {...field('correlation_id')} />
+      <InstantField label="From" {...field('from')} />
+      <InstantField label="Before" {...field('to')} />
+      <Choice label="Order" {...field('first')} options={orders} />
       {isFiltered && (
         <button
           type="button"

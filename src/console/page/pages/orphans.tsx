@@ -65,7 +65,7 @@ export function Orphans() {
             ]}
             onChange={(chosen) => change({ state: chosen })}
           />
-          <SettledField label="Assigned to" value={assignee} onSettled={(name) => change({ assignee: name })} />
+          <SettledField label="Assigned to" value={assignee} onChange={(name) => change({ assignee: name })} />
         </div>
       </div>
       <Asked query={query} what="the cases">

@@ -2,7 +2,7 @@
  * Actions on a partner as a whole; irreversible ones ask for confirmation.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../api/parties.ts';
+import type { PartyView, ProbeView } from '../../../api/parties.ts';
 import type { PortalLink } from '../../../api/portal.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
@@ -20,19 +20,13 @@ interface ActionsProps {
 
 type Asking = 'suspend' | 'token' | 'host' | 'portal' | null;
 
-interface Probed {
-  readonly status: string;
-  readonly latency_ms: number;
-  readonly error?: string;
-}
-
 export function PartnerActions({ party, reload }: ActionsProps) {
   const { id, status, settings } = party;
   const [asking, setAsking] = useState<Asking>(null);
   const isRegistered = status === 'CONNECTED' || status === 'OFFLINE';
   const isMove = party.host_change !== null && party.host_change.state !== 'confirmed';
   const probe = useAction(async () => {
-    const { status: found, latency_ms, error } = await call<Probed>('POST', `/parties/${id}/probe`);
+    const { status: found, latency_ms, error } = await call<ProbeView>('POST', `/parties/${id}/probe`);
     reload();
     const took = spanMs(Math.round(latency_ms));
     return found === 'reachable' ? `${id} answered in ${took}.` : `${id} cannot be reached (${took}): ${error}`;

@@ -8,7 +8,7 @@ import type { FindingView, Reconciliation as Found } from '../../../api/reconcil
 import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { Table, useFilters } from '../parts/fields.tsx';
+import { fieldOf, Table, useFilters } from '../parts/fields.tsx';
 import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 
@@ -26,6 +26,7 @@ const words: Readonly<Record<FindingView['kind'], string>> = {
 
 export function Reconciliation() {
   const [filters, change] = useFilters(['from', 'to', 'emsp', 'cpo']);
+  const field = fieldOf(filters, change);
   const since = useMemo(() => new Date(Date.now() - defaultDays * 86_400_000).toISOString(), []);
   const { from, ...others } = filters;
   const query = useQuery<Found>(pathWith('/reconciliation', { from: from || since, ...others }));
@@ -34,23 +35,10 @@ export function Reconciliation() {
       <div class="page-head">
         <h1>Billing</h1>
         <div class="filters">
-          <InstantField label="From" value={from || since} onSettled={(at) => change({ from: at })} />
-          <InstantField label="Before" value={filters.to} onSettled={(to) => change({ to })} />
-          <SettledField
-            label="CPO"
-            value={filters.cpo}
-            onSettled={(cpo) => change({ cpo })}
-            placeholder="NL-TNM"
-            pattern={partyPattern}
-            isFirst
-          />
-          <SettledField
-            label="eMSP"
-            value={filters.emsp}
-            onSettled={(emsp) => change({ emsp })}
-            placeholder="NL-EMS"
-            pattern={partyPattern}
-          />
+          <InstantField label="From" value={from || since} onChange={(at) => change({ from: at })} />
+          <InstantField label="Before" {...field('to')} />
+          <SettledField label="CPO" {...field('cpo')} placeholder="NL-TNM" pattern={partyPattern} isFirst />
+          <SettledField label="eMSP" {...field('emsp')} placeholder="NL-EMS" pattern={partyPattern} />
         </div>
       </div>
       <Asked query={query} what="sessions and CDRs">

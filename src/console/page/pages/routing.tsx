@@ -3,7 +3,7 @@
  */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
-import type { RouteExplanation } from '../../../api/routes.ts';
+import type { RouteExplanation, RoutingRule, RuleSet } from '../../../api/routes.ts';
 import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
@@ -13,26 +13,16 @@ import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import '../style/routing.css';
 
-interface Released {
-  readonly released: number;
-}
-
-interface Rule {
-  readonly emsp: string;
-  readonly cpo: string;
-  readonly active: boolean;
-}
-
 /** Parties offered while typing. */
 const offeredMax = 1000;
 
-const order: ListOrder<Rule> = {
+const order: ListOrder<RoutingRule> = {
   idOf: ({ emsp, cpo }) => `${emsp} ${cpo}`,
   placeOf: ({ emsp, cpo }) => `${emsp} ${cpo}`,
   isDescending: false,
@@ -40,8 +30,9 @@ const order: ListOrder<Rule> = {
 
 export function Routing() {
   const [filters, change] = useFilters(['party', 'partner', 'from', 'to', 'module']);
+  const field = fieldOf(filters, change);
   const { party, partner } = filters;
-  const rules = usePagedList<Rule>(pathWith('/routes', { party, partner }), order);
+  const rules = usePagedList<RoutingRule>(pathWith('/routes', { party, partner }), order);
   const parties = useQuery<Page<PartyView>>(pathWith('/parties', { limit: offeredMax }), 30_000);
   const named = partiesByRole(parties.data?.items ?? []);
   return (
@@ -49,13 +40,7 @@ export function Routing() {
       <div class="page-head">
         <h1>Routing</h1>
         <div class="filters">
-          <SettledField
-            label="Party"
-            placeholder="NL-CPO"
-            value={filters.party}
-            onSettled={(party) => change({ party })}
-            isFirst
-          />
+          <SettledField label="Party" placeholder="NL-CPO" {...field('party')} isFirst />
           {partner !== '' && (
             <button type="button" class="plain" onClick={() => change({ partner: '' })}>
               Only of partner {partner} ✕
@@ -111,9 +96,9 @@ function partiesByRole(partners: readonly PartyView[]): Named {
 }
 
 interface RulesProps {
-  readonly items: readonly Rule[];
+  readonly items: readonly RoutingRule[];
   readonly onDone: () => void;
-  readonly onExplain: (rule: Rule) => void;
+  readonly onExplain: (rule: RoutingRule) => void;
 }
 
 function Rules({ items, onDone, onExplain }: RulesProps) {
@@ -141,12 +126,12 @@ const fromNowOn = (emsp: string, cpo: string) => `${emsp} gets what ${cpo} sends
 const keptWords = (released: number) =>
   released === 0 ? 'No session or CDR was kept for it.' : `Kept sessions and CDRs that are on their way: ${released}.`;
 
-function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 'items'>) {
+function RuleRow({ rule, onDone, onExplain }: { rule: RoutingRule } & Omit<RulesProps, 'items'>) {
   const { emsp, cpo, active } = rule;
   const [isRemoving, setRemoving] = useState(false);
   const path = `/routes/${emsp}/${cpo}`;
   const toggle = useAction(async () => {
-    const { released } = await call<Rule & Released>('PUT', path, { active: !active });
+    const { released } = await call<RuleSet>('PUT', path, { active: !active });
     onDone();
     return active
       ? `${emsp} no longer receives anything from ${cpo}.`
@@ -202,7 +187,7 @@ function RuleRow({ rule, onDone, onExplain }: { rule: Rule } & Omit<RulesProps, 
 function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
   const add = useAction(async (emsp: string, cpo: string) => {
     const path = `/routes/${encodeURIComponent(emsp)}/${encodeURIComponent(cpo)}`;
-    const { released } = await call<Rule & Released>('PUT', path, { active: true });
+    const { released } = await call<RuleSet>('PUT', path, { active: true });
     onDone();
     return `${fromNowOn(emsp, cpo)} ${keptWords(released)} Locations and tariffs it gets by a pull or a resync.`;
   });

@@ -19,6 +19,17 @@ export function useFilters<Name extends string>(
   return [values, change];
 }
 
+/** The props of a field for one of the filters. */
+export function fieldOf<Name extends string>(
+  filters: Readonly<Record<Name, string>>,
+  change: (changes: Partial<Record<Name, string>>) => void,
+) {
+  return (name: Name) => ({
+    value: filters[name],
+    onChange: (value: string) => change({ [name]: value } as Partial<Record<Name, string>>),
+  });
+}
+
 interface TextFilterProps {
   readonly label: string;
   readonly value: string;

@@ -11,7 +11,7 @@ export const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Cou
 interface SettledFieldProps {
   readonly label: string;
   readonly value: string;
-  readonly onSettled: (value: string) => void;
+  readonly onChange: (value: string) => void;
   readonly placeholder?: string;
   /** Suggestions while typing. */
   readonly options?: readonly string[];
@@ -21,7 +21,7 @@ interface SettledFieldProps {
 }
 
 export function SettledField(props: SettledFieldProps) {
-  const { label, value, onSettled, placeholder, options = [], pattern, isFirst = false } = props;
+  const { label, value, onChange, placeholder, options = [], pattern, isFirst = false } = props;
   const [draft, setDraft] = useState(value);
   const timer = useRef<ReturnType<typeof setTimeout>>();
   useEffect(() => setDraft(value), [value]);
@@ -32,7 +32,7 @@ export function SettledField(props: SettledFieldProps) {
   const settle = (text: string) => {
     clearTimeout(timer.current);
     const wanted = text.trim();
-    if (wanted !== value && (wanted === '' || pattern?.test.test(wanted) !== false)) onSettled(wanted);
+    if (wanted !== value && (wanted === '' || pattern?.test.test(wanted) !== false)) onChange(wanted);
   };
   return (
     <label>
@@ -71,11 +71,11 @@ interface InstantFieldProps {
   readonly label: string;
   /** RFC 3339, or empty. */
   readonly value: string;
-  readonly onSettled: (value: string) => void;
+  readonly onChange: (value: string) => void;
 }
 
 /** Shown in local time, stored in UTC: an address means the same instant in every time zone. */
-export function InstantField({ label, value, onSettled }: InstantFieldProps) {
+export function InstantField({ label, value, onChange }: InstantFieldProps) {
   return (
     <label>
       {label}
@@ -83,7 +83,7 @@ export function InstantField({ label, value, onSettled }: InstantFieldProps) {
         type="datetime-local"
         step="1"
         value={localOf(value)}
-        onChange={({ currentTarget }) => onSettled(currentTarget.value && new Date(currentTarget.value).toISOString())}
+        onChange={({ currentTarget }) => onChange(currentTarget.value && new Date(currentTarget.value).toISOString())}
       />
     </label>
   );

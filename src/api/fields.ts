@@ -1,10 +1,10 @@
 /**
- * Schemas that several nouns of the admin API share: ids, instants, pages, and filters of lists.
+ * Schemas of requests that several nouns of the admin API share: ids, instants, pages, and filters of lists.
  */
 import { z } from 'zod';
-import { instant } from '../api/common.ts';
 import { outcomeClasses } from '../domain/errors.ts';
 import { moduleNames } from '../domain/modules.ts';
+import { instant } from './common.ts';
 
 /** A party id such as `NL-TNM`, in upper or lower case. */
 export const partyId = z
