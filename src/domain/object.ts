@@ -154,14 +154,21 @@ export function sortableDate(text: string): string | undefined {
   return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
+const ofToken: ReadonlySet<string> = new Set(['country_code', 'party_id', 'uid', 'type', 'contract_id']);
 /** Objects, or arrays of objects, on whose fields the hub decides, too: of a body, and within those (connectors of an EVSE). */
-export const decisiveWithin = ['cdr_token', 'token', 'evses', 'connectors', 'roles'] as const;
+export const decisiveWithin: Readonly<Record<string, ReadonlySet<string>>> = {
+  cdr_token: ofToken,
+  token: ofToken,
+  evses: new Set(['uid', 'status', 'last_updated', 'connectors']),
+  connectors: new Set(['id', 'last_updated']),
+  roles: new Set(['role', 'country_code', 'party_id']),
+};
 
 /** Fields on whose values the hub decides, in any body. */
 export const decisive: ReadonlySet<string> = new Set([
   ...['country_code', 'party_id', 'id', 'uid', 'type', 'status', 'publish', 'last_updated', 'contract_id', 'role'],
   ...['response_url', 'location_id', 'session_id', 'reservation_id', 'url', 'result', 'authorization_reference'],
-  ...['charging_periods', ...decisiveWithin],
+  ...['charging_periods', ...Object.keys(decisiveWithin)],
 ]);
 
 /** A fragment without `last_updated` moves it to `lastUpdated`, its arrival. `append`: the field whose items are appended. */

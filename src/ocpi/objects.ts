@@ -37,9 +37,19 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   const { text, value, names, hasMark } = bodyOf(exchange);
   const { body, notes } = check(type, value);
   if (hasMark) notes.push(`body: ${beginsWithMark}`);
-  if (!isUnambiguous(value as object, names, decisive)) refuseTwice(text, '');
-  if (decisiveWithin.some((name) => Object.hasOwn(value as object, name))) refuseAmbiguousWithin(text, '');
+  const ofType = decisiveOf(type);
+  if (!isUnambiguous(value as object, names, ofType)) refuseTwice(text, ofType, '');
+  if (Object.keys(decisiveWithin).some((name) => Object.hasOwn(value as object, name))) refuseAmbiguousWithin(text, '');
   return { body, notes, text, value: value as Record<string, unknown> };
+}
+
+const decisiveNames = new WeakMap<Checked<unknown>, ReadonlySet<string>>();
+
+/** The decisive fields that this type has: a name of another module is a partner's own here. [D17] */
+function decisiveOf(type: Checked<unknown>): ReadonlySet<string> {
+  const found = decisiveNames.get(type) ?? new Set(type.names?.filter((name) => decisive.has(name)) ?? decisive);
+  decisiveNames.set(type, found);
+  return found;
 }
 
 /**
@@ -49,13 +59,13 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
  * turn one CPO's tariff into another's, or bill another eMSP for a session.
  */
 export function refuseAmbiguous(text: string): void {
-  refuseTwice(text, '');
+  refuseTwice(text, decisive, '');
   refuseAmbiguousWithin(text, '');
 }
 
 /** `within` is the prefix of names in the message. */
-function refuseTwice(text: string, within: string): void {
-  const name = ambiguousName(text, decisive);
+function refuseTwice(text: string, names: ReadonlySet<string>, within: string): void {
+  const name = ambiguousName(text, names);
   if (name !== null) throw new HubError('invalid', { message: `${within}${name}: expected once, in lower case` });
 }
 
@@ -63,12 +73,12 @@ function refuseTwice(text: string, within: string): void {
 function refuseAmbiguousWithin(text: string, within: string, levels = 2): void {
   if (levels === 0) return;
   const present = members(text);
-  for (const name of decisiveWithin) {
+  for (const [name, names] of Object.entries(decisiveWithin)) {
     const span = present.get(name);
     if (span === undefined) continue;
     for (const each of text[span.start] === '[' ? items(text, span) : [span]) {
       const inner = slice(text, each);
-      refuseTwice(inner, `${within}${name}.`);
+      refuseTwice(inner, names, `${within}${name}.`);
       refuseAmbiguousWithin(inner, `${within}${name}.`, levels - 1);
     }
   }

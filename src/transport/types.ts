@@ -22,6 +22,8 @@ type Note = (value: unknown, path: string, notes: string[]) => void;
 export interface Checked<T> {
   readonly schema: z.ZodType<T>;
   readonly note?: Note;
+  /** Of an object: its fields. */
+  readonly names?: readonly string[];
 }
 
 /** Notes per body at most. */
@@ -217,7 +219,8 @@ export const may = <T>(type: Checked<T>): Field<T, 'may'> => ({ need: 'may', typ
 /** An object with these fields and any others. [TYPES-2] */
 export function object<S extends Shape>(shape: S): ObjectType<S> {
   const schema = zodObject(shape, (field) => (field.need === 'must' ? field.type.schema : field.type.schema.nullish()));
-  return { shape, schema: schema as unknown as z.ZodType<BodyOf<S>>, note: noteFields(shape, true) };
+  const names = Object.keys(shape);
+  return { shape, names, schema: schema as unknown as z.ZodType<BodyOf<S>>, note: noteFields(shape, true) };
 }
 
 /**
@@ -228,7 +231,8 @@ export function fragment<S extends Shape>(type: ObjectType<S>): Checked<Fragment
     if (name === 'last_updated') return field.type.schema;
     return field.need === 'must' ? field.type.schema.optional() : field.type.schema.nullish();
   });
-  return { schema: schema as unknown as z.ZodType<FragmentOf<S>>, note: noteFields(type.shape, false) };
+  const names = Object.keys(type.shape);
+  return { names, schema: schema as unknown as z.ZodType<FragmentOf<S>>, note: noteFields(type.shape, false) };
 }
 
 function zodObject(shape: Shape, schemaOf: (field: AnyField, name: string) => z.ZodType): z.ZodType {

@@ -8,7 +8,7 @@ import type { RunningHub } from '../../src/main.ts';
 import { refuseAmbiguous } from '../../src/ocpi/objects.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
-import { callsTo, idsOf, quiet, statusOf } from '../support/observed.ts';
+import { callsTo, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { changesOf } from '../support/ocpi-call.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -80,14 +80,7 @@ t.test(
 t.test("an object says once whose it is, so that no receiver takes it for another party's [D17, D18]", async (t) => {
   const { hub, cpo, emsp } = await withLocation(t);
   const before = await changesOf(hub);
-  const spoofs = [
-    '"party_id":"VIC"',
-    '"Party_ID":"VIC"',
-    '"PARTY_ID":"VIC"',
-    '"\\u0070arty_id":"VIC"',
-    '"ID":"X"',
-    '"Status":"INVALID"',
-  ];
+  const spoofs = ['"party_id":"VIC"', '"Party_ID":"VIC"', '"PARTY_ID":"VIC"', '"\\u0070arty_id":"VIC"', '"ID":"X"'];
   for (const field of spoofs) {
     const rows = [
       await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', withField(tariffBody('T1'), field)),
@@ -95,18 +88,39 @@ t.test("an object says once whose it is, so that no receiver takes it for anothe
       await cpo.call(
         'PATCH',
         '/2.2.1/locations/NL/CPO/LOC1',
-        withField({ last_updated: '2026-01-03T00:00:00Z', id: 'LOC1', party_id: 'CPO', status: 'x' }, field),
+        withField({ last_updated: '2026-01-03T00:00:00Z', id: 'LOC1', party_id: 'CPO' }, field),
       ),
       await cpo.call('POST', '/2.2.1/cdrs', withField(cdrBody('C1'), field)),
       await emsp.call(
         'PUT',
         '/2.2.1/tokens/NL/EMS/CARD1',
-        withField(tokenBody('CARD1'), field.replace('"ID"', '"UID"').replace('Status', 'TYPE')),
+        withField(tokenBody('CARD1'), field.replace('"ID"', '"UID"')),
       ),
     ];
     for (const answer of rows) t.equal(statusOf(answer), '200/2001', `${field}: ${answer.json.status_message}`);
   }
+  const ofModule = [
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', withField(sessionBody('S1'), '"Status":"INVALID"')),
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', withField(locationBody('LOC1'), '"Publish":false')),
+    await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/CARD1', withField(tokenBody('CARD1'), '"TYPE":"OTHER"')),
+  ];
+  for (const answer of ofModule)
+    t.match(answer.json, { status_code: 2001, status_message: /expected once, in lower case/ });
   t.equal(await changesOf(hub), before, 'nothing was recorded');
+});
+
+t.test('a name that the hub decides by in other modules is a partner’s own [D17]', async (t) => {
+  const { hub, cpo } = await withLocation(t);
+  const own = '"URL":"https://x","Role":"b","Result":"c","Session_id":"d","Status":"e","status":"f"';
+  const inEvse = JSON.stringify(locationBody('L2')).replace('"uid":', '"URL":"https://x","ID":"y","uid":');
+  t.equal(statusOf(await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', withField(tariffBody('T1'), own))), '200/1000');
+  t.equal(
+    statusOf(await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', withField(locationBody('L1'), own))),
+    '200/1000',
+  );
+  t.equal(statusOf(await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', inEvse)), '200/1000');
+  t.match((await cpo.call('GET', '/2.2.1/locations/NL/CPO/L2')).text, inEvse);
+  t.equal((await itemsOf(hub, '/events?object=NL-CPO/L2')).length, 1);
 });
 
 t.test('names are looked at as deep as the hub reads, that of a connector, and no deeper', async (t) => {
