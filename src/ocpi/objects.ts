@@ -211,10 +211,15 @@ export async function answerList(
   return listedFor(hub, exchange, module, page, found);
 }
 
-/** Answers a stored object, or a part of a location. */
-export async function answerObject(hub: Hub, exchange: Exchange, query: Parameters<Hub['read']>[1]): Promise<Answer> {
+/** Text of a stored object, or of a part of a location. */
+export function readText(hub: Hub, exchange: Exchange, query: Parameters<Hub['read']>[1]): Promise<string> {
   const { to } = addressed(exchange);
-  return stored(await hub.read(exchange.caller, { ...query, ...(to !== undefined && { to }) }, exchange.reserve));
+  return hub.read(exchange.caller, { ...query, ...(to !== undefined && { to }) }, exchange.reserve);
+}
+
+/** Answers with it. */
+export async function answerObject(...of: Parameters<typeof readText>): Promise<Answer> {
+  return stored(await readText(...of));
 }
 
 /**

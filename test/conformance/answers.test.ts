@@ -18,7 +18,7 @@ let cpo: PlainPartner;
 let emsp: PlainPartner;
 
 t.before(async () => {
-  hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '3600' });
+  hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '3600', HUB_RATE_COMMANDS_PER_MIN: '1000' });
   const others = [{ role: 'EMSP', country_code: 'DE', party_id: 'Two' }] as const;
   cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', answer: () => cpoMood.answer() });
   emsp = await partnerFor(t, hub, {
@@ -198,5 +198,15 @@ t.test(
       }
     }
     t.equal(cpo.received.length, own.length * 2);
+    await admin(hub, 'PUT', '/routes/DE-TWO/NL-CPO', { active: false });
+    const ofSibling = { token: { uid: 'C', country_code: 'DE', party_id: 'TWO' } };
+    for (const command of ['START_SESSION', 'RESERVE_NOW'])
+      t.match(
+        (await start(ofSibling, {}, command)).json,
+        { status_message: 'Not routed' },
+        'its session would reach nobody',
+      );
+    t.equal(statusOf(await start({ token: { uid: 'C' } })), '200/1000');
+    await admin(hub, 'PUT', '/routes/DE-TWO/NL-CPO', { active: true });
   },
 );

@@ -111,11 +111,17 @@ function choose(context: Context, caller: Caller, owners: readonly PartyId[], na
   return routed[0] ?? only;
 }
 
-/** Throws unless the token names no party, or an eMSP of the caller's partner. [D26, D65] */
-export function refuseForeignToken({ partner }: Caller, { country_code, party_id }: TokenParty): void {
+/** Throws unless the token names no party, or an eMSP of the caller's partner that is routed to the CPO. [D16, D26, D65] */
+export function refuseForeignToken(
+  { directory }: Context,
+  { partner }: Caller,
+  { country_code, party_id }: TokenParty,
+  cpo: PartyId,
+): void {
   const fits = (named: string | null | undefined, own: string) => !named || named.toUpperCase() === own.toUpperCase();
-  const isOwn = partner.roles.some(
+  const named = partner.roles.filter(
     (own) => own.role === 'EMSP' && fits(country_code, own.country_code) && fits(party_id, own.party_id),
   );
-  if (!isOwn) throw new HubError('invalid', { message: 'token.party_id: expected a party of the caller' });
+  if (named.length === 0) throw new HubError('invalid', { message: 'token.party_id: expected a party of the caller' });
+  if (!named.some((own) => directory.isRouted(keyOf(own), cpo))) throw new HubError('notRouted');
 }

@@ -300,7 +300,7 @@ export class Commands {
     return recorder.inTurn(actorId(id), () => {
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
       if (!directory.isRouted(caller.id, cpo)) throw new HubError('notRouted');
-      if (request.tokenParty) refuseForeignToken(caller, request.tokenParty);
+      if (request.tokenParty) refuseForeignToken(this.#context, caller, request.tokenParty, cpo);
       const seen = [directory.seen, { ...commandKey(id), seq: null }];
       const how = { trace: caller.trace, party: caller.id };
       return this.#write(null, { type: 'command.requested', data }, how, seen);

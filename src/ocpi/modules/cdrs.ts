@@ -35,8 +35,8 @@ import {
   text,
 } from '../../transport/types.ts';
 import { anyParty, cpo, emsp } from '../caller.ts';
-import { accept, answerList, answerObject, cdrTokenFact, checkedBody, wholeObject } from '../objects.ts';
-import { type Answer, addressOf, done, type Exchange, type OcpiModule, version } from '../route.ts';
+import { accept, answerList, cdrTokenFact, checkedBody, readText, wholeObject } from '../objects.ts';
+import { type Answer, addressOf, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 const cdrLocation = object({
   id: should(ciString(36)),
@@ -141,17 +141,21 @@ function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'part
   return { ...caller, party, id: keyOf(party) };
 }
 
-/** The path names no party either: the first of the caller's parties that may see the CDR reads it. */
+/** The path names no party either: each of the caller's parties may see a CDR of this id, and one CDR is meant. [D27] */
 async function readCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
   const id = exchange.params.id ?? '';
+  const found = new Set<string>();
   for (const party of exchange.parties()) {
     const caller = { ...exchange.caller, party, id: keyOf(party) };
     const owner = party.role === 'CPO' ? caller.id : null;
     try {
-      return await answerObject(hub, { ...exchange, caller }, { module: 'cdrs', owner, id, within: [] });
+      found.add(await readText(hub, { ...exchange, caller }, { module: 'cdrs', owner, id, within: [] }));
     } catch (error) {
       if (!(error instanceof HubError) || error.code !== 'notFound') throw error;
     }
   }
-  throw new HubError('notFound');
+  const [text] = found;
+  if (text === undefined) throw new HubError('notFound');
+  if (found.size > 1) throw new HubError('invalid', { message: `ambiguous: ${found.size} CDRs have id ${id}` });
+  return stored(text);
 }
