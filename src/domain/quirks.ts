@@ -7,6 +7,7 @@ export const quirks = {
   'not-subscribed': 'it has no receiver of this module: nothing is owed to it, and it reads the list',
   gzip: 'it compresses its answers, although the hub asks for none',
   'byte-order-mark': 'what it sends begins with a byte order mark',
+  'not-utf8': 'its answers are not in UTF-8: they are read in the character set that they state, or as Windows-1252',
   'status-code-text': 'its answers have the status_code as text',
   'array-of-one': 'it answers an array of one object in place of the object',
   'raw-answer': 'it answers without an envelope',

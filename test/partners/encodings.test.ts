@@ -3,6 +3,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
@@ -96,22 +97,45 @@ const rows: readonly Row[] = [
   },
 ];
 
+/** The outcome of a call that is answered so. */
+async function answeredWith(status: number, field: string, bytes: Buffer, emptyOk = false): Promise<Outcome> {
+  const partner = await stranger((socket) => {
+    const head = `HTTP/1.1 ${status} Word\r\n${field}\r\nContent-Length: ${bytes.length}\r\n\r\n`;
+    socket.write(Buffer.concat([Buffer.from(head), bytes]));
+  });
+  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']), closeGraceMs: 0, answerMax });
+  const call: OutboundCall = {
+    ...{ method: 'POST', url: `${partner.url}/cdrs`, token: 'partner-token', encoding: 'base64', body: '{}' },
+    ...{ from: null, to: null, requestId: 'request-1', correlationId: 'correlation-1', timeoutMs: 30_000 },
+    ...{ emptyOk, resend: true },
+  };
+  const outcome = await client.call(call);
+  await client.close();
+  await partner.close();
+  return outcome;
+}
+
 t.test('a compressed answer counts by what it says, up to the limit of what it says [D57]', async (t) => {
   for (const { name, encoding, bytes, status = 200, expected, message = /./, emptyOk = false } of rows) {
-    const partner = await stranger((socket) => {
-      const head = `HTTP/1.1 ${status} Word\r\nContent-Encoding: ${encoding}\r\nContent-Length: ${bytes.length}\r\n\r\n`;
-      socket.write(Buffer.concat([Buffer.from(head), bytes]));
-    });
-    const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']), closeGraceMs: 0, answerMax });
-    const call: OutboundCall = {
-      ...{ method: 'POST', url: `${partner.url}/cdrs`, token: 'partner-token', encoding: 'base64', body: '{}' },
-      ...{ from: null, to: null, requestId: 'request-1', correlationId: 'correlation-1', timeoutMs: 30_000 },
-      ...{ emptyOk, resend: true },
-    };
-    const outcome = await client.call(call);
+    const outcome = await answeredWith(status, `Content-Encoding: ${encoding}`, bytes, emptyOk);
     t.equal(outcome.class, expected, `${name}: ${outcome.message}`);
     t.match(outcome.message, message, name);
-    await client.close();
-    await partner.close();
+  }
+});
+
+t.test('an answer that is not in UTF-8 is read in its own character set, and that is counted [D17, D70]', async (t) => {
+  const said = (name: string) => envelope(1000, { data: { name } });
+  const latin = Buffer.from(said('Café'), 'latin1');
+  const cyrillic = Buffer.from(said('?').replace('?', '\xcb\xc9\xc5\xd7'), 'latin1');
+  for (const [type, bytes, name, quirks] of [
+    ['application/json; charset=ISO-8859-1', latin, 'Café', ['not-utf8']],
+    ['application/json', latin, 'Café', ['not-utf8']],
+    ['application/json; charset=utf-8', latin, 'Café', ['not-utf8']],
+    ['application/json; charset=of-nobody', latin, 'Café', ['not-utf8']],
+    ['application/json; charset="koi8-r"', cyrillic, 'киев', ['not-utf8']],
+    ['application/json; charset=ISO-8859-1', Buffer.from(said('Café \ufffd')), 'Café \ufffd', []],
+  ] as const) {
+    const outcome = await answeredWith(200, `Content-Type: ${type}`, bytes);
+    t.same([outcome.class, outcome.data, outcome.quirks], ['delivered', { name }, quirks], type);
   }
 });

@@ -14,7 +14,7 @@ import type { Dispatcher } from 'undici';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { trimmed } from './answer-reader.ts';
-import { decoded } from './content.ts';
+import { decoded, foreignText } from './content.ts';
 
 /** A request as it is sent. */
 export interface Sent {
@@ -127,6 +127,9 @@ function fieldsOf(fields: Fields | string): Fields {
   return read;
 }
 
+/** What stands in a text for bytes that are not UTF-8. */
+const replacement = '\ufffd';
+
 const encodingIn = /^content-encoding:/im;
 
 /** The first value of Content-Encoding; null when absent. */
@@ -194,8 +197,12 @@ export class Exchange {
     const encoding = typeof read === 'string' ? null : encodingOf(read);
     const bytes = encoding === null ? body : decoded(body, encoding, this.#limits.answerMax);
     if (bytes === null) return this.#end(this.#tooLarge);
-    const answer = new Whole(status, read, bytes.toString('utf8'));
+    const text = bytes.toString('utf8');
+    const isForeign = text.includes(replacement);
+    const foreign = isForeign ? foreignText(bytes, [fieldsOf(read)['content-type'] ?? ''].flat()[0] ?? '') : null;
+    const answer = new Whole(status, read, foreign ?? text);
     if (bytes !== body) answer.quirks.push('gzip');
+    if (foreign !== null) answer.quirks.push('not-utf8');
     this.#end(answer);
   }
 
