@@ -233,20 +233,39 @@ export function changedBody(before: string | null, change: BodyChange): string |
   return patchText(before, change.body, change.lastUpdated, modules[change.module].appends);
 }
 
+/** The lists below a location, and the field that names an item of them. */
+const steps = [
+  ['evses', 'uid'],
+  ['connectors', 'id'],
+] as const;
+
+/** The stored texts along a path below a location, up to the first that is missing; the location itself comes first. */
+function textsAlong(body: string, within: readonly string[]): string[] {
+  const found = [body];
+  for (const [depth, id] of within.entries()) {
+    const [text = '', step] = [found[depth], steps[depth]];
+    const span = step ? findItem(text, step[0], step[1], id) : null;
+    if (!span) break;
+    found.push(slice(text, span));
+  }
+  return found;
+}
+
 /** The stored text of an EVSE or connector of a location; for an empty path the location itself. */
 export function readWithin(body: string, within: readonly string[]): string | null {
-  const steps = [
-    ['evses', 'uid'],
-    ['connectors', 'id'],
-  ] as const;
-  let text = body;
-  for (const [depth, id] of within.entries()) {
-    const step = steps[depth];
-    const span = step ? findItem(text, step[0], step[1], id) : null;
-    if (!span) return null;
-    text = slice(text, span);
-  }
-  return text;
+  return textsAlong(body, within)[within.length] ?? null;
+}
+
+/** A path below a location with the ids in the case in which they are stored, and as given where they are not. [D12] */
+export function storedWithin(body: string | null, within: readonly string[]): readonly string[] {
+  // Most ids stand in the body as they are; a path that does not is looked up.
+  if (body === null || within.every((id) => body.includes(JSON.stringify(id)))) return within;
+  const [, ...texts] = textsAlong(body, within);
+  return within.map((id, depth) => {
+    const [text, step] = [texts[depth], steps[depth]];
+    const span = text !== undefined && step && members(text).get(step[1]);
+    return span ? String(JSON.parse(slice(text, span))) : id;
+  });
 }
 
 /** `last_updated` of an object, or of its EVSE or connector; null when there is none. */

@@ -315,8 +315,22 @@ t.test('names and ids are compared without case and emitted as first stored [D12
       statusOf(await cpo.call('PATCH', '/2.2.1/locations/nl/Cpo/caseone/evse1', { last_updated: instant(1) })),
       done,
     );
+    const connector = { standard: 'IEC_62196_T2', last_updated: instant(2) };
+    for (const path of ['EvSe1/cOn', 'evse1/CON', 'Evse2'])
+      t.equal(statusOf(await cpo.call('PUT', `${base}/CaseOne/${path}`, connector)), done, path);
   });
-  t.same(lines(came), [`PUT ${wire}/CaseOne`, `PATCH ${wire}/CaseOne/evse1`], 'the path is that of the first');
+  const [below, one] = ['CaseOne/EVSE1', `${wire}/CaseOne`];
+  t.same(
+    lines(came),
+    [
+      `PUT ${one}`,
+      `PATCH ${wire}/${below}`,
+      `PUT ${wire}/${below}/cOn`,
+      `PUT ${wire}/${below}/cOn`,
+      `PUT ${one}/Evse2`,
+    ],
+    'the path is that of the first',
+  );
   t.equal(came[0]?.headers['ocpi-from-party-id'], 'CPO', 'as the operator assigned it');
   const listed = idsOf(await emsp.call('GET', '/2.2.1/locations')).filter((id) => id.toLowerCase() === 'caseone');
   t.equal(listed.length, 1, 'one object');

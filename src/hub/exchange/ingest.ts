@@ -27,6 +27,7 @@ import {
   objectName,
   sameJson,
   sortableDate,
+  storedWithin,
   streamOf,
   typeOf,
 } from '../../domain/object.ts';
@@ -350,10 +351,11 @@ function owedRequests(
 ): Pick<ObjectEventData, 'owed' | 'whole'> {
   if (to.length === 0) return { owed: null };
   const id = before?.id ?? change.id;
+  const within = storedWithin(before?.body ?? null, change.within);
   const session = followedSession(change);
   const asItCame: Owed = {
     method: change.method,
-    ...address(owner, { ...change, id }),
+    ...address(owner, { ...change, id, within }),
     ...(session && { behind: streamOf('sessions', change.owner, session) }),
   };
   if (toWhole.length === 0) return { owed: asItCame };
