@@ -9,6 +9,7 @@ export const quirks = {
   'byte-order-mark': 'what it sends begins with a byte order mark',
   'not-utf8': 'its answers are not in UTF-8: they are read in the character set that they state, or as Windows-1252',
   'status-code-text': 'its answers have the status_code as text',
+  'timeout-text': 'the timeout of its answers to commands is a text, which is read as the number',
   'array-of-one': 'it answers an array of one object in place of the object',
   'raw-answer': 'it answers without an envelope',
   'empty-2xx': 'it answers a success without a body',
@@ -72,6 +73,9 @@ export function metBy(party: string, names: readonly Quirk[] = []): { readonly q
 
 /** A value of an enumeration as the hub decides on it: texts pass on as they came. [D17] */
 export const enumValue = (value: unknown): unknown => (typeof value === 'string' ? value.toUpperCase() : value);
+
+/** Whether it is a text that stands for a number of seconds. */
+export const isDigits = (value: unknown): value is string => typeof value === 'string' && /^ *\d{1,9} *$/.test(value);
 
 /** Nulls in one object from which on they count as a habit; OCPI allows each of them. */
 const nullsMin = 3;

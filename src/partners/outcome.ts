@@ -3,7 +3,7 @@
  * class and one sentence for people out. Pure: no I/O.
  */
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
-import { enumValue, type Quirk } from '../domain/quirks.ts';
+import { enumValue, isDigits, type Quirk } from '../domain/quirks.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import { memoized } from '../kit/memo.ts';
 import { type Envelope, readEnvelope, readRaw, soleObject, soleObjectText } from '../transport/envelope.ts';
@@ -191,20 +191,25 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     data: sole,
     ...(call.oneObject && ocpiClass === 'delivered' && { dataText: soleObjectText(met.text, data) }),
     message: `The partner answered HTTP ${met.status}${saying(statusCode, told)}`,
-    quirks: [...quirksOf(read.envelope, sole !== data), ...caseOf(sole, call.oneObject)],
+    quirks: [...quirksOf(read.envelope, sole !== data), ...habitsOf(sole, call.oneObject)],
   };
 }
 
-/** `allowed` and `result` are enumerations, which the hub reads in either case. [D17] */
-function caseOf(data: unknown, field: OutboundCall['oneObject']): readonly Quirk[] {
+/** `allowed` and `result` are enumerations, which the hub reads in either case; a `timeout` may be a text. [D17, D70] */
+function habitsOf(data: unknown, field: OutboundCall['oneObject']): readonly Quirk[] {
   if (field !== 'allowed' && field !== 'result') return noQuirks;
-  const value = (data as Readonly<Record<string, unknown>> | null | undefined)?.[field];
-  return value === enumValue(value) ? noQuirks : ['lower-case'];
+  const { [field]: value, timeout } = (data ?? {}) as Readonly<Record<string, unknown>>;
+  const isTimed = field === 'result' && isDigits(timeout);
+  if (value === enumValue(value) && !isTimed) return noQuirks;
+  return [
+    ...(value === enumValue(value) ? [] : ['lower-case' as const]),
+    ...(isTimed ? ['timeout-text' as const] : []),
+  ];
 }
 
 function ofRaw({ status, text }: Answer, data: unknown, field: OutboundCall['oneObject']): Verdict {
   const message = `The partner answered HTTP ${status} without an envelope around its data`;
-  return { class: 'delivered', message, data, dataText: text.trim(), quirks: ['raw-answer', ...caseOf(data, field)] };
+  return { class: 'delivered', message, data, dataText: text.trim(), quirks: ['raw-answer', ...habitsOf(data, field)] };
 }
 
 function quirksOf({ isTextCode }: Envelope, isArray = false): readonly Quirk[] {

@@ -152,7 +152,8 @@ function readDetails(details: unknown, endpointsMax: number, { partner, quirks }
 /** One endpoint; null when malformed, so that one bad entry does not invalidate the others. */
 function readEndpoint(entry: unknown): ListedEndpoint | null {
   if (!isFields(entry) || typeof entry.identifier !== 'string' || typeof entry.url !== 'string') return null;
-  const url = entry.url.trim();
+  // A fragment is no part of what is requested, and a path behind it would be none either.
+  const url = entry.url.trim().replace(/#.*$/s, '');
   if (!isWebUrl(url)) return null;
   const identifier = entry.identifier.trim().toLowerCase();
   if (!/^[a-z0-9_.-]{1,64}$/.test(identifier)) return null;

@@ -219,6 +219,14 @@ t.test('whatever the CPO answers is passed on; its timeout counts, else 30 [inte
       { result: 'ACCEPTED', timeout: 30 },
     ],
     [
+      { result: 'ACCEPTED', timeout: '45' },
+      { result: 'ACCEPTED', timeout: 45 },
+    ],
+    [
+      { result: 'ACCEPTED', timeout: 'soon' },
+      { result: 'ACCEPTED', timeout: 30 },
+    ],
+    [
       { result: 'REJECTED', timeout: 30 },
       { result: 'REJECTED', timeout: 30 },
     ],

@@ -80,6 +80,15 @@ const rows: readonly Row[] = [
     emsp: ['tokens array-of-one 1'],
   },
   {
+    habit: 'the timeout of a command is a text',
+    around: where(
+      ({ path }) => path.includes('/commands/'),
+      () => ({ body: { result: 'ACCEPTED', timeout: '45' } }),
+    ),
+    cpo: ['commands timeout-text 1'],
+    emsp: [],
+  },
+  {
     habit: 'version details come in an array',
     around: where(
       ({ path }) => path === '/ocpi/2.2.1',

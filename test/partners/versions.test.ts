@@ -131,7 +131,7 @@ t.test('Unknown modules are kept, malformed entries skipped, of two of a kind th
     null,
     'locations',
     { identifier: 'tariffs', role: 'SENDER', url: '/ocpi/tariffs' },
-    { identifier: 'cdrs', role: 'SENDER', url: ' https://cpo.example/cdrs\n' },
+    { identifier: 'cdrs', role: 'SENDER', url: ' https://cpo.example/cdrs#of-nobody\n' },
   ];
   const partner = await partnerOf(t, { '/v': { version: '2.2.1', endpoints } });
   const found = await versionsOf(t).discover(ask(`${partner.url}/v`));

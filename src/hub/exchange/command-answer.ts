@@ -3,7 +3,7 @@
  */
 import type { Outcome } from '../../domain/errors.ts';
 import { setMembers } from '../../domain/json-text.ts';
-import { enumValue } from '../../domain/quirks.ts';
+import { enumValue, isDigits } from '../../domain/quirks.ts';
 import type { CommandAnswer } from '../ports/hub.ts';
 import { unambiguousText } from './sync-calls.ts';
 
@@ -16,9 +16,9 @@ export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAn
   const result = enumValue(told);
   const text = unambiguousText(outcome, 'result');
   if (typeof result !== 'string' || result === '' || text === null) return null;
-  if (typeof timeout === 'number' && timeout > 0 && Number.isFinite(timeout)) {
-    return { result, timeout: Math.min(timeout, timeoutMaxS), text };
-  }
-  const filled = setMembers(text, new Map([['timeout', String(defaultTimeoutS)]]));
-  return { result, timeout: defaultTimeoutS, text: filled };
+  const seconds = isDigits(timeout) ? Number(timeout) : timeout;
+  const isUsable = typeof seconds === 'number' && seconds > 0 && Number.isFinite(seconds);
+  const used = isUsable ? Math.min(seconds, timeoutMaxS) : defaultTimeoutS;
+  const isPlain = isUsable && seconds === timeout;
+  return { result, timeout: used, text: isPlain ? text : setMembers(text, new Map([['timeout', String(used)]])) };
 }

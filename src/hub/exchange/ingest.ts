@@ -84,8 +84,8 @@ const eventTypes = {
   DELETE: 'object.deleted',
 } as const;
 
-/** Fields in which a CDR that is posted again may differ: the date, and those of its key, which ignores case. [D63] */
-const dated = new Set(['country_code', 'party_id', 'id', 'last_updated']);
+/** Fields in which a CDR that is posted again may differ. [D63] */
+const dated = new Set(['last_updated']);
 /** Those that a CPO may repair, too, as long as the CDR was never forwarded. [D22] */
 const repairable = new Set([...dated, 'cdr_token']);
 
