@@ -93,6 +93,15 @@ function skipValue(text: string, from: number): number {
   return at;
 }
 
+/** Span of one field of the object that begins at `from`; undefined when it has none. [JSON-TEXT-2] */
+function member(text: string, from: number, name: string): Span | undefined {
+  let found: Span | undefined;
+  eachMember(text, from, (key, span) => {
+    if (key === name) found = span;
+  });
+  return found;
+}
+
 /** Spans of the values of an object's own fields; empty when the text is not an object. */
 export function members(text: string, object: Span = { start: 0, end: text.length }): Map<string, Span> {
   const found = new Map<string, Span>();
@@ -210,17 +219,17 @@ export function appendItems(array: string, more: string): string {
  */
 export function upsertItem(text: string, field: string, item: string, existing: Span | null): string {
   if (existing) return splice(text, [{ span: existing, value: item }]);
-  const array = members(text).get(field);
+  const array = member(text, 0, field);
   if (!array || text.charCodeAt(array.start) !== 0x5b) return setMembers(text, new Map([[field, `[${item}]`]]));
   return splice(text, [{ span: array, value: appendItems(slice(text, array), `[${item}]`) }]);
 }
 
 /** Span of the item with this id in an array field; ids compare case-insensitively. [D12] */
 export function findItem(text: string, field: string, idField: string, id: string): Span | null {
-  const array = members(text).get(field);
+  const array = member(text, 0, field);
   if (!array || text.charCodeAt(array.start) !== 0x5b) return null;
   for (const span of items(text, array)) {
-    const idSpan = members(text, span).get(idField);
+    const idSpan = member(text, span.start, idField);
     if (!idSpan) continue;
     const written = slice(text, idSpan);
     const value: unknown = /^"[^\\]*"$/.test(written) ? written.slice(1, -1) : JSON.parse(written);
