@@ -18,6 +18,7 @@ import { ingest } from './exchange/ingest.ts';
 import { objectQuota } from './exchange/object-quota.ts';
 import { OrphanCases } from './exchange/orphan-cases.ts';
 import { readObjects } from './exchange/read-objects.ts';
+import { partnerOf } from './kernel/actor-names.ts';
 import { BreakerFeed } from './kernel/breaker-feed.ts';
 import { Circuits } from './kernel/circuits.ts';
 import { Contacts } from './kernel/contacts.ts';
@@ -151,6 +152,23 @@ export function createHub(
     notifier,
     history,
   };
+  // What follows from every committed event, in the order of the log: this is where a delivery begins.
+  const { directory, contacts, circuits, recorder } = context;
+  if (isDoor) {
+    recorder.feed.onCommitted((event) => {
+      directory.follow(event);
+      if (event.type === 'partner.registered' || event.type === 'partner.rotated')
+        circuits.renew(partnerOf(event.stream));
+    });
+  } else {
+    recorder.feed.onCommitted((event) => {
+      directory.follow(event);
+      contacts.follow(event);
+      dispatcher.owed(event);
+      notifier.follow(event);
+      history.follow(event);
+    });
+  }
   let ready = false;
   const hub: Hub = {
     get publicUrl() {

@@ -12,7 +12,7 @@ import { mapLimit } from '../kit/concurrency.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
-import { partnerOf, partnerStream } from './kernel/actor-names.ts';
+import { partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
 import type { Audit } from './maintain/audit.ts';
@@ -75,14 +75,9 @@ async function readSuspensions({ store, directory }: Context): Promise<void> {
 
 /** Opens a door: it follows partners and routes, and restores nothing else. */
 export async function openDoor(context: Context): Promise<void> {
-  const { store, directory, recorder, circuits } = context;
+  const { store, directory, recorder } = context;
   recorder.feed.startAt(store.head());
   await readDirectory(context);
-  recorder.feed.onCommitted((event) => {
-    directory.follow(event);
-    if (event.type === 'partner.registered' || event.type === 'partner.rotated')
-      circuits.renew(partnerOf(event.stream));
-  });
   recorder.feed.begin();
   await recorder.feed.reached(directory.seen.seq ?? 0);
 }
@@ -98,13 +93,6 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
     await rebuildRows(context);
     rebuildWhenFound(context);
   }
-  recorder.feed.onCommitted((event) => {
-    directory.follow(event);
-    contacts.follow(event);
-    dispatcher.owed(event);
-    notifier.follow(event);
-    history.follow(event);
-  });
   await readDirectory(context);
   if (isWhole) {
     await readSuspensions(context);
