@@ -120,7 +120,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
       const limit = request.routeOptions.config.ocpi?.bodyMax ?? bodyMax;
       receiveBody(request.headers, payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
     });
-    passRequests(app, hub, options);
+    admitRequests(app, hub, options);
     answerErrors(app, hub, options.log);
     for (const route of routes) addRoute(app, hub, route, options);
   };
@@ -135,8 +135,10 @@ const mayBeKnown = (error: unknown, { headers }: FastifyRequest): boolean =>
   error.code === 'invalidToken' &&
   authorizationTokens(headers.authorization ?? '').length > 0;
 
-/** Adds the checks before a body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
-function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
+type Done = (error?: Error) => void;
+
+/** Adds what admits a request before its body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
+function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions): void {
   const { log, limiter, clock, visitors, admission, isHere = () => true, shutForS = () => null } = options;
   const pace = paceKeeper((partner) => hub.suspendedAt(partner), clock);
   const pauses = processPauses(clock);
@@ -145,7 +147,7 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     pauses.close();
   });
 
-  const passed = (request: FastifyRequest, reply: FastifyReply): Pass => {
+  const admitted = (request: FastifyRequest, reply: FastifyReply): Pass => {
     const passage = passageOf(request, reply);
     if (!isHere(request.raw)) throw new HubError('pathNotFound');
     const retryAfterS = shutForS();
@@ -173,21 +175,21 @@ function passRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOptions
     return pass;
   };
 
-  const pass = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void, isAgain = false): void => {
+  const beforeBody = (request: FastifyRequest, reply: FastifyReply, done: Done, isAgain = false): void => {
     try {
-      const { pauseMs } = passed(request, reply);
+      const { pauseMs } = admitted(request, reply);
       if (pauseMs > 0) clock.setTimeout(done, pauseMs);
       else done();
     } catch (error) {
       if (isAgain || !mayBeKnown(error, request)) return done(error as Error);
       hub.caughtUp().then((isChanged) => {
         // What has closed meanwhile would never give back its place.
-        if (isChanged && !reply.raw.closed) pass(request, reply, done, true);
+        if (isChanged && !reply.raw.closed) beforeBody(request, reply, done, true);
         else done(error as Error);
       }, done);
     }
   };
-  app.addHook('onRequest', (request, reply, done) => pass(request, reply, done));
+  app.addHook('onRequest', (request, reply, done) => beforeBody(request, reply, done));
 
   app.addHook('onResponse', (request, reply, done) => {
     const { trace, credential, caller, ocpiStatus, reason } = request.ocpi ?? {};
