@@ -12,6 +12,7 @@ import type { Sight } from '../storage/contract.ts';
 import type { ClockMeter } from './clock-watch.ts';
 import type { InspectorMeter } from './console/inspector.ts';
 import { ownedModules } from './domain/modules.ts';
+import { unownedReasons } from './domain/ownership.ts';
 import type { Operations } from './hub/ports/operator.ts';
 import { type Meter, notedTypes } from './hub/ports/ports.ts';
 import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
@@ -64,14 +65,7 @@ const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384
 const shownOfRoom = 5;
 
 /** Why a session or CDR is not forwarded; an alert fires at the first one. [METRICS-3] */
-const ownershipReasons = [
-  'cdr_token missing',
-  'cdr_token names no party',
-  'names the hub',
-  'unknown eMSP',
-  'not routed',
-  'receiver not registered',
-];
+const ownershipReasons = [...unownedReasons, 'receiver not registered'];
 /** Labels of shed requests: urgencies and load signals. [METRICS-3] */
 const urgencies = ['list', 'push', 'driver'];
 const signals = ['requests', 'ofPartner', 'bytes', 'heap', 'loopDelayMs', 'forwardingMs'];

@@ -7,17 +7,19 @@ export async function instrument<T>(
   work: () => Promise<T>,
   /** Must map every answer to one of a short list: the outcome is a metric label. */
   outcomeOf: (answer: T) => string,
-  tell: (outcome: string, seconds: number) => void,
+  report: (outcome: string, seconds: number) => void,
 ): Promise<T> {
   const begun = performance.now();
-  const told = (outcome: string) => tell(outcome, (performance.now() - begun) / 1000);
+  // An error that is not a refusal is a bug.
+  let outcome = 'internal';
   try {
     const answer = await work();
-    told(outcomeOf(answer));
+    outcome = outcomeOf(answer);
     return answer;
   } catch (error) {
-    // An error that is not a refusal is a bug.
-    told(error instanceof HubError ? error.code : 'internal');
+    if (error instanceof HubError) outcome = error.code;
     throw error;
+  } finally {
+    report(outcome, (performance.now() - begun) / 1000);
   }
 }

@@ -132,9 +132,10 @@ export class CommitFeed {
     const reached = new Promise<void>((resolve) => {
       stop = this.onReached(seq, resolve);
     });
-    if (await withTimeout(this.#clock, reachedMs, reached)) return;
-    stop();
-    throw new HubError('unavailable', { retryAfterS: 1 });
+    await this.#inTime(reached).catch((error: unknown) => {
+      stop();
+      throw error;
+    });
   }
 
   /**
@@ -142,11 +143,7 @@ export class CommitFeed {
    * throws `unavailable` as `reached` does, or when the log cannot be read.
    */
   async caughtUp(): Promise<boolean> {
-    let last = 0;
-    const read = this.#lastChange().then((seq) => {
-      last = seq;
-    });
-    if (!(await withTimeout(this.#clock, reachedMs, read))) throw new HubError('unavailable', { retryAfterS: 1 });
+    const last = await this.#lastChange();
     if (last <= this.#upTo) return false;
     await this.reached(last);
     return true;
@@ -154,15 +151,18 @@ export class CommitFeed {
 
   /** Sequence of the last change of partners or routes. Callers that come while it is read share the next reading. */
   #lastChange(): Promise<Seq> {
-    if (this.#asked) return this.#asked;
-    const read = async () => {
+    this.#asked ??= this.#asking.then(async () => {
       this.#asked = null;
-      return (await this.#store.get(directoryKey))?.seq ?? 0;
-    };
-    const asked = this.#asking.then(read);
-    this.#asked = asked;
-    this.#asking = withTimeout(this.#clock, reachedMs, asked).catch(() => {});
-    return asked;
+      return (await this.#inTime(this.#store.get(directoryKey)))?.seq ?? 0;
+    });
+    this.#asking = this.#asked.catch(() => {});
+    return this.#asked;
+  }
+
+  /** Throws `unavailable` after `reachedMs`. */
+  async #inTime<T>(work: Promise<T>): Promise<T> {
+    if (await withTimeout(this.#clock, reachedMs, work)) return work;
+    throw new HubError('unavailable', { retryAfterS: 1 });
   }
 
   /**
