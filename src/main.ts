@@ -337,7 +337,7 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
   },
   follow: created.follow,
   followed: created.followed,
-  calm: created.calm,
+  drain: created.drain,
   handle: (request, response) => void app.server.emit('request', request, response),
   upgrade: inspector.upgrade,
   close,

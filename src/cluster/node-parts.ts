@@ -60,7 +60,7 @@ export interface Served {
   /** Resolves when this hub has applied all events up to `seq`. */
   followed(seq: Seq): Promise<void>;
   /** Starts no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
-  calm(graceMs: number): Promise<void>;
+  drain(graceMs: number): Promise<void>;
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Stops the hub and writes its pending state. */

@@ -226,7 +226,7 @@ export class HubNode {
   /** Ends the tenure here while requests wait for the next owner. [NODE-3] */
   async #endService(told: (what: string) => void): Promise<void> {
     const { store, idle } = this.#parts;
-    await this.#served?.calm(deliveryGraceMs);
+    await this.#served?.drain(deliveryGraceMs);
     this.#holds = true;
     this.#handsOver = true;
     if (this.#served !== null) {

@@ -80,7 +80,7 @@ export interface CreatedHub {
   /** Resolves when the events up to this sequence are dispatched on this node. */
   followed(seq: Seq): Promise<void>;
   /** Drains before `close`: starts no more deliveries, and waits for those in flight, for `graceMs` at most. */
-  calm(graceMs: number): Promise<void>;
+  drain(graceMs: number): Promise<void>;
   /** Waits for the work in flight and records how it ended; the store stays open. */
   close(): Promise<void>;
 }
@@ -164,7 +164,7 @@ export function createHub(
     recorder.feed.onCommitted((event) => {
       directory.follow(event);
       contacts.follow(event);
-      dispatcher.owed(event);
+      dispatcher.offer(event);
       notifier.follow(event);
       history.follow(event);
     });
@@ -247,7 +247,7 @@ export function createHub(
     },
     follow: (seq) => context.recorder.feed.follow(seq),
     followed: (seq) => context.recorder.feed.reached(seq),
-    calm: (graceMs) => dispatcher.calm(graceMs),
+    drain: (graceMs) => dispatcher.drain(graceMs),
     async close() {
       ready = false;
       // What is closed below may wait for a write that never succeeds.

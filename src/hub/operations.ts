@@ -82,7 +82,7 @@ export function operations(parts: OperationsParts) {
       const settings = { ...defaultSettings, ...storedSettings(choices) };
       const data = { id: keyOf(first), roles, settings, initialTokenDigest };
       const dispatched = (partner: Partner) => {
-        dispatcher.added(partner);
+        dispatcher.addPartner(partner);
         probes.watch(partner.id);
       };
       const decided = { seen: [directory.seen], dispatched, late: 'answer' } as const;

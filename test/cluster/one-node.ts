@@ -30,7 +30,7 @@ function standIn(steps: Steps): StandIn {
       return (steps.recover ?? atOnce)();
     },
     close: async () => void told.push('close'),
-    ...{ follow() {}, followed: atOnce, calm: atOnce, handle() {}, upgrade() {} },
+    ...{ follow() {}, followed: atOnce, drain: atOnce, handle() {}, upgrade() {} },
   };
 }
 

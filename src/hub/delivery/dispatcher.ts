@@ -50,7 +50,7 @@ export class Dispatcher {
   readonly #byParty = new Map<PartyId, Receiver>();
   #cleared: (group: DeadGroupName) => void = () => {};
   /** Starts no further attempt. */
-  #calm = false;
+  #isDraining = false;
 
   constructor(context: Context, reports: Pick<PartnerReports, 'used'>) {
     const { recorder, store, ports } = context;
@@ -90,13 +90,13 @@ export class Dispatcher {
   }
 
   /** Offers a committed event to each receiver that it is owed to. */
-  owed(event: StoredEvent): void {
-    for (const party of event.to) this.#receiverOf(party)?.owed(party, event);
+  offer(event: StoredEvent): void {
+    for (const party of event.to) this.#receiverOf(party)?.offer(party, event);
   }
 
   /** Starts the floors of a new partner's parties at the head of the log: they are owed nothing of the past. */
-  added({ roles }: Partner): void {
-    for (const role of roles) this.#receiverOf(keyOf(role))?.window.added(keyOf(role));
+  addPartner({ roles }: Partner): void {
+    for (const role of roles) this.#receiverOf(keyOf(role))?.window.addParty(keyOf(role));
   }
 
   /** Sends what the partner's courier, its circuits and the global limit allow now. */
@@ -132,7 +132,7 @@ export class Dispatcher {
   /** Forwarding lag, ms: how long deliveries wait for the hub itself; 0 while the dispatcher stops. */
   lagMs(): number {
     const { clock, turn } = this.#context.ports;
-    return this.#calm ? 0 : lagOf(this.#receivers.values(), turn(), clock.now());
+    return this.#isDraining ? 0 : lagOf(this.#receivers.values(), turn(), clock.now());
   }
 
   /** Whether a delivery that has no row is still going to be sent. */
@@ -149,10 +149,10 @@ export class Dispatcher {
   }
 
   /** Re-drives a delivery; `before`: its present row. Survives a kill once it resolves, with the new row. */
-  async again(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
+  async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
     const receiver = this.#receiverOf(party);
     if (!receiver) throw new HubError('notFound');
-    return receiver.again(event, party, before);
+    return receiver.redrive(event, party, before);
   }
 
   /** Gives up a dead letter; survives a kill once it resolves, with its new row. `before`: its present row. */
@@ -163,7 +163,7 @@ export class Dispatcher {
   }
 
   /** Stops counting a dead letter that a trim of the log removed. */
-  forgotten(row: DeliveryRow): void {
+  forget(row: DeliveryRow): void {
     this.#receiverOf(row.dest)?.forget(row);
   }
 
@@ -178,7 +178,7 @@ export class Dispatcher {
   }
 
   /** Keeps names out of what is written from now on of deliveries in memory; the result ends it. [ERASURES-1] */
-  erasing(replacer: Replacer): (upTo: Seq) => void {
+  beginErasure(replacer: Replacer): (upTo: Seq) => void {
     return this.#erasures.begin(replacer);
   }
 
@@ -197,14 +197,14 @@ export class Dispatcher {
   }
 
   /** Starts no further attempt; resolves when the calls in flight have ended, at the latest after `graceMs`. */
-  async calm(graceMs: number): Promise<void> {
-    this.#calm = true;
+  async drain(graceMs: number): Promise<void> {
+    this.#isDraining = true;
     await Promise.all([...this.#receivers.values()].map((receiver) => receiver.drain(graceMs)));
   }
 
   /** Waits for the calls in flight without a limit, and writes their rows and all floors. */
   async close(): Promise<void> {
-    this.#calm = true;
+    this.#isDraining = true;
     await Promise.all([...this.#receivers.values()].map((receiver) => receiver.close()));
     await this.wholes.close();
     await this.#writer.close();
@@ -230,14 +230,14 @@ export class Dispatcher {
       const events = await this.#context.store.read({ ...logPage, after });
       // Other nodes have written since: the commit feed hands those events on after recovery.
       const own = events.filter(({ seq }) => seq <= head);
-      for (const event of own) this.owed(event);
+      for (const event of own) this.offer(event);
       after = own.at(-1)?.seq ?? head;
     }
     for (const receiver of receivers) receiver.window.scanned();
   }
 
   #dispatch(): void {
-    while (!this.#calm && !this.#scheduler.isFull) {
+    while (!this.#isDraining && !this.#scheduler.isFull) {
       const receiver = this.#scheduler.nextTurn();
       if (!receiver) return;
       const { allowed, lanes } = receiver;

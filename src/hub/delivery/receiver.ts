@@ -74,9 +74,9 @@ export class Receiver implements Sender, Measured {
   }
 
   /** Offers a committed event that is owed to a party of the partner. */
-  owed(party: PartyId, event: StoredEvent): void {
+  offer(party: PartyId, event: StoredEvent): void {
     this.noteHeld(moduleOf(event), event.seq);
-    this.window.owed(party, event);
+    this.window.offer(party, event);
   }
 
   /**
@@ -148,7 +148,7 @@ export class Receiver implements Sender, Measured {
    * Re-drives a delivery: puts it at the tail of its lane as if it had just been accepted, with a new retry window.
    * Survives a kill once it resolves, with its new row. `before`: its present row.
    */
-  async again(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
+  async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
     const row = await this.#replace(before, redrivenRow(event, party, before, this.#desk.context));
     // What is read of the log later must not bring it again.
     const { module } = row.data as DeliveryMemory;

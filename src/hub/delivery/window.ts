@@ -95,13 +95,13 @@ export class DeliveryWindow {
   }
 
   /** Takes a committed event that is owed to a party, unless the party will read it from the log. */
-  owed(party: PartyId, event: StoredEvent): void {
+  offer(party: PartyId, event: StoredEvent): void {
     const progress = this.progressOf(party, event.seq - 1);
     if (progress.expects(moduleOf(event), event.seq)) this.#offer(progress, event);
   }
 
   /** Starts the floor of a new party at the head of the log: it is owed nothing of the past. */
-  added(party: PartyId): void {
+  addParty(party: PartyId): void {
     this.#parts.writer.touch(this.progressNow(party));
   }
 

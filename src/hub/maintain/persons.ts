@@ -144,7 +144,7 @@ export class Persons implements PersonVerbs {
 
   async #rewriteAll(person: Person, found: Found): Promise<void> {
     // Deliveries in memory, and those that come meanwhile, are attempted now and later.
-    const ended = this.#dispatcher.erasing(found.replacer);
+    const ended = this.#dispatcher.beginErasure(found.replacer);
     try {
       await this.#dispatcher.flushed();
       for (let round = 1, left = found; left.named > 0 || left.rows.size > 0; round += 1) {

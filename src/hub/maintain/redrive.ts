@@ -224,7 +224,7 @@ export class Redrive {
     if (!this.#context.directory.isOwed(receiver)) return 'unregistered';
     if (!force && (await this.#isStale({ event, receiver }, routing))) return 'stale';
     await this.#record('delivery.redriven', { event, receiver }, { job, trace });
-    return this.#dispatcher.again(event, receiver, row);
+    return this.#dispatcher.redrive(event, receiver, row);
   }
 
   /** The dead letter's new row, or why it is not discarded. [REDRIVE-5] */

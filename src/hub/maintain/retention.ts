@@ -169,7 +169,7 @@ export class Retention {
     const going = this.#going;
     this.#going = null;
     if (!going || horizon < going.upTo) return;
-    for (const row of going.dead) this.#dispatcher.forgotten(row);
+    for (const row of going.dead) this.#dispatcher.forget(row);
   }
 
   /** The highest sequence to trim, the dead letters up to it, and the partners that block the rest. [RETENTION-1] */

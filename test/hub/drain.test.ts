@@ -9,7 +9,7 @@ import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { within } from '../support/within.ts';
 
-t.test('a hub that was calmed lets what is in flight end, and the next one sends the rest', async (t) => {
+t.test('a hub that is drained lets what is in flight end, and the next one sends the rest', async (t) => {
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dataDir);
   const holding = new Holding();
@@ -18,16 +18,16 @@ t.test('a hub that was calmed lets what is in flight end, and the next one sends
   await push(1);
   await hub.settled(emsp);
   t.equal(emsp.received.length, 1);
-  let isCalm = false;
-  const calm = hub.created.calm(86_400_000).then(() => {
-    isCalm = true;
+  let isDrained = false;
+  const drained = hub.created.drain(86_400_000).then(() => {
+    isDrained = true;
   });
   await push(2);
   await hub.settled(emsp);
-  t.equal(isCalm, false, 'one is in flight');
+  t.equal(isDrained, false, 'one is in flight');
   t.equal(hub.created.forwardingLagMs(), 0, 'what waits now is no reason to take less');
   holding.releaseOne();
-  await calm;
+  await drained;
   await hub.settled();
   t.equal(emsp.received.length, 1, 'nothing more is sent');
   await hub.close();
