@@ -77,7 +77,7 @@ export class Attempts {
     if (!isBusy()) return;
     try {
       const [item] = lane.items;
-      if (item) this.#settle(receiver, lane, item, faultOf(error));
+      if (item) this.#applyOutcome(receiver, lane, item, faultOf(error));
     } catch (again) {
       // Settling failed, too: the row stays as it was, and the lane goes on after `faultMs`.
       log.error({ err: again, lane: lane.key }, 'could not settle a delivery');
@@ -112,7 +112,7 @@ export class Attempts {
     const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item, event, owed));
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
-    this.#settle(receiver, lane, head, outcome);
+    this.#applyOutcome(receiver, lane, head, outcome);
     contacts.called(receiver.partnerId, outcome, {
       what: item.module,
       delivery: deliveryId(item.receiver, event),
@@ -121,7 +121,7 @@ export class Attempts {
     receiver.noteHeld(item.module);
   }
 
-  #settle(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {
+  #applyOutcome(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {
     const { ports, directory, traffic } = this.#context;
     const at = ports.clock.now();
     const { module, since } = item;

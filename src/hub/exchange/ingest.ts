@@ -125,7 +125,7 @@ export function ingest(
         ]);
         return { result: 'duplicate', object: before };
       }
-      return settle(caller, change, before, decided, stream, seen);
+      return commitChange(caller, change, before, decided, stream, seen);
     });
   }
 
@@ -146,7 +146,7 @@ export function ingest(
       // The same text again is stored only when it is owed to a receiver now and its last change was not forwarded.
       const isOwed = before?.reason !== null && decided.to.length > 0;
       if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
-      return settle(caller, change, before, decided, stream, seen);
+      return commitChange(caller, change, before, decided, stream, seen);
     });
   }
 
@@ -164,7 +164,7 @@ export function ingest(
       : decided;
   }
 
-  async function settle(
+  async function commitChange(
     caller: Caller,
     change: ObjectChange,
     before: HubObject | null,
