@@ -284,19 +284,17 @@ function decide(
   before: HubObject | null,
   initiator: PartyId | null,
 ): Decision {
-  const { module, method, owner: ownerId, within, lastUpdated } = change;
-  const isFragment = change.method === 'PATCH';
-  const isWhole = !isFragment && change.within.length === 0;
-  const kind = change.method === 'DELETE' ? 'end' : isWhole ? 'whole' : 'part';
-  const facts = isWhole && change.method !== 'DELETE' ? change.facts : { ...before?.facts, ...change.facts };
-  const ownership = isOwned(change.module) ? owningEmsp(directory, change.owner, facts, initiator) : null;
+  const { module, method, within, lastUpdated } = change;
+  const kind = method === 'DELETE' ? 'end' : method === 'PATCH' || within.length > 0 ? 'part' : 'whole';
+  const facts = kind === 'whole' ? change.facts : { ...before?.facts, ...change.facts };
+  const ownership = isOwned(module) ? owningEmsp(directory, change.owner, facts, initiator) : null;
   const audience = ownership
-    ? ownedAudience(directory, before, ownership, isFragment)
-    : catalogueAudience(directory, before, { module: change.module, owner: change.owner, facts }, kind, change.to);
+    ? ownedAudience(directory, before, ownership, kind === 'part')
+    : catalogueAudience(directory, before, { module, owner: change.owner, facts }, kind, change.to);
   const data: ObjectEventData = {
     module,
     method,
-    owner: ownerId,
+    owner: change.owner,
     id: before?.id ?? change.id,
     within,
     lastUpdated,
