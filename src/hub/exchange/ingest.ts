@@ -329,11 +329,10 @@ function warningsOf(before: string | null, lastUpdated: string | null): string[]
  */
 function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision): boolean {
   if (!modules[change.module].isImmutable) return false;
-  const isKept = !before.forwarded;
-  if (before.body === change.body) return !isKept || to.length === 0;
-  const [stored, came]: unknown[] = [JSON.parse(before.body), JSON.parse(change.body)];
-  if (sameJson(stored, came, dated)) return !isKept || to.length === 0;
-  if (isKept && sameJson(stored, came, repairable)) return false;
+  const isSame = (except: ReadonlySet<string>) =>
+    before.body === change.body || sameJson(JSON.parse(before.body), JSON.parse(change.body), except);
+  if (isSame(dated)) return before.forwarded || to.length === 0;
+  if (!before.forwarded && isSame(repairable)) return false;
   throw new HubError('invalid', { message: 'CDR already exists' });
 }
 
