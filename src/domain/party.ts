@@ -26,6 +26,8 @@ export interface PartyRole {
   readonly country_code: string;
   readonly party_id: string;
   readonly business_details?: BusinessDetails | undefined;
+  /** The partner has registered, and its last credentials do not name this role: its party is not connected. [D30] */
+  readonly isUnnamed?: true;
 }
 
 /** The credentials of a partner, as it sends them. Its roles may be others than the operator assigned. */
@@ -311,16 +313,17 @@ export function isOwed(partner: Partner): boolean {
 }
 
 /**
- * The roles that the operator assigned, with the business details of the body; throws when the body names any other
- * role. [D12]
+ * The roles that the operator assigned, with the business details of the body, and which of them it leaves out; throws
+ * when the body names any other role. [D12]
  */
 export function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRole[] {
   const named = new Map(body.roles.map((role) => [`${role.role.toUpperCase()} ${keyOf(role)}`, role]));
   const roles = partner.roles.map((assigned) => {
-    const key = `${assigned.role} ${keyOf(assigned)}`;
-    const details = named.get(key)?.business_details ?? assigned.business_details;
-    named.delete(key);
-    return { ...assigned, business_details: details };
+    const { role, country_code, party_id } = assigned;
+    const key = `${role} ${keyOf(assigned)}`;
+    const business_details = named.get(key)?.business_details ?? assigned.business_details;
+    const isNamed = named.delete(key);
+    return { role, country_code, party_id, business_details, ...(!isNamed && { isUnnamed: true as const }) };
   });
   const [unassigned] = named.keys();
   if (unassigned)

@@ -1,7 +1,7 @@
 /**
  * Hub client info as partners read it, from a hub whose clock the test moves: each party changes at an instant of its own.
  */
-import { hubFor, type TestHub } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -119,6 +119,27 @@ t.test('a party that never registered is PLANNED [D30]', async (t) => {
     entries.filter(({ status }) => status !== 'CONNECTED').map(({ party_id, status }) => `${party_id} ${status}`),
     ['NEW PLANNED'],
   );
+});
+
+t.test('so is one that its partner leaves out of its credentials, until they name it [D30] [D16]', async (t) => {
+  const other = await hubFor(t);
+  const roles = (ids: readonly string[]) => ids.map((party_id) => ({ role: 'CPO', country_code: 'NL', party_id }));
+  const others = [{ role: 'CPO', country_code: 'NL', party_id: 'TWO' }] as const;
+  const platform = await partnerFor(t, other, { role: 'CPO', countryCode: 'NL', partyId: 'ONE', others });
+  const statuses = async () => {
+    const { json } = await platform.call('GET', path);
+    return (json.data as ClientInfo[]).map(({ party_id, status }) => `${party_id} ${status}`);
+  };
+  t.same(await statuses(), ['ONE CONNECTED', 'TWO CONNECTED']);
+  const put = async (ids: readonly string[]) => {
+    const body = { token: platform.token, url: `${platform.url}/ocpi/versions`, roles: roles(ids) };
+    const { json } = await platform.call('PUT', '/2.2.1/credentials', body);
+    platform.hubToken = (json.data as { token: string }).token;
+  };
+  await put(['ONE']);
+  t.same(await statuses(), ['ONE CONNECTED', 'TWO PLANNED']);
+  await put(['TWO', 'ONE']);
+  t.same(await statuses(), ['ONE CONNECTED', 'TWO CONNECTED']);
 });
 
 t.test('pages: default, maximum, counts and links [interface, Pagination] [D31] [D32]', async (t) => {

@@ -15,8 +15,10 @@ export function clientInfo(directory: PartnerDirectory, request: ListRequest): L
   const rows = [...directory.partners()].flatMap((partner) =>
     partner.roles.map((role) => {
       const { country_code, party_id } = role;
-      const { status, lastUpdated: last_updated } = partner;
-      const info: ClientInfo = { country_code, party_id, role: role.role, status: wireStatus[status], last_updated };
+      const { lastUpdated: last_updated } = partner;
+      const isAbsent = role.isUnnamed && partner.status !== 'SUSPENDED';
+      const status = wireStatus[isAbsent ? 'REGISTERED' : partner.status];
+      const info: ClientInfo = { country_code, party_id, role: role.role, status, last_updated };
       return { info, upd: sortableDate(last_updated) ?? last_updated, owner: keyOf(role), id: role.role };
     }),
   );
