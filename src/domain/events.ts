@@ -109,15 +109,15 @@ export type CircuitChange = {
   readonly by?: Actor;
 };
 
-export type CommandName = 'START_SESSION' | 'STOP_SESSION' | 'RESERVE_NOW' | 'CANCEL_RESERVATION' | 'UNLOCK_CONNECTOR';
-
-export const commandNames: readonly CommandName[] = [
+export const commandNames = [
   'START_SESSION',
   'STOP_SESSION',
   'RESERVE_NOW',
   'CANCEL_RESERVATION',
   'UNLOCK_CONNECTOR',
-];
+] as const;
+
+export type CommandName = (typeof commandNames)[number];
 
 /**
  * Fields that every later event of a command repeats, so that searches find it without the first one; absent in older

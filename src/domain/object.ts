@@ -15,7 +15,7 @@
 import { appendNewItems } from './json-items.ts';
 import { findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';
-import type { PartyId } from './party.ts';
+import type { PartyId, PartyRole } from './party.ts';
 import type { Quirk } from './quirks.ts';
 
 export type PushMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
@@ -62,6 +62,16 @@ export interface ObjectChange {
   readonly quirks?: readonly Quirk[];
   /** The party that `OCPI-to-*` names; absent for none, the hub or the caller. [D68] */
   readonly to?: PartyId;
+}
+
+/** A whole object as its owner lists it: the fields that the hub relies on. */
+export interface WholeObject extends Pick<PartyRole, 'country_code' | 'party_id'> {
+  readonly id: string;
+  readonly lastUpdated: string;
+  readonly facts: ObjectFacts;
+  readonly warnings: readonly string[];
+  /** Habits of the partner that the object shows as a whole. */
+  readonly quirks: readonly Quirk[];
 }
 
 /** The fields of a change that determine the new body. */

@@ -58,10 +58,10 @@ export async function withTimeout(clock: Clock, ms: number, work: Promise<unknow
 }
 
 /**
- * Repeats the work, first after `firstMs`, then `ms` after the end of each run, until the returned function is called.
+ * Repeats the work, each time `ms` after the end of the run before, until the returned function is called.
  * The timer does not keep the process alive.
  */
-export function every(clock: Clock, ms: number, work: () => void | Promise<void>, firstMs = ms): () => void {
+export function every(clock: Clock, ms: number, work: () => void | Promise<void>): () => void {
   let isStopped = false;
   let timer: unknown;
   const arm = (inMs: number) => {
@@ -71,7 +71,7 @@ export function every(clock: Clock, ms: number, work: () => void | Promise<void>
     await work();
     if (!isStopped) arm(ms);
   };
-  arm(firstMs);
+  arm(ms);
   return () => {
     isStopped = true;
     clock.clearTimeout(timer);

@@ -11,6 +11,7 @@ import {
   type ObjectChange,
   type ObjectFacts,
   type PushMethod,
+  type WholeObject,
 } from '../domain/object.ts';
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
 import { beginsWithMark, type Quirk, quirksIn } from '../domain/quirks.ts';
@@ -18,7 +19,7 @@ import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { isWithoutPrev, type Page, readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
-import { type Answer, addressOf, type Exchange, listed, stored, type WholeObject } from './route.ts';
+import { type Answer, addressOf, type Exchange, listed, stored } from './route.ts';
 
 /** A body that has passed its module's schema. */
 export interface CheckedBody<T> {
@@ -102,14 +103,17 @@ export function sameIds(
   }
 }
 
+/** Characters of an id in a path. */
+const idMax = 36;
+
 /**
  * An id from the path that names a new object; refuses with `invalid`, including `.` and `..`, which would escape a
  * receiver's URL.
  */
-export function pathId(params: Readonly<Record<string, string>>, name: string, max = 36): string {
+export function pathId(params: Readonly<Record<string, string>>, name: string): string {
   const id = params[name] ?? '';
-  if (/^[\x20-\x7e]+$/.test(id) && id.length <= max && id !== '.' && id !== '..') return id;
-  throw new HubError('invalid', { message: `${name}: expected 1 to ${max} printable ASCII characters` });
+  if (/^[\x20-\x7e]+$/.test(id) && id.length <= idMax && id !== '.' && id !== '..') return id;
+  throw new HubError('invalid', { message: `${name}: expected 1 to ${idMax} printable ASCII characters` });
 }
 
 export interface Push {

@@ -3,9 +3,8 @@
  * on the HTTP server; `server.ts` registers their routes.
  */
 import { Readable } from 'node:stream';
-import type { ObjectFacts } from '../domain/object.ts';
+import type { WholeObject } from '../domain/object.ts';
 import type { InterfaceRole, PartyRole } from '../domain/party.ts';
-import type { Quirk } from '../domain/quirks.ts';
 import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/ports/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
 import type { RoutingParty } from '../transport/headers.ts';
@@ -48,15 +47,6 @@ export interface OcpiModule {
    * never pulled.
    */
   readonly readWhole?: (value: unknown) => WholeObject;
-}
-
-/** The fields of a whole object that the hub relies on. */
-export interface WholeObject extends RoutingParty {
-  readonly id: string;
-  readonly lastUpdated: string;
-  readonly facts: ObjectFacts;
-  readonly warnings: readonly string[];
-  readonly quirks: readonly Quirk[];
 }
 
 /** One authenticated request. */

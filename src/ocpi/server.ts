@@ -16,6 +16,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { HubError } from '../domain/errors.ts';
+import type { WholeObject } from '../domain/object.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
@@ -43,15 +44,7 @@ import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
 import { passageOf, send } from './passage.ts';
 import { answerErrors, type RequestLog } from './refusals.ts';
-import {
-  type Answer,
-  bodyMax,
-  type Exchange,
-  type OcpiModule,
-  type OcpiRoute,
-  version,
-  type WholeObject,
-} from './route.ts';
+import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, version } from './route.ts';
 
 export interface OcpiServerOptions {
   readonly log: RequestLog;

@@ -3,6 +3,7 @@
  * `actor-view.ts`; no door may import more of the hub. The hub refuses a request by throwing a `HubError`; the promise
  * of a verb that writes resolves when the write is durable.
  */
+import type { Position } from '../../../storage/contract.ts';
 import type { CommandName } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { HubObject, ObjectChange } from '../../domain/object.ts';
@@ -55,13 +56,6 @@ export interface Accepted {
   readonly result: 'created' | 'updated' | 'deleted' | 'duplicate';
   /** The object as stored now; a deleted object as it was before. */
   readonly object: HubObject;
-}
-
-/** Keyset cursor of a list: the sort key of the last item of a page; the next page begins after it. */
-export interface Position {
-  readonly upd: string;
-  readonly owner: string;
-  readonly id: string;
 }
 
 export interface ListRequest {

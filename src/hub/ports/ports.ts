@@ -4,7 +4,7 @@
  */
 import type { ErrorCode, Outcome, OutcomeClass } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
-import type { ObjectFacts } from '../../domain/object.ts';
+import type { WholeObject } from '../../domain/object.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import type { CredentialsBody, Endpoint, PartyId, PartyRole } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
@@ -143,16 +143,6 @@ export interface InspectedPage {
 
 export interface PartnerInspector {
   page(call: OutboundCall): Promise<InspectedPage>;
-}
-
-/** The fields of a whole object that the hub relies on. */
-export interface WholeObject extends HeaderParty {
-  readonly id: string;
-  readonly lastUpdated: string;
-  readonly facts: ObjectFacts;
-  readonly warnings: readonly string[];
-  /** Habits of the partner that the object shows as a whole. */
-  readonly quirks: readonly Quirk[];
 }
 
 /**
