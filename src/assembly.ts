@@ -109,6 +109,8 @@ export interface Surroundings extends Replaceable {
   /** Checked before each call to a partner. */
   readonly mayCall?: PartnerClientOptions['mayCall'];
   readonly cluster?: () => ClusterView;
+  /** Called when the keys of this node do not open the token of a partner. */
+  readonly unopened?: () => void;
   readonly kind?: HubKind;
   /** The server that already listens for the app. */
   readonly early?: EarlyServer;
@@ -197,6 +199,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       random,
       client,
       secrets,
+      ...(around.unopened && { unopened: around.unopened }),
       log,
       meter: metrics.meter,
       bodiesMax,

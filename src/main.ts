@@ -9,11 +9,10 @@ import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Sight, StoreHealth } from '../storage/contract.ts';
+import type { StoreHealth } from '../storage/contract.ts';
 import { openLevelStore } from '../storage/level/store.ts';
 import { parsePostgresUrl } from '../storage/postgres/url.ts';
 import { answerOf } from './admin/own-answer.ts';
-import type { ClusterView } from './api/cluster.ts';
 import {
   type Assembled,
   assemble,
@@ -31,10 +30,11 @@ import { Front } from './cluster/front.ts';
 import { GrantsTold } from './cluster/grants-told.ts';
 import { HubNode } from './cluster/node.ts';
 import { hopOf } from './cluster/node-auth.ts';
-import type { Served, SharedStore } from './cluster/node-parts.ts';
+import type { Served } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
 import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
+import { viewOf } from './cluster-view.ts';
 import { type Config, ConfigError, listenUrl, plainBeyondLoopback, type Tls } from './config.ts';
 import { ownDirectory, refuseShared } from './data-directory.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
@@ -212,7 +212,8 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   let node: HubNode | null = null;
   const addresses = new Addresses();
   const changed = () => void nextTurn().then(() => node?.look());
-  const store = await openSharedStore(config, clock, { changed, doubts: () => addresses.warnings() });
+  const doubts = () => [...addresses.warnings(), ...[node?.doorway.fault ?? []].flat()];
+  const store = await openSharedStore(config, clock, { changed, doubts });
   metrics.cluster.sees(() => store.sight());
   const closing = [watchedClock(config, replaced, { log, metrics }), () => store.close()];
   try {
@@ -244,7 +245,14 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
         onHealth: (listener) => void doorListeners.push(listener),
         appended: (...of) => running.writtenAtDoor(...of),
       };
-      return served(await assemble(sharedBy(store, having), config, { ...shared, mayCall, kind: 'door' }));
+      return served(
+        await assemble(sharedBy(store, having), config, {
+          ...shared,
+          mayCall,
+          unopened: () => running.doorway.unfit(),
+          kind: 'door',
+        }),
+      );
     };
     const idle = () => front.idle();
     const landed = () => front.landed();
@@ -257,6 +265,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       landed,
       log,
       meter: metrics.cluster,
+      isOfSettings: (error) => error instanceof ConfigError,
       isForDoors: ({ puts = [] }) => puts.some(({ kind }) => kind === directoryKey.kind),
     });
     node = running;
@@ -313,6 +322,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     closing.unshift(() => ended(servers, { front, channels }, clock));
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
+    if (running.doorway.fault !== null) throw new ConfigError(running.doorway.fault);
     return {
       url: listenUrl(config, port),
       adminUrl: operators?.url ?? listenUrl(config, port),
@@ -371,24 +381,4 @@ async function openSharedStore(
     doubts,
     clock: { ...systemClock, wall: () => clock.wall() },
   });
-}
-
-function viewOf(
-  store: SharedStore,
-  { leaseS }: Config,
-  { node, addresses }: { node: HubNode | null; addresses: Addresses },
-): ClusterView {
-  const owner = store.owner()?.id;
-  const nodes = store.nodes().map(({ id, name, url, alive }) => {
-    const reached = alive ? addresses.reached(id) : null;
-    return { name, url, alive, reached, owner: id === owner, answering: id === store.id };
-  });
-  const sight = store.sight();
-  const database = sight && databaseOf(sight);
-  return { store: 'postgres', role: node?.role ?? 'standby', lease_s: leaseS, head: store.head(), database, nodes };
-}
-
-function databaseOf({ clockAheadMs, oldest }: Sight): NonNullable<ClusterView['database']> {
-  const oldestTransaction = oldest && { since: oldest.since, who: oldest.who };
-  return { clock_ahead_ms: Math.round(clockAheadMs), oldest_transaction: oldestTransaction };
 }

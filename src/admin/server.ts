@@ -51,7 +51,7 @@ export function adminRoutes(operations: Operations, nodes: () => ClusterView = a
 /** The cluster view of a hub that is a single process. */
 const alone = (operations: Operations) => (): ClusterView => {
   const { sequence: head } = operations.status();
-  return { store: 'level', role: 'owner', lease_s: null, head, database: null, nodes: [] };
+  return { store: 'level', role: 'owner', warning: null, lease_s: null, head, database: null, nodes: [] };
 };
 
 export interface AdminOptions extends AdminTokens {

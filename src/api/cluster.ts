@@ -19,6 +19,10 @@ export const clusterView = z.object({
   role: z
     .enum(['owner', 'gaining', 'standby', 'isolated', 'leaving'])
     .meta({ description: 'of the node that answers' }),
+  warning: z
+    .string()
+    .nullable()
+    .meta({ description: 'what an operator should mend at the node that answers; null: nothing' }),
   lease_s: z.number().nullable(),
   head: z.number().meta({ description: 'events in the log since its beginning' }),
   database: z

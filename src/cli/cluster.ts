@@ -42,11 +42,12 @@ function clockOf({ clock_ahead_ms: ms }: NonNullable<ClusterView['database']>): 
   return `${Math.round(Math.abs(ms) / 1000)} s ${ms > 0 ? 'ahead of' : 'behind'} that of this node`;
 }
 
-function cluster({ store, role, lease_s, head, database, nodes }: ClusterView, page: Page): string[] {
+function cluster({ store, role, warning, lease_s, head, database, nodes }: ClusterView, page: Page): string[] {
   const known = fields(
     [
       ['store', store === 'level' ? 'embedded: one process, no other nodes' : 'PostgreSQL'],
       ['this node', role],
+      ['warning', warning ?? null],
       ['lease', lease_s === null ? null : `${lease_s} s`],
       ['head of the log', String(head)],
       ['database clock', database === null ? null : clockOf(database)],

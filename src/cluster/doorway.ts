@@ -3,9 +3,11 @@
  *
  * DOORWAY-1  No door is open while a node of an earlier version lives: such an owner does not notify doors of changes of
  *     partners and routes.
+ * DOORWAY-2  No door is open while the settings of this node do not fit the store, for example when HUB_SECRET_KEY does
+ *     not open the token of a partner: requests are passed on to the owner, and the node says why.
  */
 import type { Seq } from '../../storage/contract.ts';
-import { withTimeout } from '../kit/clock.ts';
+import { sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
 import type { Membership } from './membership.ts';
 import type { NodeParts, Served } from './node-parts.ts';
@@ -16,6 +18,8 @@ const retryMs = 10_000;
 const closingMs = 1000;
 /** Timeout of the message that makes the owner look for this door. */
 const toldMs = 1000;
+/** Grace of requests in flight at a door that gets no more of them. [DOORWAY-2] */
+const graceMs = 5000;
 
 /** What a door asks of its node and tells it. */
 interface Node {
@@ -31,6 +35,12 @@ export class Doorway {
   #door: Served | null = null;
   #opening: Promise<void> | null = null;
   #notBefore = 0;
+  #fault: string | null = null;
+  /** The door that is open, or is being opened, lacks a key. [DOORWAY-2] */
+  #isUnfit = false;
+  #unfitAt = Number.NEGATIVE_INFINITY;
+  #retiring: Promise<void> = Promise.resolve();
+  readonly #closed = new AbortController();
 
   constructor(parts: NodeParts, membership: Membership, node: Node) {
     this.#parts = parts;
@@ -41,6 +51,38 @@ export class Doorway {
   /** The open door, which may answer only while the database is reached. */
   get door(): Served | null {
     return this.#door;
+  }
+
+  get isOpening(): boolean {
+    return this.#opening !== null;
+  }
+
+  /** Why the settings of this node do not fit the store, as the last attempt to open a door or to take over found. */
+  get fault(): string | null {
+    return this.#fault;
+  }
+
+  /** Keeps the error of an attempt to take over if it tells that settings do not fit the store. */
+  failed(error: unknown): void {
+    if (!this.#parts.isOfSettings(error)) return;
+    this.#fault = error.message;
+    // Shows it, and tells other nodes that this one is a bad owner.
+    void this.#parts.store.poke();
+  }
+
+  /** A token does not open here: no request goes to this door any more. [DOORWAY-2] */
+  unfit(): void {
+    const now = clock.monotonic();
+    // The next attempt finds out why, at once unless it does not.
+    this.#notBefore = now + (now - this.#unfitAt < retryMs ? retryMs : 0);
+    this.#unfitAt = now;
+    this.#isUnfit = true;
+    const door = this.#door;
+    if (door === null) return;
+    this.#parts.log.warn({}, 'the door closes: a key of this node does not fit; requests are passed on to the owner');
+    this.#door = null;
+    this.#retiring = sleep(clock, graceMs, this.#closed.signal).then(() => closed(door, this.#parts.log));
+    this.#node.changed();
   }
 
   /** Opens or closes the door as the cluster requires. */
@@ -61,26 +103,30 @@ export class Doorway {
 
   /** For a node that leaves. */
   async close(): Promise<void> {
+    this.#closed.abort();
     // A door that is being opened may wait for the database.
     await withTimeout(clock, closingMs, this.#opening ?? Promise.resolve());
-    await this.#close();
+    await Promise.all([this.#close(), this.#retiring]);
   }
 
   /** Never rejects. */
   async #open(): Promise<void> {
     const { makeDoor, log, store } = this.#parts;
     let door: Served | null = null;
+    this.#isUnfit = false;
     try {
       door = await makeDoor();
+      this.#fault = null;
       // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
       await this.#membership.tell('look', toldMs);
       await door.recover();
-      if (this.#node.isLeaving() || !store.isFollowed()) return await closed(door, log);
+      if (this.#node.isLeaving() || !store.isFollowed() || this.#isUnfit) return await closed(door, log);
       this.#door = door;
       this.#node.changed();
     } catch (error) {
       log.error({ err: error }, 'could not open the door; this node passes requests on to the owner and tries again');
       this.#notBefore = clock.monotonic() + retryMs;
+      this.failed(error);
       await closed(door, log);
     }
   }

@@ -202,7 +202,7 @@ export class Front {
       node.follow(seq);
       return told();
     }
-    if (verb === 'directory') return void node.directoryChanged(seq).then(told, told);
+    if (verb === 'directory') return void node.doorway.followed(seq).then(told, told);
     if (verb === 'granted') {
       const grants = readGrants(of);
       if (grants === null) return say(response, 400, {});

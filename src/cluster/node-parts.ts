@@ -74,6 +74,8 @@ export interface NodeParts {
   readonly serve: (tenure: Tenure) => Promise<Served>;
   /** Makes this node's door, which has not recovered yet. */
   readonly makeDoor: () => Promise<Served>;
+  /** Whether an error says that settings of this node do not fit the store, which only an operator can change. */
+  readonly isOfSettings: (error: unknown) => error is Error;
   /** Whether all doors must apply a commit before it is acknowledged: it changes partners or routing rules. */
   readonly isForDoors: (commit: Commit) => boolean;
   /** Resolves when the hub on this node has no request in flight, or after a timeout. */

@@ -24,6 +24,7 @@
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
+import { changeNotice } from './change-notice.ts';
 import { closed, Doorway } from './doorway.ts';
 import { HeadPoll } from './head-poll.ts';
 import { Membership } from './membership.ts';
@@ -37,10 +38,8 @@ const retryMs = 1000;
 const takeoverPollMs = 100;
 /** Longest wait for the release of the lease, and then for the next owner to answer. */
 const handOverMs = 10_000;
-/** Timeout of a ping, and of a directory notification: the longest that its change waits for the doors. */
+/** Timeout of a ping. */
 const toldMs = 1000;
-/** Back-off: for this long after a door timed out, changes are announced without waiting for answers. */
-const unheardMs = 10_000;
 /** Interval between two handovers of a slow owner at least. [NODE-7] */
 const yieldAgainMs = 600_000;
 /** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
@@ -51,6 +50,8 @@ const isolatedMs = 60_000;
 const since = (begun: number): number => Math.round(clock.monotonic() - begun);
 
 export class HubNode {
+  /** NODE-6. */
+  readonly doorway: Doorway;
   readonly #parts: NodeParts;
   readonly #stopLooking = every(clock, rolePollMs, () => this.look());
   readonly #membership: Membership;
@@ -73,21 +74,20 @@ export class HubNode {
   #yieldNotBefore = 0;
   /** This node hands over: while no owner is known, requests wait for the next one. */
   #handsOver = false;
-  /** NODE-6. */
-  readonly #doorway: Doorway;
   readonly #head: HeadPoll;
-  #unheardUntil = 0;
+  readonly #written: Having['appended'];
   readonly #pings = new Pings((head) => this.#membership.tellOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
     this.#membership = new Membership(parts.store, parts.passing);
-    this.#doorway = new Doorway(parts, this.#membership, {
+    this.doorway = new Doorway(parts, this.#membership, {
       changed: () => this.#changed(),
       isLeaving: () => this.#leaving,
     });
+    this.#written = changeNotice(parts.isForDoors, this.#membership, () => this.doorway.door);
     this.#head = new HeadPoll(parts.store, () => {
-      for (const one of [this.#served, this.#doorway.door]) one?.follow(parts.store.head());
+      for (const one of [this.#served, this.doorway.door]) one?.follow(parts.store.head());
     });
     parts.meter.role('standby');
   }
@@ -109,7 +109,7 @@ export class HubNode {
   get door(): Served | null {
     const { store } = this.#parts;
     const isUsable = store.health().state === 'open' && store.isFresh() && store.isFollowed();
-    return isUsable ? this.#doorway.door : null;
+    return isUsable ? this.doorway.door : null;
   }
 
   /** After a write of the door here: notifies the owner, here or on a peer. */
@@ -122,11 +122,6 @@ export class HubNode {
   follow(seq: Seq): void {
     this.#parts.store.sees(seq);
     this.#served?.follow(seq);
-  }
-
-  /** Partners or routes changed at `seq`: resolves when the door here has applied the change. */
-  directoryChanged(seq: Seq): Promise<void> {
-    return this.#doorway.followed(seq);
   }
 
   /** A condition that the operator should fix while the node still works; null when there is none. */
@@ -174,10 +169,10 @@ export class HubNode {
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
     if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
     this.#begin();
-    store.offer(this.#doorway.door !== null && !this.#leaving);
+    store.offer(this.doorway.door !== null && !this.#leaving);
     this.#lookAtTrips();
-    this.#doorway.look();
-    if (this.#doorway.door !== null || this.#served !== null) this.#head.look();
+    this.doorway.look();
+    if (this.doorway.door !== null || this.#served !== null) this.#head.look();
     this.#membership.forgetSilent();
     const owner = store.owner()?.id ?? '';
     if (owner === this.#owner) return;
@@ -186,9 +181,14 @@ export class HubNode {
     this.#changed();
   }
 
-  /** Resolves when this node can answer requests or pass them on, or after `timeoutMs`. */
+  /**
+   * Resolves when this node can answer requests or pass them on and has tried to open its door, or when its settings do
+   * not fit, or after `timeoutMs`.
+   */
   async settled(timeoutMs: number): Promise<void> {
-    const isSettled = () => this.door !== null || ['here', 'peer'].includes(this.place(false).kind);
+    const canAnswer = () => this.door !== null || ['here', 'peer'].includes(this.place(false).kind);
+    const isSettled = () => this.doorway.fault !== null || (!this.doorway.isOpening && canAnswer());
+    this.look();
     for (const until = clock.monotonic() + timeoutMs; !isSettled() && clock.monotonic() < until; ) {
       await sleep(clock, rolePollMs);
     }
@@ -296,21 +296,9 @@ export class HubNode {
   async close(): Promise<void> {
     this.#stopLooking();
     this.#leaving = true;
-    await this.#doorway.close();
+    await this.doorway.close();
     this.#parts.passing?.close();
   }
-
-  /** Delays the acknowledgement of a directory change until all doors have applied it, `toldMs` at most. [NODE-6] */
-  readonly #written: Having['appended'] = async (commit, { last }) => {
-    if (!this.#parts.isForDoors(commit)) return;
-    const here = withTimeout(clock, toldMs, this.#doorway.door?.followed(last) ?? Promise.resolve());
-    const told = Promise.all([here, this.#membership.tell(`directory/${last}`, toldMs)]);
-    if (clock.monotonic() < this.#unheardUntil) return;
-    const begun = clock.monotonic();
-    await told;
-    // Of many changes in a row only the first waits for a door that does not answer.
-    if (clock.monotonic() - begun >= toldMs) this.#unheardUntil = clock.monotonic() + unheardMs;
-  };
 
   /** Releases the lease. False when the database is unreachable: then the lease expires. */
   async #leaseGone(): Promise<boolean> {
@@ -348,6 +336,7 @@ export class HubNode {
       if (!isOver()) await hub.recover();
     } catch (error) {
       log.error({ err: error }, 'this node could not take over');
+      this.doorway.failed(error);
       this.#notBefore = clock.monotonic() + retryMs;
       if (this.#tenure === tenure) this.#lose();
     }

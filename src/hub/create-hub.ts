@@ -24,6 +24,7 @@ import { Circuits } from './kernel/circuits.ts';
 import { Contacts } from './kernel/contacts.ts';
 import type { Context } from './kernel/context.ts';
 import { PartnerDirectory } from './kernel/directory.ts';
+import { openToken } from './kernel/partner-token.ts';
 import { quota } from './kernel/quota.ts';
 import { Recorder } from './kernel/recorder.ts';
 import { withStoreErrors } from './kernel/store-errors.ts';
@@ -159,6 +160,9 @@ export function createHub(
       directory.follow(event);
       if (event.type === 'partner.registered' || event.type === 'partner.rotated')
         circuits.renew(partnerOf(event.stream));
+      // Finds a token that another node sealed under another key before a request needs it.
+      const changed = event.type.startsWith('partner.') ? directory.partner(partnerOf(event.stream)) : undefined;
+      if (changed) openToken(context.ports, changed);
     });
   } else {
     recorder.feed.onCommitted((event) => {

@@ -66,7 +66,7 @@ t.test(`nothing that a peer sends ends the process: ${malformed} malformed messa
     serving: null,
     onChanged() {},
     follow() {},
-    directoryChanged: async () => {},
+    doorway: { followed: async () => {} },
     handsOver: async () => {},
   };
   const addresses = { isAskedFor: () => false, isThis: () => false };

@@ -17,7 +17,12 @@ export interface Steps {
   /** When a hub is made. */
   make?: (tenure: Tenure, hub: StandIn) => Promise<void>;
   recover?: () => Promise<void>;
+  /** When a door is made. */
+  door?: () => Promise<void>;
 }
+
+/** Stands for an error that tells of settings which do not fit. */
+export class Unfit extends Error {}
 
 const atOnce = async () => {};
 
@@ -34,13 +39,22 @@ function standIn(steps: Steps): StandIn {
   };
 }
 
+interface OneNode {
+  readonly node: HubNode;
+  readonly store: PostgresStore;
+  /** In order of their making. */
+  readonly hubs: readonly StandIn[];
+  readonly doors: readonly StandIn[];
+}
+
 /** A node whose hubs take these steps. */
 export async function startOneNode(
   t: Test,
   options: Pick<PostgresStoreOptions, 'url' | 'node' | 'ttlMs'>,
   steps: Steps,
-): Promise<{ readonly node: HubNode; readonly store: PostgresStore; readonly hubs: readonly StandIn[] }> {
+): Promise<OneNode> {
   const hubs: StandIn[] = [];
+  const doors: StandIn[] = [];
   const store = await openPostgresStore({ ...options, sole: false });
   t.teardown(() => store.close());
   const node = new HubNode({
@@ -52,10 +66,16 @@ export async function startOneNode(
       return hub;
     },
     isForDoors: () => false,
-    makeDoor: async () => standIn({}),
+    isOfSettings: (error): error is Error => error instanceof Unfit,
+    async makeDoor() {
+      await steps.door?.();
+      const door = standIn({});
+      doors.push(door);
+      return door;
+    },
     meter: { role() {}, tookOver() {} },
     log: { info() {}, warn() {}, error() {} },
   });
   t.teardown(() => node.close());
-  return { node, store, hubs };
+  return { node, store, hubs, doors };
 }

@@ -1,22 +1,31 @@
 /** A door beside a whole hub on one store, in one process: what each does when the other has changed what it knows. */
 import { sharedBy } from '../../src/cluster/shared.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
-import type { Partner } from '../../src/domain/party.ts';
+import { applyToPartner, type Partner } from '../../src/domain/party.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
+import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
+import type { HubPorts } from '../../src/hub/ports/ports.ts';
+import { createSecrets } from '../../src/secrets.ts';
 import type { Store } from '../../storage/contract.ts';
 import { append } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { hubFor, routedPair, secretKey, type TestHub } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** It is told nothing: it hears of changes when it meets a conflict, or is followed by the test. */
-async function doorOf(t: Test, { created: { context } }: TestHub): Promise<CreatedHub> {
+async function doorOf(t: Test, { created: { context } }: TestHub, own: Partial<HubPorts> = {}): Promise<CreatedHub> {
   const having = { held: () => null, onHealth: () => {}, appended: () => {} };
-  const door = createHub(sharedBy(context.store, having), context.ports, context.settings, 'test', 'door');
+  const door = createHub(
+    sharedBy(context.store, having),
+    { ...context.ports, ...own },
+    context.settings,
+    'test',
+    'door',
+  );
   await door.recover();
   t.teardown(() => door.close());
   return door;
@@ -50,6 +59,39 @@ t.test('a partner that was suspended since a door let it in writes nothing', asy
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
   t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
 });
+
+t.test(
+  'a door whose key does not open the token of a partner refuses as if it were away, and reports it',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    const { context } = hub.created;
+    let reports = 0;
+    const unopened = () => {
+      reports += 1;
+    };
+    const door = await doorOf(t, hub, { secrets: createSecrets(secretKey), unopened });
+    const sealed = createSecrets('another key').seal(emsp.token, 'NL-EMS');
+    const before = context.directory.partner('NL-EMS');
+    if (!before) throw new Error('no partner');
+    const event = { type: 'partner.resealed', data: { partnerToken: sealed } } as const;
+    const at = context.recorder.instant();
+    await context.recorder.recordDirectory(
+      {
+        ...{ facts: [{ stream: 'partner:NL-EMS', event, party: 'NL-EMS' }], trace: null, at },
+        ...{ puts: [partnerPut(applyToPartner(before, event, at))], seen: [context.directory.seenOf('NL-EMS')] },
+      },
+      () => {},
+    );
+    t.equal(reports, 0);
+    await door.followed(context.store.head());
+    t.equal(reports, 1, 'before a request needs it');
+    const request = { uid: 'CARD1', type: 'RFID', to: { country_code: 'NL', party_id: 'EMS' }, body: null } as const;
+    await t.rejects(door.hub.authorizeAtEmsp(callerAt(door, cpo), request), { code: 'authorizeUnavailable' });
+    t.equal(reports, 2);
+    t.notOk(emsp.received.some(({ path }) => path.includes('authorize')));
+  },
+);
 
 t.test('a door that was told nothing learns of a new token before it refuses one [CALLER-4]', async (t) => {
   const hub = await hubFor(t);

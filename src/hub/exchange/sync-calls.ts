@@ -7,6 +7,7 @@ import { ambiguousName } from '../../domain/json-text.ts';
 import type { Partner } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
+import { openToken } from '../kernel/partner-token.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 
 export interface SyncCall
@@ -37,7 +38,8 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
     return heldBack('the circuit is open after repeated failures');
   }
-  const token = ports.secrets.open(partner.partnerToken, partner.id);
+  const token = openToken(ports, partner);
+  if (token === null) return heldBack('the hub cannot open the token of the partner');
   const isTrial = typeof circuit === 'object';
   if (isTrial) circuits.tell(partner.id, 'sync', { type: 'call.began', at: ports.clock.now() });
   let outcome: Outcome;

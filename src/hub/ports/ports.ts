@@ -340,6 +340,8 @@ export interface HubPorts {
   readonly inspector: PartnerInspector;
   readonly reader: ObjectReader;
   readonly secrets: Secrets;
+  /** The token of a partner did not open: another node may have sealed it under a key that this one lacks. */
+  readonly unopened?: () => void;
   /** Absent: nobody is told of anything. */
   readonly telling?: Telling;
   readonly log: Log;
