@@ -272,7 +272,7 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
     closing.unshift(() => running.close());
     store.onHealth((health) => {
       const { state, reason } = health;
-      const level = state === 'open' && reason !== null ? 'warn' : 'info';
+      const level = state === 'closed' || reason === null ? 'info' : 'warn';
       if (running.role !== 'owner') log[level]({ state, reason }, 'the store changed its state');
       running.healthChanged(health);
       for (const listener of doorListeners) listener(health);

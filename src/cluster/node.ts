@@ -124,10 +124,10 @@ export class HubNode {
     this.#served?.follow(seq);
   }
 
-  /** A condition that the operator should fix while the node still works; null when there is none. */
+  /** What the operator should mend, also while this node can pass requests on all the same; null when there is nothing. */
   get warning(): string | null {
     const { state, reason } = this.#parts.store.health();
-    return state === 'open' ? reason : null;
+    return state === 'closed' ? null : reason;
   }
 
   /** Registers the listener that runs whenever the place of a request may have changed. */

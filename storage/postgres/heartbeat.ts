@@ -6,8 +6,8 @@
  * HEARTBEAT-2  A failed beat is repeated at once: the node finds the primary again, connects anew, and checks that
  *     server's settings as at the start. What ended or silenced the former connection may have silenced the pool's, so
  *     these are renewed, too. If the repetition fails, the database is unreachable: every connection is destroyed.
- * HEARTBEAT-3  After the server refused a write, nothing is written until a test write of this node succeeds
- *     (CONTRACT-5).
+ * HEARTBEAT-3  After the server refused a write or the session for it, nothing is written until a test write of this
+ *     node succeeds on that session (CONTRACT-5).
  * HEARTBEAT-4  The observations of `watch.ts` are no part of a beat: they may fail or take long without delaying a
  *     renewal. What they find after a beat failed does not make the database count as reachable.
  * HEARTBEAT-5  A renewal counts once a standby has confirmed a commit made after it (LEASES-2): a former primary that a
@@ -28,6 +28,7 @@ import {
   destroy,
   isAlive,
   isWorking,
+  kindOf,
   LAZY,
   type Primary,
   type Sessions,
@@ -37,7 +38,6 @@ import {
 import type { Leases } from './leases.ts';
 import { mustBeSafe } from './settings.ts';
 import type { Watch } from './watch.ts';
-import { CONFIRM } from './write-parameters.ts';
 
 const BEATS_IN_LEASE = 3;
 const RETRY_MS = 200;
@@ -48,12 +48,16 @@ const FLUSH = "select pg_logical_emit_message(true, 'ocpi-hub', '')";
 const SLOW = "this node's way to the database takes much longer than that of another node";
 const UNCONFIRMED = 'commits wait for a standby, and none confirms them';
 
+const refusalOf = (error: unknown): string => `the database refused a write: ${wordsOf(error)}`;
+
 export interface HeartbeatOptions {
   readonly clock: Clock;
   readonly primary: Primary;
   readonly sessions: Sessions;
   readonly leases: Leases;
   readonly watch: Watch;
+  /** Makes a test write as writes are made. [HEARTBEAT-3] */
+  readonly confirm: (timeoutMs: number) => Promise<void>;
   readonly ttlMs: number;
   readonly single: boolean;
   /** Further warnings to report with the health, one sentence each. */
@@ -97,9 +101,14 @@ export class Heartbeat {
     return this.#beating;
   }
 
+  /** Whether the server refuses writes of this node, as far as it knows. [HEARTBEAT-3] */
+  get isRefused(): boolean {
+    return this.#refusal !== null;
+  }
+
   /** HEARTBEAT-3. */
   refused(error: Error): void {
-    this.#refusal = `the database refused a write: ${wordsOf(error)}`;
+    this.#refusal = refusalOf(error);
     this.#tell();
     void this.#confirm();
   }
@@ -232,18 +241,13 @@ export class Heartbeat {
     if (this.#confirming) return;
     this.#confirming = true;
     try {
-      await this.#options.sessions.use((client) =>
-        within(
-          client,
-          CONFIRM_MS,
-          acknowledged(client, () => client.query(CONFIRM)),
-        ),
-      );
+      await this.#options.confirm(CONFIRM_MS);
       this.#refusal = null;
       this.#tell();
     } catch (error) {
       // Report the latest cause; the next beat tries again.
-      this.#refusal = wordsOf(error);
+      this.#refusal = kindOf(error) === 'refused' ? refusalOf(error) : wordsOf(error);
+      this.#tell();
     } finally {
       this.#confirming = false;
     }

@@ -13,7 +13,8 @@
  * LEASES-5  A leaving owner hands the log over once every pending write has ended.
  * LEASES-6  A node that gave the log up holds it again only under a greater token: by then every write that was sent
  *     under the old one is committed or refused.
- * LEASES-7  A node that others may be unable to reach leaves a free log to them for a lease, while another node lives.
+ * LEASES-7  A node that others may be unable to reach, or whose writes the server refuses, leaves a free log to them for
+ *     a lease, while another node lives.
  * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the judging node. The
  *     database's clock may be moved, so it decides only about rows not seen before. A row that was seen with more of
  *     its lease left counts for that longer time, unless no lease is so long: then that clock was put back.

@@ -115,7 +115,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
       seen: (head, horizon) => this.#seen(head, horizon),
       durably: (work) => sessions.use(work),
-      isDoubtful: () => doubts().length > 0,
+      isDoubtful: () => doubts().length > 0 || this.#heartbeat.isRefused,
     });
     const changed = (state: contract.StoreHealth['state'], reason: string | null) => this.#set(state, reason);
     this.#watch = new Watch(this.#clock, (look) => sessions.use((client) => within(client, ttlMs, look(client))));
@@ -125,6 +125,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       sessions,
       leases: this.#leases,
       watch: this.#watch,
+      confirm: (timeoutMs) => this.#pipeline.confirm(timeoutMs),
       ttlMs,
       single: address.single,
       doubts,
@@ -137,6 +138,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
     if (sole) await this.#beAlone(this.#clock.monotonic() + LEASES_WAITED * ttlMs);
     await this.#heartbeat.start();
+    await this.#pipeline.open();
     const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
     // The first beat takes a free log; a killed node's log becomes free when its lease expires.
     while (sole && this.#leases.kept() === null) {

@@ -16,12 +16,14 @@ import type { Appended, Seen, Seq } from '../contract.ts';
 import { Conflict, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import { GroupCommit } from '../group-commit.ts';
 import { rowKey } from '../keys.ts';
-import { acknowledged, ask, type Durability, destroy, isAlive, kindOf, noticesOf, wordsOf } from './connect.ts';
+import { acknowledged, ask, type Durability, destroy, isAlive, kindOf, noticesOf, within, wordsOf } from './connect.ts';
 import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WRITE } from './write-parameters.ts';
 
 /** Interval for asking whether an unanswered statement still executes, ms. Two no in a row end the connection. */
 const LOOK_MS = 5000;
 const RETRY_MS = 50;
+/** After this time a session of their own is asked for settles again, ms. */
+const ANEW_MS = 10_000;
 
 export interface Job extends Work {
   readonly size: number;
@@ -54,6 +56,10 @@ export class WritePipeline {
   readonly #options: PipelineOptions;
   readonly #queue = new GroupCommit<Job>((jobs) => this.#write(jobs, false), newGroup);
   readonly #clients: Partial<Record<Durability, Client>> = {};
+  /** Sessions that are being opened: a confirmation and a write may need one at the same time. */
+  readonly #opening = new Map<Durability, Promise<Client>>();
+  /** Until when settles take the session of commits, because the server refused them one; monotonic, ms. */
+  #settlesWithCommits = 0;
   #stopped = false;
 
   constructor(options: PipelineOptions) {
@@ -71,6 +77,21 @@ export class WritePipeline {
   /** Stops asking for the outcome of commits in doubt. */
   stop(): void {
     this.#stopped = true;
+  }
+
+  /**
+   * Makes a test write within `timeoutMs` on the session of commits, which it opens if there is none: another session of
+   * the node proves nothing, because the server may refuse further ones. Rejects with the cause.
+   */
+  async confirm(timeoutMs: number): Promise<void> {
+    await this.#confirm((client, answer) => within(client, timeoutMs, answer));
+  }
+
+  /** Opens the session of commits before one needs it, so that a server which refuses it is found. Never rejects. */
+  async open(): Promise<void> {
+    await this.#session('flushed').catch((error: unknown) => {
+      if (kindOf(error) === 'refused') this.#options.refused(error as Error);
+    });
   }
 
   /** Never rejects: answers every job. `inDoubt`: any of the jobs may already be in the log. */
@@ -189,9 +210,12 @@ export class WritePipeline {
     });
   }
 
-  async #confirm(): Promise<void> {
+  async #confirm(bounded = (_client: Client, answer: Promise<void>) => answer): Promise<void> {
     const client = await this.#session('flushed');
-    await acknowledged(client, () => client.query(CONFIRM));
+    await bounded(
+      client,
+      acknowledged(client, () => client.query(CONFIRM)),
+    );
   }
 
   #refuse(jobs: readonly Job[], cause: Error, doubted: boolean): void {
@@ -208,17 +232,34 @@ export class WritePipeline {
     else this.#options.refused(cause);
   }
 
-  /** A statement with settles alone need not wait for the disk. (CONTRACT-6) */
-  #client(jobs: readonly Job[]): Promise<Client> {
-    return this.#session(jobs.some(({ commit }) => commit !== null) ? 'flushed' : 'lazy');
+  /** A statement with settles alone need not wait for the disk (CONTRACT-6), but may when the server grants no second session. */
+  async #client(jobs: readonly Job[]): Promise<Client> {
+    const { clock } = this.#options;
+    const isCommit = jobs.some(({ commit }) => commit !== null);
+    if (isCommit || clock.monotonic() < this.#settlesWithCommits) return this.#session('flushed');
+    return this.#session('lazy').catch((error: unknown) => {
+      if (kindOf(error) !== 'refused') throw error;
+      this.#settlesWithCommits = clock.monotonic() + ANEW_MS;
+      return this.#session('flushed');
+    });
   }
 
   async #session(durability: Durability): Promise<Client> {
     const present = this.#clients[durability];
     if (present !== undefined && isAlive(present)) return present;
-    const client = await this.#options.connect(durability);
-    this.#clients[durability] = client;
-    return client;
+    const opening = this.#opening.get(durability) ?? this.#open(durability);
+    this.#opening.set(durability, opening);
+    return opening;
+  }
+
+  async #open(durability: Durability): Promise<Client> {
+    try {
+      const client = await this.#options.connect(durability);
+      this.#clients[durability] = client;
+      return client;
+    } finally {
+      this.#opening.delete(durability);
+    }
   }
 }
 

@@ -325,6 +325,37 @@ function suite(server: PostgresServer): void {
     },
   );
 
+  t.test(
+    'a server that grants no session for writes: the store says so from its start, until it grants one',
+    async (t) => {
+      await server.query('create role few login; grant create on database postgres to few');
+      const url = server.url(`fault_${++schemas}`).replace('//hub@', '//few@');
+      const sessions = (most: number) => server.query(`alter role few connection limit ${most}`);
+      // Of the reads, the beats and their confirmations.
+      await sessions(3);
+      const store = await openPostgresStore({ url, node: 'test', ttlMs: 60_000 });
+      t.teardown(() => store.close());
+      const refused = { state: 'failed', reason: /^the database refused a write: too many connections for role "few"/ };
+      t.match(store.health(), refused);
+      await t.rejects(append(store), StoreUnavailable);
+      await store.poke();
+      await store.look();
+      t.match(store.health(), refused, 'a session that it has proves nothing');
+      await sessions(-1);
+      await until(async () => {
+        await store.poke();
+        return store.health().state === 'open';
+      });
+      t.equal((await append(store)).first, 1);
+      await sessions(1);
+      const fence = store.held();
+      if (fence === null) throw new Error('no fence');
+      await store.settle(fence, [], [{ dest: 'NL-EMS', seq: 1 }]);
+      t.equal(store.health().state, 'open', 'settles need no further one');
+      t.strictSame(await store.floors(), [{ dest: 'NL-EMS', seq: 1 }]);
+    },
+  );
+
   const times = isAtLength ? 3 : 1;
   t.test(`a server killed under load, ${times} times: acknowledged is in the log, the log is dense`, async (t) => {
     const store = await opened(t, server);
