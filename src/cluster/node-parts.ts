@@ -11,7 +11,7 @@ import type { Tenure } from './tenure.ts';
 
 export type Role = 'standby' | 'gaining' | 'owner' | 'isolated' | 'leaving';
 
-interface PeerNode {
+export interface PeerNode {
   readonly id: string;
   readonly name: string;
   readonly url: string | null;

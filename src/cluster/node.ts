@@ -27,6 +27,7 @@ import { systemClock as clock } from '../kit/system-clock.ts';
 import { changeNotice } from './change-notice.ts';
 import { closed, Doorway } from './doorway.ts';
 import { HeadPoll } from './head-poll.ts';
+import { keptMs as isolatedMs, KnownOwner } from './known-owner.ts';
 import { Membership } from './membership.ts';
 import type { NodeParts, Place, Role, Served, Slowness } from './node-parts.ts';
 import { Pings } from './pings.ts';
@@ -44,8 +45,6 @@ const toldMs = 1000;
 const yieldAgainMs = 600_000;
 /** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
 const deliveryGraceMs = 1000;
-/** Bounds how far an isolated node's memory may lag behind that of another owner. [NODE-5] */
-const isolatedMs = 60_000;
 
 const since = (begun: number): number => Math.round(clock.monotonic() - begun);
 
@@ -74,12 +73,14 @@ export class HubNode {
   #yieldNotBefore = 0;
   /** This node hands over: while no owner is known, requests wait for the next one. */
   #handsOver = false;
+  readonly #known: KnownOwner;
   readonly #head: HeadPoll;
   readonly #written: Having['appended'];
   readonly #pings = new Pings((head) => this.#membership.tellOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
+    this.#known = new KnownOwner(parts.store);
     this.#membership = new Membership(parts.store, parts.passing);
     this.doorway = new Doorway(parts, this.#membership, {
       changed: () => this.#changed(),
@@ -107,8 +108,7 @@ export class HubNode {
 
   /** This node's door; null while it may not answer. [NODE-6] */
   get door(): Served | null {
-    const { store } = this.#parts;
-    const isUsable = store.health().state === 'open' && store.isFresh() && store.isFollowed();
+    const isUsable = this.#known.isReached() && this.#parts.store.isFollowed();
     return isUsable ? this.doorway.door : null;
   }
 
@@ -141,7 +141,7 @@ export class HubNode {
     if (this.#isolated !== null) return { kind: 'here', hub: this.#isolated.hub };
     if (this.#tenure !== null || store.held() !== null) return { kind: 'wait' };
     const { areLeaving } = this.#membership;
-    const owner = store.owner();
+    const owner = this.#known.now();
     if (owner === null || owner.id === store.id) return { kind: this.#handsOver || areLeaving ? 'wait' : 'nowhere' };
     // A peer may learn before this node does that this node is the owner, and pass a request on early.
     if (isHop) return { kind: areLeaving ? 'wait' : 'nowhere' };
@@ -167,14 +167,16 @@ export class HubNode {
   look(): void {
     const { store } = this.#parts;
     if (this.#tenure !== null && !this.#tenure.isHeld()) this.#lose();
-    if (this.#isolated !== null && (store.isFresh() || clock.monotonic() > this.#isolated.until)) this.#endIsolation();
+    // Not before the door can answer.
+    if (this.#isolated !== null && (this.#known.isReached() || clock.monotonic() > this.#isolated.until))
+      this.#endIsolation();
     this.#begin();
     store.offer(this.doorway.door !== null && !this.#leaving);
     this.#lookAtTrips();
     this.doorway.look();
     if (this.doorway.door !== null || this.#served !== null) this.#head.look();
     this.#membership.forgetSilent();
-    const owner = store.owner()?.id ?? '';
+    const owner = this.#known.now()?.id ?? '';
     if (owner === this.#owner) return;
     this.#owner = owner;
     if (owner !== '') this.#membership.keepOnly(owner);

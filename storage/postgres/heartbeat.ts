@@ -184,6 +184,8 @@ export class Heartbeat {
     const { primary, leases } = this.#options;
     const renewal = leases.lastRenewal();
     try {
+      // A beat that failed destroyed it.
+      if (this.#flusher !== null && !isAlive(this.#flusher)) this.#flusher = null;
       const flusher = this.#flusher ?? (await primary.connect());
       this.#flusher = flusher;
       await acknowledged(flusher, () => flusher.query(FLUSH));

@@ -2,6 +2,7 @@
  * A node that the database is away from answers from memory when everything recorded was in it, and nothing when it had brought back half
  * of it.
  */
+import type { Passing } from '../../src/cluster/passing.ts';
 import type { Tenure } from '../../src/cluster/tenure.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
@@ -55,6 +56,27 @@ t.test('a node that does not reach the database', { skip }, async (t) => {
     t.notOk(tenure && node.mayCallUnwritten(tenure));
     t.not(node.place(false).kind, 'here');
     t.strictSame(hubs[0]?.told, ['recover', 'close']);
+  });
+
+  t.test('another node was the owner: requests go there until this one knows who is', async (t) => {
+    const passing = { ask: async () => null, keepOnly() {}, endUpgrades() {}, close() {} };
+    const options = { url: server.url(newSchema('former')), node: 'first', ttlMs };
+    const { node, store } = await startOneNode(t, options, {}, passing as unknown as Passing);
+    const other = { id: 'other', name: 'other', url: 'http://127.0.0.1:9', alive: true };
+    const { isFresh } = store;
+    Object.assign(store, { held: () => null, owner: () => other });
+    await eventually('its door is open', () => node.door !== null);
+    const { id, url } = other;
+    const there = { kind: 'peer', target: { id, url } };
+    t.strictSame(node.place(false), there);
+    Object.assign(store, { isFresh: () => false, owner: () => null });
+    t.equal(node.door, null, 'the database is back, and the lease is not renewed');
+    t.strictSame(node.place(false), there);
+    node.look();
+    t.strictSame(node.place(false), there, 'also after a look');
+    Object.assign(store, { isFresh });
+    t.ok(node.door);
+    t.strictSame(node.place(false), { kind: 'nowhere' });
   });
 
   for (const end of ['fails', 'succeeds'] as const) {

@@ -4,6 +4,7 @@
  */
 import { HubNode } from '../../src/cluster/node.ts';
 import type { Served } from '../../src/cluster/node-parts.ts';
+import type { Passing } from '../../src/cluster/passing.ts';
 import type { Tenure } from '../../src/cluster/tenure.ts';
 import type { PostgresStoreOptions } from '../../storage/postgres/options.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
@@ -52,13 +53,14 @@ export async function startOneNode(
   t: Test,
   options: Pick<PostgresStoreOptions, 'url' | 'node' | 'ttlMs'>,
   steps: Steps,
+  passing: Passing | null = null,
 ): Promise<OneNode> {
   const hubs: StandIn[] = [];
   const doors: StandIn[] = [];
   const store = await openPostgresStore({ ...options, sole: false });
   t.teardown(() => store.close());
   const node = new HubNode({
-    ...{ store, passing: null, idle: atOnce, landed: atOnce },
+    ...{ store, passing, idle: atOnce, landed: atOnce },
     async serve(tenure) {
       const hub = standIn(steps);
       hubs.push(hub);

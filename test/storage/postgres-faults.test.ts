@@ -299,7 +299,11 @@ function suite(server: PostgresServer): void {
     async (t) => {
       const store = await opened(t, server, { ttlMs: 3000 });
       const heard: string[] = [];
-      store.onHealth(({ state }) => heard.push(state));
+      const reasons: (string | null)[] = [];
+      store.onHealth(({ state, reason }) => {
+        heard.push(state);
+        reasons.push(reason);
+      });
       await until(() => store.held() !== null);
       const fence = store.held();
       if (fence === null) throw new Error('no fence');
@@ -321,6 +325,10 @@ function suite(server: PostgresServer): void {
       t.strictSame(
         heard.filter((state, i) => state !== heard[i - 1]),
         ['failed', 'open'],
+      );
+      t.notOk(
+        reasons.some((reason) => /confirms|lease/.test(reason ?? '')),
+        'the first beat renewed the lease',
       );
     },
   );
