@@ -325,6 +325,8 @@ t.test(
     }
     await hub.settled(emsp);
     t.equal(emsp.received.length, 10, 'number 4 arrived');
+    const row = await hub.created.context.store.get({ kind: 'jobs', owner: '', id });
+    t.match(row?.data, { state: 'RUNNING', queued: 4 }, 'another node would know after a kill [JOBS-2]');
     const canceled = (await admin(ben, 'DELETE', `/redrives/${id}`)) as unknown as Job;
     t.match(canceled, { state: 'CANCELED', queued: 4 }, 'without waiting for the next one to be due');
     const told = (await itemsOf(hub, '/events?type=job')).map(({ type, who }) => [type, who]);

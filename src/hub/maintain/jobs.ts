@@ -1,9 +1,10 @@
 /**
  * Runs long operator work (re-drive, resync) as jobs with durable progress: each job has a row, written at its start,
- * every `writeEvery` steps and at its end.
+ * every `writeEvery` steps or `writeAfterMs`, whichever comes first, and at its end.
  *
  * JOBS-1  A job takes one step at a time, at the requested rate; a cancel takes effect before the next step.
- * JOBS-2  A job that a restart cut off is shown as INTERRUPTED. Each step is atomic, so nothing is half done.
+ * JOBS-2  A job that a restart or the death of the owner cut off is shown as INTERRUPTED, with the progress that was
+ *     written last. Each step is atomic, so nothing is half done.
  */
 import type { Put } from '../../../storage/contract.ts';
 import type { JobView } from '../../api/jobs.ts';
@@ -48,6 +49,8 @@ const counters = {
 } as const;
 /** Steps between two writes of progress; after a kill the counts that are shown lack fewer steps than this. */
 const writeEvery = 500;
+/** And the longest time between two, ms: a slow job takes minutes for that many steps. */
+const writeAfterMs = 2000;
 const fullMs = 1_000;
 
 /** Row of a job. `receiver` is left out: only the events carry it, for filters by party. */
@@ -116,6 +119,7 @@ export class Jobs {
     const count = (field: 'matched' | (typeof counters)[keyof typeof counters]) => {
       run.view = { ...run.view, [field]: run.view[field] + 1 };
     };
+    let writtenAt = ports.clock.monotonic();
     let ended: Pick<JobView, 'state' | 'error'> = { state: 'DONE', error: null };
     try {
       for await (const step of plan.steps) {
@@ -125,7 +129,11 @@ export class Jobs {
         if (result === 'unmatched') continue;
         count('matched');
         count(counters[result]);
-        if (run.view.matched % writeEvery === 0) await this.#write(run.view, plan, trace);
+        const now = ports.clock.monotonic();
+        if (run.view.matched % writeEvery === 0 || now - writtenAt >= writeAfterMs) {
+          await this.#write(run.view, plan, trace);
+          writtenAt = now;
+        }
         if (!run.stopped) await this.#pause(run, 1000 / plan.ratePerS);
       }
       if (run.stopped) ended = { state: run.stopped, error: null };
