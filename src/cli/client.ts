@@ -18,11 +18,21 @@ export class Failure extends Error {
   readonly exitCode: 1 | 2;
   /** HTTP status of the hub's answer; null when there was none. */
   readonly status: number | null;
+  /** Nobody who could answer was reached: the same request may succeed later. */
+  readonly isAway: boolean;
 
-  constructor(message: string, { exitCode = 1, status = null }: { exitCode?: 1 | 2; status?: number | null } = {}) {
+  constructor(
+    message: string,
+    {
+      exitCode = 1,
+      status = null,
+      isAway = status === 503,
+    }: Partial<Pick<Failure, 'exitCode' | 'status' | 'isAway'>> = {},
+  ) {
     super(message);
     this.exitCode = exitCode;
     this.status = status;
+    this.isAway = isAway;
   }
 }
 
@@ -167,6 +177,7 @@ export class HubClient {
     const { code, message } = error as { code?: string; message: string };
     return new Failure(
       `the hub at ${this.url} cannot be reached (${code ?? message}): does it run there? --url or HUB_URL names another`,
+      { isAway: true },
     );
   }
 

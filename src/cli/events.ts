@@ -96,7 +96,10 @@ async function newest({ hub }: Context, flags: ListFlags, limit: number): Promis
   return { ...found, items: [...found.items].reverse() };
 }
 
-/** Each page names the last sequence that the hub scanned; the next request starts behind it. */
+/**
+ * Each page names the last sequence that the hub scanned; the next request starts behind it. While nobody answers, for
+ * example between the death of an owner and the takeover, it asks again.
+ */
 async function follow(context: Context, flags: ListFlags): Promise<void> {
   const { hub } = context;
   const stop = new AbortController();
@@ -110,8 +113,9 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
     for (const item of items) write(item);
     after = last_seq;
   }
-  try {
-    while (!stop.signal.aborted) {
+  let isAway = false;
+  while (!stop.signal.aborted) {
+    try {
       const page: EventPage = await hub.get(
         '/events',
         { ...filterOf(flags), after, limit: followedAtOnce },
@@ -119,10 +123,15 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
       );
       for (const item of page.items) write(item);
       after = page.last_seq;
-      if (page.next_cursor === null) await pause(stop.signal);
+      isAway = false;
+      if (page.next_cursor !== null) continue;
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      if (!(error instanceof Failure && error.isAway)) throw error;
+      if (!isAway) context.screen.say(`ocpi-hub: ${error.message}; asking again until it answers`);
+      isAway = true;
     }
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
+    await pause(stop.signal);
   }
 }
 

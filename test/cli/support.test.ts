@@ -406,7 +406,7 @@ t.test('events are followed as NDJSON until Ctrl-C', async (t) => {
   );
 });
 
-t.test('whoever follows goes on from where the hub says that it has looked', async (t) => {
+t.test('whoever follows goes on from where the hub says that it has looked, also when it was away', async (t) => {
   const pages = [
     { seqs: [7], last_seq: 8, next_cursor: '7' },
     { seqs: [9, 12], last_seq: 12, next_cursor: '12' },
@@ -414,7 +414,11 @@ t.test('whoever follows goes on from where the hub says that it has looked', asy
     { seqs: [15], last_seq: 16, next_cursor: null },
   ];
   const asked: (string | null)[] = [];
-  const hub = createServer(({ url }, response) => {
+  const faults = ['cut', '503'];
+  const hub = createServer(({ url, socket }, response) => {
+    const fault = asked.length === 3 ? faults.shift() : undefined;
+    if (fault === 'cut') return void socket.destroy();
+    if (fault === '503') return void response.writeHead(503).end('{"detail":"no node can answer this now"}');
     const { seqs, ...page } = pages[asked.length] ?? { seqs: [], last_seq: 16, next_cursor: null };
     asked.push(new URL(url ?? '', 'http://hub').searchParams.get('after'));
     const items = seqs.map((seq) => ({ seq, at: '2026-01-01T00:00:00.000Z', type: 'object.put', data: null }));
@@ -424,10 +428,16 @@ t.test('whoever follows goes on from where the hub says that it has looked', asy
   t.teardown(() => hub.close());
   const { port } = hub.address() as AddressInfo;
   const line = 'events list --follow --limit 1';
-  const { out } = await run(line, { HUB_URL: `http://127.0.0.1:${port}`, HUB_ADMIN_TOKEN: 'any' }, /"seq":15,/);
+  const { out, err } = await run(line, { HUB_URL: `http://127.0.0.1:${port}`, HUB_ADMIN_TOKEN: 'any' }, /"seq":15,/);
   const seqs = [...out.matchAll(/"seq":(\d+)/g)].map(([, seq]) => Number(seq));
   t.strictSame(seqs, [7, 9, 12, 15]);
   t.strictSame(asked.slice(0, 4), [null, '8', '12', '14']);
+  t.match(
+    err,
+    /^ocpi-hub: .* cannot be reached .*; asking again until it answers\n$/,
+    'once for as long as it is away',
+  );
+  t.strictSame(faults, []);
 });
 
 t.test('endpoints that an operator sets win, are kept when another is set, and can be withdrawn [D13]', async (t) => {
