@@ -1,5 +1,6 @@
 /** Partners that are pull only: an operator gives them a hub token, they read lists, and nothing is owed to them. [D89] */
 import type { ReportView } from '../../src/api/report.ts';
+import type { TraceView } from '../../src/api/trace.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -55,6 +56,9 @@ t.test(
     const explained = await admin(first, 'GET', '/routes/explain?from=NL-CPO&to=NL-EMS&module=sessions');
     t.match(explained, { delivers: false });
     t.match(JSON.stringify(explained), /NL-EMS is pull only/);
+    const { steps } = (await admin(first, 'GET', '/trace/NL-CPO%2FS1')) as unknown as TraceView;
+    const { not_forwarded } = steps.find(({ module }) => module === 'sessions') ?? {};
+    t.match(not_forwarded, 'its receiver is pull only: the hub never calls it', 'the trace says it in words');
     await t.rejects(admin(first, 'POST', '/parties/NL-EMS/resync', { module: 'locations' }), /409 .*pull only/);
     await t.rejects(admin(first, 'POST', '/parties/NL-EMS/initial-token'), /409 .*pull only/);
     const connect = { versions_url: 'https://ems.example/versions', token: 'a-token-of-the-partner' };

@@ -10,6 +10,7 @@ import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData, OrphanKind } from '../../domain/events.ts';
 import { isModule, isOwned, moduleNames, modules } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
+import type { unownedReasons } from '../../domain/ownership.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import { type Quirk, type QuirksMet, quirks } from '../../domain/quirks.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
@@ -23,8 +24,18 @@ import { relatedTo } from './trace-related.ts';
 /** Of the own events of an object or a request, the newest are shown. */
 const eventsMax = 10_000;
 
+type Reason =
+  | (typeof unownedReasons)[number]
+  | 'receiver not registered'
+  | 'pull only'
+  | 'no routing rule'
+  | 'not subscribed'
+  | 'OCPI-to not routed'
+  | 'unpublished'
+  | 'pulled without forward';
+
 /** Sentences for the domain's reasons why a change is owed to no receiver. [D23] */
-const reasons: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<Reason, string>> = {
   'no routing rule': 'no active routing rule lets it through to anybody',
   'not subscribed': 'no routed eMSP has a receiver for the module: they read the list of the hub',
   'OCPI-to not routed': 'its OCPI-to names a party that no active routing rule lets it through to',
@@ -35,6 +46,7 @@ const reasons: Readonly<Record<string, string>> = {
   'unknown eMSP': 'its cdr_token names a party that is not an eMSP of this hub',
   'not routed': 'its cdr_token names an eMSP that has no active routing rule with this CPO',
   'receiver not registered': 'the eMSP that owns it is not registered at the moment',
+  'pull only': 'its receiver is pull only: the hub never calls it, and it reads the lists of the hub',
   'pulled without forward': 'it was stored without being forwarded, as the operator asked',
 };
 
@@ -131,7 +143,8 @@ async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep
     module: (data ?? refused)?.module ?? null,
     object: refused ? refused.object : data && objectName(data),
     summary: summaryOf(event),
-    not_forwarded: data?.reason ? (reasons[data.reason] ?? data.reason) : null,
+    // A reason that only another version knows has no sentence here.
+    not_forwarded: data?.reason ? (reasons[data.reason as Reason] ?? data.reason) : null,
     warnings: [...(data?.warnings ?? []), ...unsubscribed(data)],
     quirks: quirksOf(event),
     deliveries: await Promise.all(event.to.map((receiver) => view(event, receiver))),
