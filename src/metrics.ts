@@ -321,7 +321,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     'retention_lag_seconds',
     'By how long the oldest event is older than events are kept, held by nobody',
   );
-  const foreign = gauge(
+  const foreign = counter(
     'foreign_requests_total',
     'Requests with a token of the partner from outside its allow_from, which were refused',
     ['partner'],
@@ -359,7 +359,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     for (const { id: partner, status: connection, circuits, queue, refused_from, ...of } of operations.parties()) {
       silent.set({ partner }, of.silent_since === null ? 0 : 1);
       for (const { module, last_push } of of.inbound) push.set({ partner, module }, Date.parse(last_push) / 1000);
-      foreign.set({ partner }, refused_from?.count ?? 0);
+      foreign.inc({ partner }, refused_from?.count ?? 0);
       for (const one of partnerStatuses) status.set({ partner, status: one }, one === connection ? 1 : 0);
       // `async` sums up the modules, which are shown one by one.
       for (const { circuit: name, state } of circuits.filter((one) => one.circuit !== 'async')) {
