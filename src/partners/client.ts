@@ -1,6 +1,5 @@
 /**
  * HTTP client for calls to partners: sends one OCPI request and classifies the answer or failure as an Outcome.
- * [delivery]
  *
  * PARTNERS-CLIENT-1  A call never throws, and ends within its `timeoutMs`.
  * PARTNERS-CLIENT-2  Sockets are kept alive between calls, and opened only to addresses that the egress guard allows.

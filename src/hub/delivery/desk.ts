@@ -23,7 +23,7 @@ export interface Desk<Receiver extends Sender> {
 export interface Backlog {
   /** Deliveries in memory. */
   readonly depth: number;
-  /** Start of the earliest retry window, epoch ms; null when memory holds no delivery. */
+  /** Start of the earliest retry window, hub time, ms; null when memory holds no delivery. */
   readonly oldestAt: number | null;
   readonly dead: number;
   /** Since the start of the process. */

@@ -119,7 +119,7 @@ export class Dispatcher {
     return this.#receivers.get(partnerId)?.backlog ?? nothingOwed;
   }
 
-  /** Deliveries of a partner first in their lane that were due before an instant (epoch ms) and are not blocked. */
+  /** Deliveries of a partner first in their lane that were due before an instant (hub time, ms) and are not blocked. */
   overdue(partnerId: PartyId, before: number): number {
     return this.#receivers.get(partnerId)?.overdue(before) ?? 0;
   }

@@ -33,7 +33,7 @@ export interface Item {
   readonly owedAt: Seq;
   /** When the next attempt is due, hub time; null: at once. */
   readonly dueAt: number | null;
-  /** When the delivery came into memory, epoch ms. */
+  /** When the delivery came into memory, hub time, ms. */
   readonly loadedAt: number;
   /** Stream whose undelivered updates go first (a CDR waits for its session), for at most 10 s. */
   readonly behind: string | null;
@@ -63,9 +63,9 @@ interface Queue {
   skipped: number;
   /** Turns since a re-driven head last had one. */
   takenSince: number;
-  /** When a delivery was last added, epoch ms. */
+  /** When a delivery was last added, hub time, ms. */
   addedAt: number;
-  /** When `waiting` last saw a delivery that was owed before the partner last began to take the module, epoch ms. */
+  /** When `waiting` last saw a delivery that was owed before the partner last began to take the module, hub time, ms. */
   heldAt: number;
 }
 
@@ -77,7 +77,7 @@ interface OwnLane {
   state: 'ready' | 'busy' | 'held';
   /** The rest that is in the log: behind `after` up to `upTo`; null when memory holds all. */
   skipped: { readonly after: Seq; readonly upTo: Seq; readonly count: number } | null;
-  /** When the head became or becomes due, epoch ms. It orders no lanes; lag and overdue deliveries are measured by it. */
+  /** When the head became or becomes due, hub time, ms. It orders no lanes; lag and overdue deliveries are measured by it. */
   dueAt: number;
   /** Key of the lane whose updates the head waits for; null when it waits for none. */
   behind: string | null;
@@ -98,7 +98,7 @@ export interface Slots {
 
 /** Ready lanes that have not been taken. */
 export interface Waiting {
-  /** When the oldest of them became due, epoch ms. */
+  /** When the oldest of them became due, hub time, ms. */
   readonly since: number;
   /** They have a free slot. */
   readonly mayGo: boolean;
@@ -146,7 +146,7 @@ export class Lanes {
     return this.#size;
   }
 
-  /** Start of the earliest retry window, epoch ms; null when memory holds no delivery. */
+  /** Start of the earliest retry window, hub time, ms; null when memory holds no delivery. */
   get oldestAt(): number | null {
     return this.#oldest.at;
   }
@@ -213,7 +213,7 @@ export class Lanes {
     lane.skipped = isAll ? null : { ...lane.skipped, after: upTo, count: lane.skipped.count - count };
   }
 
-  /** Takes the next lane and marks it busy; undefined when none may go. `now`: epoch ms. [LANES-2] */
+  /** Takes the next lane and marks it busy; undefined when none may go. `now`: hub time, ms. [LANES-2] */
   take(slots: Slots, now: number): Lane | undefined {
     for (const [place, queue] of this.#queues.entries()) {
       const lane = this.#mayGo(queue, slots, now) ? this.#firstOf(queue, slots) : undefined;
@@ -319,7 +319,7 @@ export class Lanes {
     for (const lane of this.#lanes.values()) this.release(lane);
   }
 
-  /** Counts lanes of some modules whose head was due before an instant (epoch ms), in flight or not. */
+  /** Counts lanes of some modules whose head was due before an instant (hub time, ms), in flight or not. */
   countDueBefore(at: number, counts: (module: ObjectModule) => boolean): number {
     let due = 0;
     for (const { dueAt, queue } of this.#lanes.values()) if (dueAt < at && counts(queue.module)) due++;

@@ -69,7 +69,7 @@ export class MultisetMin {
   readonly #held = new Map<number, number>();
   #gone = 0;
 
-  /** Earliest instant, epoch ms; null when the multiset is empty. */
+  /** Earliest instant, hub time, ms; null when the multiset is empty. */
   get at(): number | null {
     return this.#queue.peek() ?? null;
   }

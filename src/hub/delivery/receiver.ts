@@ -131,7 +131,7 @@ export class Receiver implements Sender, Measured {
   }
 
   /**
-   * Counts deliveries first in their lane that were due before an instant (epoch ms) although neither a circuit nor an
+   * Counts deliveries first in their lane that were due before an instant (hub time, ms) although neither a circuit nor an
    * operator blocks them: a bug of the hub, or a partner that takes less than it is owed. A backlog of a module in the
    * log that is not read although memory holds nothing of it counts as one.
    */
@@ -241,7 +241,7 @@ export class Receiver implements Sender, Measured {
     if (row.seq > this.#desk.context.store.horizon()) this.#dead.add(row);
   }
 
-  /** Holds a lane whose head stays as it is until an instant (epoch ms). */
+  /** Holds a lane whose head stays as it is until an instant (hub time, ms). */
   hold(lane: Lane, dueAt: number): void {
     this.#lanes.hold(lane, dueAt);
     this.#releaseAt(lane, dueAt);

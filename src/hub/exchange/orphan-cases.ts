@@ -68,7 +68,7 @@ export class OrphanCases {
     });
   }
 
-  /** Watches a session, once, from the instant (epoch ms) at which its STOP_SESSION was accepted. */
+  /** Watches a session, once, from the instant (hub time, ms) at which its STOP_SESSION was accepted. */
   async arm(session: Watched, emsp: PartyId, at: number, trace: Trace): Promise<void> {
     const graceEndsAt = at + this.#context.settings.orphanGraceS * 1000;
     const isNeeded = async () => !(await this.#hasEnded(session.owner, session.key));

@@ -24,7 +24,7 @@ const toldAfterMs = 5_000;
 
 interface Tally {
   calls: number;
-  /** When the first call of the batch ended, epoch ms. */
+  /** When the first call of the batch ended, hub time, ms. */
   since: number;
 }
 
@@ -36,7 +36,7 @@ export class BreakerFeed {
     this.#circuits = circuits;
   }
 
-  /** A call to the partner ended; `at` in epoch ms. `object`: what it was about, for deliveries. */
+  /** A call to the partner ended; `at` in hub time, ms. `object`: what it was about, for deliveries. */
   told(partner: PartyId, circuit: CircuitName, outcome: Outcome, at: number, object?: string): void {
     const sign = circuitSign(outcome);
     const tally = this.#tallyOf(partner, circuit);

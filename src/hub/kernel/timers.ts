@@ -25,7 +25,7 @@ export class Timers {
     this.#actor.start();
   }
 
-  /** Calls `fire` once when the instant (epoch ms) has passed; arming the same id again moves the deadline. */
+  /** Calls `fire` once when the instant (hub time, ms) has passed; arming the same id again moves the deadline. */
   arm(id: string, at: number, fire: (at: number) => void): void {
     // NaN or Infinity would stay at the head of the queue for ever and block every other timer.
     if (!Number.isFinite(at)) throw new RangeError(`deadline ${id}: ${at} is not an instant`);
