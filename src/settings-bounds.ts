@@ -43,12 +43,10 @@ export const bounds = {
   }),
   HUB_CONFIRM_HOST_CHANGE: setting(flag, 'false', {
     meaning: 'true = a PUT of credentials that changes the host of url waits for an operator',
-    source: 'requirement',
     consequence: 'with false, a leaked hub token lets its holder take a partner over until an operator notices',
   }),
   HUB_INITIAL_TOKEN_DAYS: setting(number('days', 0, 36_500), '14', {
     meaning: 'how long an initial token can be used to register; 0 = for ever',
-    source: 'requirement',
     consequence: 'longer, a token that leaks from a mail can be used for longer; shorter, partners need a second one',
   }),
   HUB_EVENTS_KEEP_DAYS: setting(number('days', 0, 36_500), '90', {
@@ -62,19 +60,19 @@ export const bounds = {
   }),
   HUB_AUDIT_KEEP_DAYS: setting(number('days', 0, 36_500), '365', {
     meaning: 'how long entries of the audit log are kept; 0 = for ever',
-    consequence: 'older acts of operators are known no more',
+    consequence: 'older acts of operators are no longer known',
   }),
   HUB_SESSIONS_KEEP_DAYS: setting(number('days', 0, 36_500), '0', {
     meaning: 'how long a session is kept after its last update; 0 = for ever',
     consequence:
-      'partners get an older session no more, and its CDR finds no session; with 0 the store grows without bound',
+      'partners can no longer read an older session, and its CDR finds no session; with 0 the store grows without bound',
   }),
   HUB_CDRS_KEEP_DAYS: setting(number('days', 0, 36_500), '0', {
     meaning: 'how long a CDR is kept after its last update; 0 = for ever',
-    consequence: 'partners get an older CDR no more, and one that is pushed again is forwarded again',
+    consequence: 'partners can no longer read an older CDR, and one that is pushed again is forwarded again',
   }),
   HUB_TOKENS_KEEP_DAYS: setting(number('days', 0, 36_500), '0', {
     meaning: 'how long a token is kept after its last update, valid or not; 0 = for ever',
-    consequence: 'an eMSP must update its tokens within that time, or CPOs get them no more',
+    consequence: 'an eMSP must update its tokens within that time, or CPOs can no longer read them',
   }),
 };

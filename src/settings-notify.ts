@@ -8,7 +8,7 @@ export const notify = {
   }),
   HUB_NOTIFY_DISK_PERCENT: setting(number('percent', 0, 100), '10', {
     meaning: 'free share of the file system of the data directory below which webhooks and mail tell; 0 = never',
-    consequence: 'lower, less time is left until the hub can write no more',
+    consequence: 'lower, less time is left until the hub can no longer write',
   }),
   HUB_SMTP_URL: setting(smtpUrl, null, {
     meaning: 'mail server through which the hub tells operators: smtp[s]://user:password@host:port',

@@ -131,7 +131,6 @@ export const settings = {
   }),
   HUB_REQUIRE_REASON: setting(flag, 'false', {
     meaning: 'true = every act of an operator needs a reason',
-    source: 'requirement',
     consequence: 'with true, commands need --reason and requests of programs a field reason',
   }),
   HUB_SECRET_KEY: setting(secretKey, null, {
@@ -202,7 +201,7 @@ export const settings = {
   }),
   HUB_CALLBACK_TIMEOUT_MS: setting(milliseconds, '10000', {
     meaning: 'limit of forwarding a command result to response_url',
-    consequence: 'the CPO waits for it; it is not tried again',
+    consequence: 'the CPO waits for it; it is not retried',
   }),
   HUB_DELIVERY_TIMEOUT_MS: setting(milliseconds, '15000', {
     meaning: 'limit of one delivery attempt',
@@ -237,8 +236,7 @@ export const settings = {
     consequence: 'authorize and commands fail at once meanwhile',
   }),
   HUB_COMPATIBILITY_WINDOW_H: setting(span('h', 87_600), '24', {
-    meaning: 'how far back an accepted START_SESSION may lie to which a session of a CPO in COMPATIBILITY goes back',
-    source: 'requirement',
+    meaning: 'how old an accepted START_SESSION may be to still decide the eMSP of a session (CPOs in COMPATIBILITY)',
     consequence: 'longer finds the eMSP of older sessions, and of re-used cards wrongly',
   }),
   HUB_PROBE_INTERVAL_S: setting(span('s', timerSMax), '60', {

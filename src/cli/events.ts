@@ -48,7 +48,7 @@ export function command(): Command {
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
         ['--correlation-id <id>', 'of this request and all that came of it'],
         ...timeOptions,
-        ['--after <sequence>', 'the first ones behind this event or last_seq, instead of the newest', position],
+        ['--after <sequence>', 'the first ones after this event or last_seq, instead of the newest', position],
         ['--limit <count>', 'how many (default: 50; with --follow: 10 to begin with)', count],
         ...fileOptions,
       ],

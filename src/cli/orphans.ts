@@ -23,9 +23,20 @@ const columns: readonly Column<OrphanView>[] = [
   assignedColumn,
 ];
 
+interface ListFlags {
+  readonly assignee?: string;
+  readonly state?: OrphanView['state'];
+}
+
+function whenEmpty({ assignee, state }: ListFlags): string {
+  if (assignee !== undefined) return `No orphan case is assigned to ${assignee}.`;
+  if (state === 'GRACE') return 'No stopped session is in its grace period.';
+  return 'No orphan case matches. ocpi-hub orphans list --state GRACE lists stopped sessions in their grace period.';
+}
+
 export function command(): Command {
   return noun('orphans', 'sessions that did not end as they should', [
-    listVerb<OrphanView, { assignee?: string }>({
+    listVerb<OrphanView, ListFlags>({
       summary: 'list orphan cases, oldest first',
       options: [
         [
@@ -39,20 +50,17 @@ export function command(): Command {
       path: '/orphans',
       limit: 100,
       columns,
-      whenEmpty: ({ assignee }) =>
-        assignee !== undefined
-          ? `No orphan case is assigned to ${assignee}.`
-          : 'No orphan case: every session that was stopped has ended, so far.',
+      whenEmpty,
     }),
     verb({
       usage: 'pull <id>',
-      summary: 'ask the CPO of an open case for the true state again',
+      summary: 'query the CPO of an open case again',
       examples: ['orphans pull 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
         const id = await complete(hub, kinds.orphan, given);
         const found = await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/pull`);
         screen.answer(found, ({ cpo, session }) => [
-          `${cpo} is being asked about ${session}: ocpi-hub orphans list shows what came of it`,
+          `${cpo} is queried about ${session}: ocpi-hub orphans list shows the result`,
         ]);
       },
     }),

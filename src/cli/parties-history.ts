@@ -54,7 +54,8 @@ export function historyVerb(): Command {
       const query = { step: flags.hours ? 'hour' : 'minute', from: flags.from, to: flags.to };
       if (await isFiled(context, path, query, flags)) return;
       const found = await hub.get<PartnerHistory>(path, query);
-      if (found.points.length === 0) screen.say(`Nothing passed between the hub and ${found.party} in that time.`);
+      if (found.points.length === 0)
+        screen.say(`No point of ${found.party} is recorded in that time; a minute is written when it has ended.`);
       if (found.points.length > 0 || screen.isJson)
         screen.answer(found, (view, page) => table(points, view.points, page));
     },
@@ -71,6 +72,10 @@ export async function monthlyReport(context: Context, id: string, month: string,
 
 function lines({ party, names, month, total, days: each }: MonthlyReport, page: Page): string[] {
   const title = page.paint('bold', plain([party, ...names, month].join(' · ')));
-  if (each.length === 0) return [title, 'Nothing of that month is kept: hours are kept for 90 days.'];
+  if (each.length === 0)
+    return [
+      title,
+      'Nothing is recorded for that month: a minute is written when it has ended, and hours are kept for 90 days.',
+    ];
   return [title, ...table(days, [...each, { ...total, day: 'total' }], page)];
 }

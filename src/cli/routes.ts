@@ -38,7 +38,7 @@ export function command(): Command {
       run: async ({ hub, screen }, [emsp = '', cpo = ''], { inactive = false }) => {
         screen.answer(await hub.send<RuleSet>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
           rule.active
-            ? `${rule.emsp} and ${rule.cpo} are joined; ${kept(rule.released)}, and ocpi-hub parties resync {id} {module} sends the rest`
+            ? `${rule.emsp} and ${rule.cpo} are joined; ${kept(rule.released)}, and ocpi-hub parties resync ${rule.emsp} locations (or another module) sends the rest`
             : `the rule of ${rule.emsp} and ${rule.cpo} lets nothing pass`,
         ]);
       },

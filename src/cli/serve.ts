@@ -35,7 +35,7 @@ export function command(): Command {
 
 function optionOf(name: SettingName): Option {
   const { unit, fallback, otherwise, meaning, source, consequence } = settings[name];
-  const origin = source === 'requirement' ? ', required by the interface' : '';
+  const origin = source === 'requirement' ? ', as the interface says' : '';
   return new Option(
     `--${flagOfSetting(name)} <${unit}>`,
     `${meaning}; ${consequence} [${name}, default: ${fallback ?? otherwise ?? 'none'}${origin}]`,
@@ -92,12 +92,14 @@ function reloadOf(hub: ServingHub, { tls, operatorsFile }: Config, flags: Record
   if (operatorsFile !== null) reloadOperators(hub);
   if (tls || operatorsFile !== null) return;
   if (process.stdout.isTTY) process.kill(process.pid, 'SIGTERM');
-  else process.stderr.write('ocpi-hub: SIGHUP: there is neither a certificate nor an operators file to read anew\n');
+  else process.stderr.write('ocpi-hub: SIGHUP: there is neither a certificate nor an operators file to re-read\n');
 }
+
+const operators = (count: number) => (count === 1 ? '1 operator' : `${count} operators`);
 
 function reloadOperators(hub: ServingHub): void {
   try {
-    process.stderr.write(`ocpi-hub: the operators were read anew: ${hub.reloadOperators()}\n`);
+    process.stderr.write(`ocpi-hub: operators file re-read: ${operators(hub.reloadOperators())}\n`);
   } catch (error) {
     process.stderr.write(`ocpi-hub: ${(error as Error).message}; the operators in use stay\n`);
   }
@@ -108,7 +110,7 @@ function renew(hub: ServingHub, flags: Record<string, string | undefined>): void
   try {
     const { tls } = loadConfig({ env: process.env, flags });
     if (tls) hub.renewCertificate(tls);
-    process.stderr.write('ocpi-hub: the certificate was read anew\n');
+    process.stderr.write('ocpi-hub: certificate re-read\n');
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`ocpi-hub: ${message}; the certificate in use stays\n`);

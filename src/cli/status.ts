@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub status`: prints the hub's state at a glance, and the objects that it stored without forwarding them.
+ * `ocpi-hub status`: prints the hub's state at a glance, and the sessions and CDRs that have no owning eMSP.
  */
 import type { Command } from 'commander';
 import type { Unforwarded } from '../api/deliveries.ts';
@@ -26,7 +26,7 @@ export function command(): Command {
     }),
     listVerb<Unforwarded>({
       usage: 'not-forwarded',
-      summary: 'list sessions and CDRs that were not forwarded, with the reason',
+      summary: 'list sessions and CDRs without a usable cdr_token or routing rule, with the reason',
       options: [
         ['--cpo <party>', 'of this CPO, for example NL-CPO'],
         ['--reason <reason>', eitherOf.format(unownedReasons), oneOf(...unownedReasons)],
@@ -35,7 +35,8 @@ export function command(): Command {
       path: '/stored-not-forwarded',
       limit: 50,
       columns,
-      whenEmpty: () => 'No such session or CDR: all that are stored belong to an eMSP.',
+      whenEmpty: () =>
+        'Every stored session and CDR has an owning eMSP. It may still be unregistered or pull only: ocpi-hub trace {object} says so.',
     }),
   ]);
 }

@@ -12,7 +12,7 @@ import { privateKeyOf, sealingOf } from '../backup-keys.ts';
 import { Failure } from './client.ts';
 import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
 import { backupRunning } from './store-running.ts';
-import { type Context, noun, verb } from './verb.ts';
+import { type Context, localJson, noun, type Option, verb } from './verb.ts';
 
 interface StoreFlags {
   readonly dataDir?: string;
@@ -25,14 +25,17 @@ interface StoreFlags {
 
 const showEveryMs = 500;
 
+const dataDirAs = (meaning: string): Option => ['--data-dir <directory>', `${meaning} [HUB_DATA_DIR, default: ./data]`];
+
 const privateKeyOption = ['--private-key <file>', 'private key of a sealed backup, PEM'] as const;
 
 export function command(): Command {
-  return noun('store', 'the data directory: verify, back up, restore, copy', [
+  const verbs: [Command, ...Command[]] = [
     verb<StoreFlags>({
       usage: 'verify [directory]',
       summary: 'look at every record of a data directory, or of a backup, that no hub uses; changes nothing',
-      options: [privateKeyOption],
+      isLocal: true,
+      options: [dataDirAs('data directory that is verified when none is named'), privateKeyOption],
       examples: ['store verify --data-dir ./data', 'store verify /backups/2026-01-31'],
       run: (context, [given], flags) => verify(context, resolve(given ?? dataDirOf(flags)), flags),
     }),
@@ -41,6 +44,7 @@ export function command(): Command {
       summary:
         'write a verified backup into a new directory; of the running hub when one uses the data directory, or HUB_URL names it and --data-dir no store',
       options: [
+        dataDirAs('data directory of the store, and where admin-token is'),
         ['--backup-public-key <file>', 'X25519 public key, PEM, for which it must be sealed [HUB_BACKUP_PUBLIC_KEY]'],
       ],
       examples: ['store backup /backups/2026-01-31', 'store backup /backups/2026-01-31 --url http://127.0.0.1:8080'],
@@ -49,7 +53,12 @@ export function command(): Command {
     verb<StoreFlags>({
       usage: 'restore <backup>',
       summary: 'make the store of a data directory from a backup; a store that is there is moved aside, if you say so',
-      options: [['--replace', 'move a store that is there aside'], privateKeyOption],
+      isLocal: true,
+      options: [
+        dataDirAs('data directory that gets the store'),
+        ['--replace', 'move a store that is there aside'],
+        privateKeyOption,
+      ],
       examples: ['store restore /backups/2026-01-31 --data-dir ./data --replace'],
       run: (context, [given = ''], flags) => restore(context, resolve(given), flags),
     }),
@@ -57,11 +66,17 @@ export function command(): Command {
       usage: 'copy',
       summary:
         'copy the store of a data directory that no hub uses into an empty PostgreSQL schema, and verify it there',
-      options: [['--to <address>', 'postgres://user@host:port/database?schema=name; PGPASSWORD has the password']],
+      isLocal: true,
+      options: [
+        dataDirAs('data directory that is copied'),
+        ['--to <address>', 'postgres://user@host:port/database?schema=name; PGPASSWORD has the password'],
+      ],
       examples: ["store copy --to 'postgres://hub@db1,db2/ocpi?schema=ocpi_hub' --data-dir ./data"],
       run: (context, _, flags) => copy(context, flags),
     }),
-  ]);
+  ];
+  const options = [dataDirAs('data directory of the store'), localJson];
+  return noun('store', 'the data directory: verify, back up, restore, copy', verbs, options);
 }
 
 const dataDirOf = ({ dataDir }: StoreFlags): string => resolve(dataDir ?? (process.env.HUB_DATA_DIR || './data'));

@@ -15,7 +15,7 @@ const answersMax = 50;
 export function command(): Command {
   return verb({
     usage: 'trace <key>',
-    summary: 'tell the story of an object ({cc}-{pid}/{id}, or its id alone), a command or a correlation id',
+    summary: 'show the history of an object ({cc}-{pid}/{id}, or its id alone), a command or a correlation id',
     examples: [
       'trace NL-CPO/101',
       'trace 101',

@@ -20,6 +20,8 @@ export interface VerbSpec<Flags> {
   readonly usage: string;
   readonly summary: string;
   readonly options?: readonly Option[];
+  /** The verb works on files and calls no hub: of the options of all verbs it takes --json alone. */
+  readonly isLocal?: boolean;
   /** Each without the leading `ocpi-hub`. */
   readonly examples: readonly string[];
   readonly run: (context: Context, args: readonly string[], flags: Flags) => Promise<void>;
@@ -37,6 +39,8 @@ const common: readonly Option[] = [
   ['--json', "the hub's answer as it is"],
 ];
 
+export const localJson: Option = ['--json', 'the result as JSON'];
+
 /** The help of a noun prints one example of each of its verbs. */
 const examplesByVerb = new WeakMap<Command, readonly string[]>();
 
@@ -46,8 +50,9 @@ export function verb<Flags extends object = object>(spec: VerbSpec<Flags>): Comm
   examplesByVerb.set(command, spec.examples);
   for (const arg of args) command.argument(arg);
   const own = spec.options ?? [];
+  const shared = spec.isLocal ? [localJson] : common;
   // The filter of a list may be a reason, too.
-  addOptions(command, [...own, ...common.filter((option) => !own.some(([flags]) => isSame(flags, option[0])))]);
+  addOptions(command, [...own, ...shared.filter((option) => !own.some(([flags]) => isSame(flags, option[0])))]);
   return command.action(async () => {
     // The noun accepts the common options too, so that they may precede the verb.
     const flags = command.optsWithGlobals<CommonFlags & Flags>();
@@ -73,10 +78,15 @@ function isSame(one: string, other: string): boolean {
   return a === b;
 }
 
-/** Groups verbs under a noun; the noun alone runs the first one. */
-export function noun(name: string, summary: string, verbs: readonly [Command, ...Command[]]): Command {
+/** Groups verbs under a noun; the noun alone runs the first one. `options`: what all of its verbs take. */
+export function noun(
+  name: string,
+  summary: string,
+  verbs: readonly [Command, ...Command[]],
+  options: readonly Option[] = common,
+): Command {
   const command = new Command(name).description(summary);
-  addOptions(command, common);
+  addOptions(command, options);
   const [bare, ...others] = verbs;
   const names = verbs.map((each) => each.name());
   command.hook('preSubcommand', () => {

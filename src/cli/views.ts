@@ -27,7 +27,7 @@ export function command(): Command {
     }),
     verb({
       usage: 'save <name> <path>',
-      summary: 'save an address below /console, or another one under this name',
+      summary: 'save an address of the console under a name; an existing name is replaced',
       examples: ['views save "dead CDRs" "/deliveries?state=DEAD&module=cdrs"'],
       run: async ({ hub, screen }, [name = '', path = '']) => {
         screen.answer(await hub.send<SavedViewView>('POST', '/views', { name, path }), (view) => [

@@ -83,7 +83,7 @@ for (const [signal, tier] of [
 }
 
 t.test(
-  '[SERVE-3] SIGHUP ends no hub: with nothing to read anew it does nothing, and during the start it waits',
+  '[SERVE-3] SIGHUP ends no hub: with nothing to re-read it does nothing, and during the start it waits',
   async (t) => {
     const dataDir = dataDirOf(t);
     // A start that reads a pipe waits for who writes to it.
@@ -96,7 +96,7 @@ t.test(
     await pipe.writeFile('{"operators":[]}');
     await pipe.close();
     await listening(starting);
-    await eventually('it was heeded', () => starting.output.stderr.includes('the operators were read anew: 1'));
+    await eventually('it was heeded', () => starting.output.stderr.includes('operators file re-read: 1 operator'));
     const { served } = await usual();
     served.child.kill('SIGHUP');
     await eventually('it says so', () => served.output.stderr.includes('neither a certificate nor an operators file'));

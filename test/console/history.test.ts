@@ -87,5 +87,5 @@ browserTest('the report of a month is a page that prints without menu and button
   t.ok(await row.isVisible());
   await page.emulateMedia({ media: 'screen' });
   await page.getByLabel('Month').fill('2026-01');
-  await page.getByText('Nothing of that month is kept').waitFor();
+  await page.getByText('Nothing is recorded for that month').waitFor();
 });

@@ -252,11 +252,11 @@ t.test('the command line prints the history of a partner, and its report of a mo
     ...(await of(hub, 'NL-EMS', 'step=hour')),
   });
   t.match((await ran('parties history NL-EMS --csv')).out, /^at,pushes,.*\n2026-05-01T10:00:00\.000Z,0,2,0,/);
-  t.match((await ran('parties history NL-EMS --to 2026-04-01')).err, 'Nothing passed');
+  t.match((await ran('parties history NL-EMS --to 2026-04-01')).err, 'No point of NL-EMS is recorded in that time');
   const month = (await ran('parties report NL-EMS --month 2026-05')).out;
   t.match(month, /^NL-EMS · .*2026-05\nDAY .*\n2026-05-01 +0 +2 .*\ntotal +0 +2 /);
   t.match((await ran('parties report NL-EMS --month 2026-05 --csv')).out, /^day,.*\n2026-05-01,0,2,/);
-  t.match((await ran('parties report NL-EMS --month 2025-05')).out, 'Nothing of that month is kept');
+  t.match((await ran('parties report NL-EMS --month 2025-05')).out, 'Nothing is recorded for that month');
   t.match((await ran('parties report NL-EMS --month soon', 2)).err, 'expected a month');
   t.match((await ran('parties report NL-EMS --csv', 2)).err, '--month');
 });

@@ -63,7 +63,7 @@ t.test('TLS 1.2 with forward secrecy or better, and a renewed certificate on SIG
 
   writeFileSync(key, otherKey);
   process.kill(hub.pid, 'SIGHUP');
-  await eventually('it has read it', () => hub.log().includes('the certificate was read anew'));
+  await eventually('it has read it', () => hub.log().includes('certificate re-read'));
   t.match(await handshake(port), { protocol: 'TLSv1.3', ...served(otherCert) });
   t.match(
     await handshake(port, { maxVersion: 'TLSv1.2', ciphers: old }),

@@ -17,13 +17,18 @@ const asked = z.strictObject({
   forward: z.boolean().default(false).meta({ description: 'send what is new to the routed eMSPs' }),
 });
 
+const summaries = {
+  locations: 'Pull the locations that a CPO lists; deletes none',
+  tariffs: 'Pull the tariffs that a CPO lists; with full, stored tariffs that the list lacks are deleted',
+} as const;
+
 export function pulls(operations: Operations): AdminRoute[] {
   return [
     ...pulledModules.map((module) =>
       route({
         method: 'POST',
         path: `/parties/{id}/pull/${module}`,
-        summary: `Pull the ${module} that a CPO lists; a pull of the whole list replaces its tariffs`,
+        summary: summaries[module],
         status: 202,
         params: z.strictObject({ id: partnerId }),
         body: asked.default({ full: false, forward: false }),

@@ -1,5 +1,5 @@
 /**
- * Route `/stored-not-forwarded`: sessions and CDRs that were stored but not forwarded, with the reason. [D23]
+ * Route `/stored-not-forwarded`: sessions and CDRs that have no owning eMSP, with the reason. [D23]
  */
 import { listOf } from '../../api/common.ts';
 import { unforwarded, unforwardedFilter } from '../../api/deliveries.ts';
@@ -12,7 +12,7 @@ export function storedNotForwarded(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/stored-not-forwarded',
-      summary: 'List sessions and CDRs without a usable cdr_token',
+      summary: 'List sessions and CDRs without a usable cdr_token or routing rule',
       query: unforwardedFilter.extend(pageQuery),
       answer: listOf(unforwarded),
       run: ({ query: { limit, cursor, ...filter } }) => operations.storedNotForwarded(filter, { limit, cursor }),

@@ -57,7 +57,10 @@ export function Month() {
       <Asked query={query} what="the report">
         {(report) =>
           report.days.length === 0 ? (
-            <Empty title="Nothing of that month is kept" hint="Hours are kept for 90 days." />
+            <Empty
+              title="Nothing is recorded for that month"
+              hint="A minute is written when it has ended, and hours are kept for 90 days."
+            />
           ) : (
             <Days report={report} />
           )
