@@ -1,6 +1,7 @@
 /**
  * The trace: the whole story of a session, also from its id alone, and what an id may mean. [D78]
  */
+import { readFileSync } from 'node:fs';
 import type { TraceView } from '../../src/api/trace.ts';
 import { append, event } from '../storage/support.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
@@ -188,4 +189,14 @@ t.test('of a busy object the newest events are shown, and that there are older o
   t.ok(first < head - 9_999);
   const { out } = await runCommand(['trace', 'NL-CPO/BUSY'], { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
   t.match(out, /^NL-CPO\/BUSY: the newest 10000 steps, oldest first/);
+});
+
+t.test('every reason for which the domain owes a change to nobody has a sentence in the trace', async (t) => {
+  const domain = ['src/domain/ownership.ts', 'src/domain/routing.ts']
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('\n');
+  const given = domain.match(/nobody\(.*/g)?.flatMap((line) => line.match(/'[^']+'/g) ?? []) ?? [];
+  t.ok(given.includes("'pull only'") && given.includes("'no routing rule'"));
+  const sentences = readFileSync('src/hub/views/trace.ts', 'utf8').replaceAll('  unpublished:', "  'unpublished':");
+  for (const reason of given) t.match(sentences, `\n  ${reason}: '`, reason);
 });
