@@ -25,6 +25,7 @@ import type { StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import {
   acknowledged,
+  ask,
   destroy,
   isAlive,
   isWorking,
@@ -47,6 +48,8 @@ const CONFIRM_MS = 5000;
 const FLUSH = "select pg_logical_emit_message(true, 'ocpi-hub', '')";
 const SLOW = "this node's way to the database takes much longer than that of another node";
 const UNCONFIRMED = 'commits wait for a standby, and none confirms them';
+const RENEWING = 'the lease of this node has run out and is being renewed';
+const STANDBYS = "select 1 where current_setting('synchronous_standby_names') <> ''";
 
 const refusalOf = (error: unknown): string => `the database refused a write: ${wordsOf(error)}`;
 
@@ -79,6 +82,10 @@ export class Heartbeat {
   /** The session of `#flush`; each of its commits waits for a standby. [HEARTBEAT-5] */
   #flusher: Client | null = null;
   #flushing: Promise<void> | null = null;
+  /** Why the last confirmation failed; null when it did not. */
+  #unflushed: string | null = null;
+  /** Whether commits wait for standbys, as the last beat without a valid lease found. */
+  #areStandbys = false;
   /** The session of `#flush`, when the last look found its server idle while its answer was awaited. [HEARTBEAT-6] */
   #suspect: Client | null = null;
   #stopped = false;
@@ -166,7 +173,7 @@ export class Heartbeat {
         primary.drop();
         throw new StoreUnavailable('another database server has become the primary');
       }
-      if (!leases.isFresh()) await within(this.#client, ttlMs, this.#lookAtFlusher(this.#client));
+      if (!leases.isFresh()) await within(this.#client, ttlMs, this.#lookForReasons(this.#client));
     } catch (error) {
       if (this.#client !== null) destroy(this.#client);
       if (this.#flusher !== null) destroy(this.#flusher);
@@ -190,10 +197,18 @@ export class Heartbeat {
       this.#flusher = flusher;
       await acknowledged(flusher, () => flusher.query(FLUSH));
       leases.confirmed(renewal);
-    } catch {
+      this.#unflushed = null;
+    } catch (error) {
+      this.#unflushed = wordsOf(error);
       if (this.#flusher !== null) destroy(this.#flusher);
       this.#flusher = null;
     }
+  }
+
+  /** Why the lease is not renewed, although the server answers. */
+  async #lookForReasons(client: Client): Promise<void> {
+    this.#areStandbys = (await ask(client, 'standbys', STANDBYS)).length > 0;
+    await this.#lookAtFlusher(client);
   }
 
   /** [HEARTBEAT-6] */
@@ -228,8 +243,13 @@ export class Heartbeat {
     if (this.#stopped) return;
     if (this.#damage !== null) this.#options.changed('quarantined', this.#damage);
     else if (this.#refusal !== null) this.#options.changed('failed', this.#refusal);
-    else if (!this.#options.leases.isFresh()) this.#options.changed('failed', UNCONFIRMED);
+    else if (!this.#options.leases.isFresh()) this.#options.changed('failed', this.#unconfirmed());
     else this.#options.changed('open', this.#warnings());
+  }
+
+  #unconfirmed(): string {
+    if (this.#areStandbys) return UNCONFIRMED;
+    return this.#unflushed === null ? RENEWING : `${RENEWING}: ${this.#unflushed}`;
   }
 
   #warnings(): string | null {

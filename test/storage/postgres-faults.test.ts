@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { Damaged, type DeliveryRow, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
@@ -361,6 +362,38 @@ function suite(server: PostgresServer): void {
       await store.settle(fence, [], [{ dest: 'NL-EMS', seq: 1 }]);
       t.equal(store.health().state, 'open', 'settles need no further one');
       t.strictSame(await store.floors(), [{ dest: 'NL-EMS', seq: 1 }]);
+    },
+  );
+
+  t.test(
+    'a lease that is not renewed names the reason: a standby that does not confirm, or what else it is',
+    async (t) => {
+      await server.query('create role lessee login; grant create on database postgres to lessee');
+      const url = server.url(`fault_${++schemas}`).replace('//hub@', '//lessee@');
+      let passedMs = 0;
+      const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + passedMs };
+      const store = await openPostgresStore({ url, node: 'test', ttlMs: 3000, clock });
+      t.teardown(() => store.close());
+      const becomes = (state: string) =>
+        until(async () => {
+          await store.poke();
+          return store.health().state === state;
+        });
+      await becomes('open');
+      await server.query('alter role lessee connection limit 1');
+      const flushes = "usename = 'lessee' and query like 'select pg_logical_emit_message%'";
+      await server.query(`select pg_terminate_backend(pid) from pg_stat_activity where ${flushes}`);
+      passedMs += 3000;
+      await becomes('failed');
+      t.match(store.health().reason, /^the lease of this node has run out and is being renewed: too many connections/);
+      await server.query('alter role lessee connection limit -1');
+      await becomes('open');
+      const standby = await silentStandby(t, server);
+      passedMs += 3000;
+      await becomes('failed');
+      t.equal(store.health().reason, 'commits wait for a standby, and none confirms them');
+      await standby.release();
+      await becomes('open');
     },
   );
 
