@@ -2,8 +2,10 @@
 import { sharedBy } from '../../src/cluster/shared.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
-import type { HubKind } from '../../src/hub/ports/ports.ts';
+import type { HubKind, HubPorts } from '../../src/hub/ports/ports.ts';
+import type { Clock } from '../../src/kit/clock.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
+import { withMethods } from '../../src/kit/with-methods.ts';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -53,13 +55,25 @@ async function scene(t: Test): Promise<Scene> {
 }
 
 /** The owner learns at once of what it writes. */
-async function nodeOf(t: Test, scenery: Scene, kind: HubKind, methods: Partial<Store> = {}): Promise<CreatedHub> {
-  const node = madeOf(t, scenery, kind, methods);
+async function nodeOf(
+  t: Test,
+  scenery: Scene,
+  kind: HubKind,
+  methods: Partial<Store> = {},
+  own: Partial<HubPorts> = {},
+): Promise<CreatedHub> {
+  const node = madeOf(t, scenery, kind, methods, own);
   await node.recover();
   return node;
 }
 
-function madeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> = {}): CreatedHub {
+function madeOf(
+  t: Test,
+  { hub }: Scene,
+  kind: HubKind,
+  methods: Partial<Store> = {},
+  own: Partial<HubPorts> = {},
+): CreatedHub {
   const { created } = hub;
   const { store, ports, settings } = created.context;
   const having = {
@@ -67,7 +81,7 @@ function madeOf(t: Test, { hub }: Scene, kind: HubKind, methods: Partial<Store> 
     onHealth: () => {},
     appended: (_commit: unknown, { last }: { last: number }) => created.follow(last),
   };
-  const node = createHub(storeWith(sharedBy(store, having), methods), ports, settings, 'test', kind);
+  const node = createHub(storeWith(sharedBy(store, having), methods), { ...ports, ...own }, settings, 'test', kind);
   t.teardown(() => node.close());
   return node;
 }
@@ -156,6 +170,29 @@ t.test('no result comes for what a door forwarded: the owner ends the wait', asy
   await hub.settled();
   t.match(await commandOf(hub), { state: 'silent' });
 });
+
+for (const apartS of [-30, 30]) {
+  t.test(`a door whose clock is ${apartS} s apart forwards: the owner waits for as long as the CPO said`, async (t) => {
+    const scenery = await scene(t);
+    const { hub, clock, emsp } = scenery;
+    const moved = (ms: number) => ms + apartS * 1000;
+    const apart = withMethods(clock as Clock, {
+      now: () => moved(clock.now()),
+      wall: () => moved(clock.wall()),
+      stamp: (at) => clock.stamp(at),
+    });
+    const door = await nodeOf(t, scenery, 'door', {}, { clock: apart });
+    t.match(await stop(door, emsp), { result: 'ACCEPTED', timeout: 25 });
+    await followed(hub);
+    await eventually('the owner waits', async () => actorsOf(hub.created).some(({ kind }) => kind === 'command'));
+    clock.advance(24_000);
+    await hub.settled();
+    t.match(await commandOf(hub), { state: 'awaiting' });
+    clock.advance(2_000);
+    await hub.settled();
+    t.match(await commandOf(hub), { state: 'silent' });
+  });
+}
 
 t.test(
   'a door dies while it forwards: the owner says so when its limit is over, and a new owner no earlier',

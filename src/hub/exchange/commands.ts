@@ -198,15 +198,16 @@ export class Commands {
     });
   }
 
-  /** Follows an event that another node recorded. [COMMANDS-5] */
+  /** Follows an event that another node recorded. What is waited for counts from now: that node's clock may differ. [COMMANDS-5] */
   followUp(event: StoredEvent): void {
     const { recorder, supervisor, ports } = this.#context;
     if (!event.stream.startsWith(prefix)) return;
+    const live = { ...heard(ports.clock, event), at: ports.clock.now() };
     const follow = async () => {
       const record = await this.#read(commandId(event.stream));
       if (!record) return;
-      if (supervisor.has(event.stream)) supervisor.send(event.stream, heard(ports.clock, event));
-      else if (!commandEnds.has(record.state)) await this.#revive(record);
+      if (supervisor.has(event.stream)) supervisor.send(event.stream, live);
+      else if (!commandEnds.has(record.state)) await supervisor.revive(this.#spec(record, live));
       if (commandEnds.has(record.state)) supervisor.stop(event.stream);
       this.#cutOffInTime(record);
     };
@@ -369,7 +370,8 @@ export class Commands {
     else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
   }
 
-  #spec({ id, emsp, cpo }: CommandRecord): ActorSpec<typeof commandMachine> {
+  /** `live`: the event that was just read from another node, as this node heard it. */
+  #spec({ id, emsp, cpo }: CommandRecord, live?: ReturnType<typeof heard>): ActorSpec<typeof commandMachine> {
     const { store, ports } = this.#context;
     const actor = actorId(id);
     return {
@@ -378,7 +380,8 @@ export class Commands {
       machine: this.#machine,
       input: undefined,
       parties: [emsp, cpo],
-      history: async () => (await store.history(actor)).map((event) => heard(ports.clock, event)),
+      history: async () =>
+        (await store.history(actor)).map((event) => (event.seq === live?.seq ? live : heard(ports.clock, event))),
       restored: (snapshot) => this.#arm(actor, snapshot.context.due),
     };
   }
