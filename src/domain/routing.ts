@@ -54,10 +54,10 @@ function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver
 
 /**
  * Audience of a location, tariff or token: every routed counterpart, or the one that `named` says, but nobody for an
- * unpublished location. A DELETE, and what makes a location private, also go to all receivers that the object was sent
- * to. [D21, D62, D68, D82]
+ * unpublished location. A DELETE also goes to all receivers that the object was sent to. [D62, D68, D82]
  *
- * What ends an object, or makes a location private, goes to all who have it: the hub keeps one copy for all of them.
+ * What ends an object, or makes a location private, goes to all who have it: the hub keeps one copy for all of them. An
+ * eMSP whose routing rule has ended gets no body any more, so it does not hear that a location is private. [D21]
  */
 export function catalogueAudience(
   directory: Directory,
@@ -77,8 +77,7 @@ export function catalogueAudience(
   const counterparts = isNarrowed ? everyone.filter((id) => id === named) : everyone;
   const owed = counterparts.filter((id) => directory.isOwed(id));
   const routed = isPublic ? owed : owed.filter(sentTo(before));
-  const isHidden = wasPublic && !isPublic;
-  const had = change === 'end' || isHidden ? (before?.sent ?? []).filter((id) => directory.isOwed(id)) : [];
+  const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isOwed(id)) : [];
   const all = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
   if (all.length === 0 && owed.length === 0 && counterparts.length > 0) return nobody('pull only');
   if (isNarrowed && all.length === 0) return nobody('OCPI-to not routed');

@@ -38,30 +38,36 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   const { text, value, names, hasMark } = bodyOf(exchange);
   const { body, notes } = check(type, value);
   if (hasMark) notes.push(`body: ${beginsWithMark}`);
-  const ofType = decisiveOf(type);
-  if (!isUnambiguous(value as object, names, ofType)) refuseTwice(text, ofType, '');
-  if (Object.keys(decisiveWithin).some((name) => Object.hasOwn(value as object, name))) refuseAmbiguousWithin(text, '');
+  const decided = decisiveOf(type);
+  if (!isUnambiguous(value as object, names, decided)) refuseTwice(text, decided, '');
+  if (nested(decided).some((name) => Object.hasOwn(value as object, name))) refuseTwiceWithin(text, decided, '');
   return { body, notes, text, value: value as Record<string, unknown> };
 }
 
-const decisiveNames = new WeakMap<Checked<unknown>, ReadonlySet<string>>();
+type Named = Pick<Checked<unknown>, 'names'>;
+
+const decisiveNames = new WeakMap<Named, ReadonlySet<string>>();
 
 /** The decisive fields that this type has: a name of another module is a partner's own here. [D17] */
-function decisiveOf(type: Checked<unknown>): ReadonlySet<string> {
+function decisiveOf(type: Named): ReadonlySet<string> {
   const found = decisiveNames.get(type) ?? new Set(type.names?.filter((name) => decisive.has(name)) ?? decisive);
   decisiveNames.set(type, found);
   return found;
 }
 
+/** Those that are objects, or lists of objects, with decisive fields of their own. */
+const nested = (names: ReadonlySet<string>) => Object.keys(decisiveWithin).filter((name) => names.has(name));
+
 /**
- * Refuses a JSON text that repeats a decisive field or writes its name in another case, at the top or in an object on
- * whose fields the hub decides. The hub forwards texts unchanged [D17], so a receiver must read the same values as the
- * hub: a second `response_url` would send a CPO's result, with the CPO's token, past the hub; a second `party_id` would
- * turn one CPO's tariff into another's, or bill another eMSP for a session.
+ * Refuses a JSON text that repeats a decisive field of its type or writes its name in another case, at the top or in an
+ * object on whose fields the hub decides. The hub forwards texts unchanged [D17], so a receiver must read the same values
+ * as the hub: a second `response_url` would send a CPO's result, with the CPO's token, past the hub; a second `party_id`
+ * would turn one CPO's tariff into another's, or bill another eMSP for a session.
  */
-export function refuseAmbiguous(text: string): void {
-  refuseTwice(text, decisive, '');
-  refuseAmbiguousWithin(text, '');
+export function refuseAmbiguous(text: string, type: Named): void {
+  const decided = decisiveOf(type);
+  refuseTwice(text, decided, '');
+  refuseTwiceWithin(text, decided, '');
 }
 
 /** `within` is the prefix of names in the message. */
@@ -70,17 +76,18 @@ function refuseTwice(text: string, names: ReadonlySet<string>, within: string): 
   if (name !== null) throw new HubError('invalid', { message: `${within}${name}: expected once, in lower case` });
 }
 
-/** `levels`: how deep the hub reads; each level reads its part of the text once more. */
-function refuseAmbiguousWithin(text: string, within: string, levels = 2): void {
-  if (levels === 0) return;
+/** Each level reads its part of the text once more. */
+function refuseTwiceWithin(text: string, names: ReadonlySet<string>, within: string): void {
+  const inner = nested(names);
+  if (inner.length === 0) return;
   const present = members(text);
-  for (const [name, names] of Object.entries(decisiveWithin)) {
-    const span = present.get(name);
-    if (span === undefined) continue;
+  for (const name of inner) {
+    const [span, own] = [present.get(name), decisiveWithin[name]];
+    if (span === undefined || own === undefined) continue;
     for (const each of text[span.start] === '[' ? items(text, span) : [span]) {
-      const inner = slice(text, each);
-      refuseTwice(inner, names, `${within}${name}.`);
-      refuseAmbiguousWithin(inner, `${within}${name}.`, levels - 1);
+      const part = slice(text, each);
+      refuseTwice(part, own, `${within}${name}.`);
+      refuseTwiceWithin(part, own, `${within}${name}.`);
     }
   }
 }
@@ -185,8 +192,9 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
   type: Checked<T>,
   factsOf: (body: T, value: Readonly<Record<string, unknown>>) => ObjectFacts,
 ) {
-  return (value: unknown): WholeObject => {
+  return (value: unknown, text: string): WholeObject => {
     const { body, notes } = check(type, value);
+    refuseAmbiguous(text, type);
     const { country_code, party_id, id, last_updated: lastUpdated } = body;
     const facts = factsOf(body, value as Record<string, unknown>);
     return { country_code, party_id, id, lastUpdated, facts, warnings: notes, quirks: quirksIn(value as object) };

@@ -46,7 +46,7 @@ export interface OcpiModule {
    * Reads a whole object of a partner's list by the schema of a push; refuses with `invalid`. Absent: the module is
    * never pulled.
    */
-  readonly readWhole?: (value: unknown) => WholeObject;
+  readonly readWhole?: (value: unknown, text: string) => WholeObject;
 }
 
 /** One authenticated request. */

@@ -39,7 +39,6 @@ import { sessions } from './modules/sessions.ts';
 import { tariffs } from './modules/tariffs.ts';
 import { tokens } from './modules/tokens.ts';
 import { versions } from './modules/versions.ts';
-import { refuseAmbiguous } from './objects.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
 import { passageOf, send } from './passage.ts';
@@ -100,8 +99,7 @@ export function readWhole(module: string, text: string): WholeObject {
   const found = modules.find(({ identifier }) => identifier === module);
   if (!found?.readWhole) throw new HubError('invalid', { message: `${module} are not pulled` });
   const { value } = readJson(Buffer.from(text));
-  refuseAmbiguous(text);
-  return found.readWhole(value);
+  return found.readWhole(value, text);
 }
 
 /** The OCPI door as a plugin; register it without a prefix on an app of `createHttpServer`. */

@@ -87,7 +87,8 @@ t.test(
       ['{"timeout":100000,"result":"ACCEPTED"}', ''],
       ['{"result":"NOT_SUPPORTED","x":1.10}', '{"result":"NOT_SUPPORTED","x":1.10,"timeout":30}'],
       ['{"result":"ACCEPTED","timeout":null,"x":1.10}', '{"result":"ACCEPTED","timeout":30,"x":1.10}'],
-      ['{"timeout": "60","result":"ACCEPTED"}', '{"timeout": 30,"result":"ACCEPTED"}'],
+      ['{"timeout": "60","result":"ACCEPTED"}', '{"timeout": 60,"result":"ACCEPTED"}'],
+      ['{"timeout": "soon","result":"ACCEPTED"}', '{"timeout": 30,"result":"ACCEPTED"}'],
       ['{"timeout": 1e999,"result":"ACCEPTED"}', '{"timeout": 30,"result":"ACCEPTED"}'],
     ];
     for (const [given, expected] of rows) {

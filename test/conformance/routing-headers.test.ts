@@ -163,17 +163,6 @@ t.test('what ends or hides an object goes to all who have it: the hub keeps one 
       .sort(),
     ['DELETE', 'PUT'],
   );
-  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2'));
-  await hub.settled();
-  await admin(hub, 'PUT', `/routes/${otherEmsp.id}/NL-CPO`, { active: false });
-  const late = otherEmsp.received.length;
-  const [later, last] = ['2026-02-01T11:00:00Z', '2026-02-01T12:00:00Z'];
-  await cpo.push('PATCH', '/2.2.1/locations/NL/CPO/L2', { name: 'not routed', last_updated: later });
-  await cpo.push('PATCH', '/2.2.1/locations/NL/CPO/L2', { publish: false, last_updated: last });
-  await hub.settled();
-  const told = otherEmsp.received.slice(late).map(({ method, body }) => `${method} ${body}`);
-  t.strictSame(told, [`PATCH {"publish":false,"last_updated":"${last}"}`], 'also after its routing rule has ended');
-  await admin(hub, 'PUT', `/routes/${otherEmsp.id}/NL-CPO`, { active: true });
 });
 
 t.test('a token goes to the CPO that is named alone [D68]', async (t) => {

@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunningHub } from '../../src/main.ts';
 import { refuseAmbiguous } from '../../src/ocpi/objects.ts';
+import { readWhole } from '../../src/ocpi/server.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
@@ -121,12 +122,20 @@ t.test('a name that the hub decides by in other modules is a partner’s own [D1
   t.equal(statusOf(await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', inEvse)), '200/1000');
   t.match((await cpo.call('GET', '/2.2.1/locations/NL/CPO/L2')).text, inEvse);
   t.equal((await itemsOf(hub, '/events?object=NL-CPO/L2')).length, 1);
+  const nested = '"token":{"UID":"a","uid":"b"},"roles":[{"Role":"c"}]';
+  t.equal(statusOf(await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T2', withField(tariffBody('T2'), nested))), '200/1000');
+  t.doesNotThrow(() => readWhole('locations', withField(locationBody('L1'), own)), 'nor is it refused in a pull');
+  t.throws(() => readWhole('locations', withField(locationBody('L1'), '"ID":"L2"')), { message: /^id: expected once/ });
+  const result = await cpo.call('POST', '/2.2.1/commands/callback/any', '{"result":"ACCEPTED","Status":"x"}');
+  t.not(result.json.status_code, 2001, 'it was read');
 });
 
 t.test('names are looked at as deep as the hub reads, that of a connector, and no deeper', async (t) => {
   const inConnector = '{"evses":[{"uid":"1","connectors":[{"id":"1","id":"2"}]}]}';
-  t.throws(() => refuseAmbiguous(inConnector), { message: 'evses.connectors.id: expected once, in lower case' });
-  t.doesNotThrow(() => refuseAmbiguous('{"token":{"token":{"token":{"uid":"1","uid":"2"}}}}'));
+  t.throws(() => refuseAmbiguous(inConnector, { names: ['evses'] }), {
+    message: 'evses.connectors.id: expected once, in lower case',
+  });
+  t.doesNotThrow(() => refuseAmbiguous('{"token":{"token":{"uid":"1","uid":"2"}}}', { names: ['token'] }));
 });
 
 t.test('names that the hub decides by stand once in nested objects, too [D17]', async (t) => {

@@ -143,7 +143,7 @@ export class CommitFeed {
    * throws `unavailable` as `reached` does, or when the log cannot be read.
    */
   async caughtUp(): Promise<boolean> {
-    const last = await this.#lastChange();
+    const last = await this.#inTime(this.#lastChange());
     if (last <= this.#upTo) return false;
     await this.reached(last);
     return true;

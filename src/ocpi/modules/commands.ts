@@ -135,7 +135,7 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   const { credential, caller, params } = exchange;
   const result = unwrapped(exchange);
   const { body } = check(commandResult, JSON.parse(result));
-  refuseAmbiguous(result);
+  refuseAmbiguous(result, commandResult);
   const { text, hasMark } = bodyOf(exchange);
   const read = String(enumValue(body.result));
   const quirks: Quirk[] = hasMark ? ['byte-order-mark'] : [];

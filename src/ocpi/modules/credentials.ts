@@ -73,7 +73,7 @@ export const credentials: OcpiModule = {
 /** Credentials as a partner answers them; refuses with `invalid`. */
 export function credentialsIn(text: string): CredentialsBody {
   const value: unknown = JSON.parse(text);
-  refuseAmbiguous(text);
+  refuseAmbiguous(text, credentialsBody);
   return credentialsOf(check(credentialsBody, value).body);
 }
 

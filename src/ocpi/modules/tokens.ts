@@ -51,7 +51,7 @@ const awaited = { budget: 'other', isAwaited: true } as const;
 export const tokens: OcpiModule = {
   identifier: 'tokens',
   roles: ['SENDER', 'RECEIVER'],
-  readWhole: (value) => wholeToken({ ...(value as object), id: (value as { uid?: unknown }).uid }),
+  readWhole: (value, text) => wholeToken({ ...(value as object), id: (value as { uid?: unknown }).uid }, text),
   routes: [
     {
       method: 'GET',

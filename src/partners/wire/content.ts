@@ -28,22 +28,33 @@ export function decoded(bytes: Buffer, encoding: string, maxBytes: number): Buff
 }
 
 /**
- * The text of a body; null when it is in UTF-8, as JSON is. Otherwise the character set of its `Content-Type` counts,
- * and without one that is known Windows-1252, which has the letters of Latin-1 where Latin-1 has them.
+ * The text of a body; null when it is in UTF-8, as JSON is. Otherwise the character set counts that its `Content-Type`
+ * names. Without one, a body that has letters in UTF-8 is in UTF-8, but for the bytes that are wrong, and any other is in
+ * Windows-1252, which has the letters of Latin-1 where Latin-1 has them. `asUtf8`: how it reads in UTF-8.
  */
-export function foreignText(bytes: Buffer, contentType: string): string | null {
+export function foreignText(bytes: Buffer, asUtf8: string, contentType: string): string | null {
   if (isUtf8(bytes)) return null;
   const charset = /charset="?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? '';
-  return (isUtf.test(charset) ? null : inCharset(charset, bytes)) ?? new TextDecoder('windows-1252').decode(bytes);
+  const named = isUtf.test(charset) ? null : inCharset(charset, bytes);
+  return named ?? (lettersBeyondAscii.test(asUtf8) ? asUtf8 : inWindows1252(bytes));
 }
 
 const isUtf = /^utf-?8$/i;
+/** Any but the character that stands for bytes that are wrong. */
+const lettersBeyondAscii = /[^\0-\x7f\ufffd]/;
 
 /** Null when nobody knows the character set. */
 function inCharset(charset: string, bytes: Buffer): string | null {
   try {
-    return new TextDecoder(charset).decode(bytes);
+    const decoder = new TextDecoder(charset);
+    return decoder.encoding === 'windows-1252' ? inWindows1252(bytes) : decoder.decode(bytes);
   } catch {
     return null;
   }
 }
+
+/** What 0x80 to 0x9f are in Windows-1252: Node 20 reads them as Latin-1 has them, which is as control characters. */
+const windows1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
+
+const inWindows1252 = (bytes: Buffer): string =>
+  bytes.toString('latin1').replace(/[\x80-\x9f]/g, (one) => windows1252[one.charCodeAt(0) - 0x80] ?? one);

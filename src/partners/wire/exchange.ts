@@ -199,7 +199,7 @@ export class Exchange {
     if (bytes === null) return this.#end(this.#tooLarge);
     const text = bytes.toString('utf8');
     const isForeign = text.includes(replacement);
-    const foreign = isForeign ? foreignText(bytes, [fieldsOf(read)['content-type'] ?? ''].flat()[0] ?? '') : null;
+    const foreign = isForeign ? foreignText(bytes, text, [fieldsOf(read)['content-type'] ?? ''].flat()[0] ?? '') : null;
     const answer = new Whole(status, read, foreign ?? text);
     if (bytes !== body) answer.quirks.push('gzip');
     if (foreign !== null) answer.quirks.push('not-utf8');
