@@ -56,6 +56,9 @@ export const party = z.object({
   id: z.string(),
   status: z.enum(['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED']),
   roles: z.array(partyRole),
+  left_out: z
+    .array(z.string())
+    .meta({ description: 'parties that its last credentials leave out: other partners see them as PLANNED' }),
   url: z.string().nullable().meta({ description: 'of its credentials' }),
   endpoints: z.array(
     z.object({

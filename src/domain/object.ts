@@ -266,11 +266,20 @@ export function readWithin(body: string, within: readonly string[]): string | nu
   return textsAlong(body, within)[within.length] ?? null;
 }
 
-/** A path below a location with the ids in the case in which they are stored, and as given where they are not. [D12] */
-export function storedWithin(body: string | null, within: readonly string[]): readonly string[] {
-  // Most ids stand in the body as they are; a path that does not is looked up.
-  if (body === null || within.every((id) => body.includes(JSON.stringify(id)))) return within;
-  const [, ...texts] = textsAlong(body, within);
+/**
+ * A path below a location with the ids in the case in which they are stored, and as given where they are not. What is
+ * replaced has the id that its new text has, which is the one that was given. [D12, D18]
+ */
+export function storedWithin(
+  body: string | null,
+  { method, within }: Pick<ObjectChange, 'method' | 'within'>,
+): readonly string[] {
+  const named = method === 'PATCH' ? within : within.slice(0, -1);
+  // Most bodies are written without blanks, and have the id as it is given: only others are looked through.
+  const isAsGiven = (id: string, depth: number) =>
+    id.toLowerCase() === id.toUpperCase() || body?.includes(`"${steps[depth]?.[1]}":${JSON.stringify(id)}`);
+  if (body === null || named.every(isAsGiven)) return within;
+  const [, ...texts] = textsAlong(body, named);
   return within.map((id, depth) => {
     const [text, step] = [texts[depth], steps[depth]];
     const span = text !== undefined && step && members(text).get(step[1]);

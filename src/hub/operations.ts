@@ -111,7 +111,8 @@ export function operations(parts: OperationsParts) {
     return {
       id,
       status,
-      roles,
+      roles: roles.map(({ isUnnamed: _, ...role }) => role),
+      left_out: roles.filter(({ isUnnamed }) => isUnnamed).map(keyOf),
       url,
       endpoints,
       last_updated,

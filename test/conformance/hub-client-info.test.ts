@@ -138,8 +138,19 @@ t.test('so is one that its partner leaves out of its credentials, until they nam
   };
   await put(['ONE']);
   t.same(await statuses(), ['ONE CONNECTED', 'TWO PLANNED']);
+  const { roles: shown, left_out } = await admin(other, 'GET', '/parties/NL-ONE');
+  t.match([shown, left_out], [roles(['ONE', 'TWO']), ['NL-TWO']], 'operators see which');
+  t.notOk('isUnnamed' in ((shown as object[])[1] ?? {}), 'in the words of the admin API');
   await put(['TWO', 'ONE']);
   t.same(await statuses(), ['ONE CONNECTED', 'TWO CONNECTED']);
+  await put(['ONE']);
+  await admin(other, 'POST', '/parties/NL-ONE/suspend');
+  const reader = await partnerFor(t, other, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  const infos = (await reader.call('GET', path)).json.data as ClientInfo[];
+  t.same(
+    infos.filter(({ role }) => role === 'CPO').map(({ status }) => status),
+    ['SUSPENDED', 'SUSPENDED'],
+  );
 });
 
 t.test('pages: default, maximum, counts and links [interface, Pagination] [D31] [D32]', async (t) => {

@@ -318,6 +318,10 @@ t.test('names and ids are compared without case and emitted as first stored [D12
     const connector = { standard: 'IEC_62196_T2', last_updated: instant(2) };
     for (const path of ['EvSe1/cOn', 'evse1/CON', 'Evse2'])
       t.equal(statusOf(await cpo.call('PUT', `${base}/CaseOne/${path}`, connector)), done, path);
+    await cpo.push('PATCH', `${base}/CaseOne/Evse1/con`, { last_updated: instant(3) });
+    const evse = { uid: 'eVSE2', evse_id: 'EVSE2', connectors: [], last_updated: instant(4) };
+    await cpo.push('PUT', `${base}/CaseOne/eVSE2`, evse);
+    await cpo.push('PATCH', `${base}/CaseOne/EVSE2`, { last_updated: instant(5) });
   });
   const [below, one] = ['CaseOne/EVSE1', `${wire}/CaseOne`];
   t.same(
@@ -326,10 +330,13 @@ t.test('names and ids are compared without case and emitted as first stored [D12
       `PUT ${one}`,
       `PATCH ${wire}/${below}`,
       `PUT ${wire}/${below}/cOn`,
-      `PUT ${wire}/${below}/cOn`,
+      `PUT ${wire}/${below}/CON`,
       `PUT ${one}/Evse2`,
+      `PATCH ${wire}/${below}/CON`,
+      `PUT ${one}/eVSE2`,
+      `PATCH ${one}/eVSE2`,
     ],
-    'the path is that of the first',
+    'the path is that of what is stored; what is replaced keeps its own',
   );
   t.equal(came[0]?.headers['ocpi-from-party-id'], 'CPO', 'as the operator assigned it');
   const listed = idsOf(await emsp.call('GET', '/2.2.1/locations')).filter((id) => id.toLowerCase() === 'caseone');

@@ -622,9 +622,13 @@ t.test('a partner reads the CDR of any of its parties at the Location that it wa
   t.match((await platform.call('GET', '/2.2.1/cdrs/THIRD')).json.data, { id: 'THIRD', party_id: 'CPO' });
   await platform.push('POST', '/2.2.1/cdrs', cdrBody('SECOND', { ...names('NL', 'EMS'), party_id: 'PL1' }));
   const both = await platform.call('GET', path);
-  t.match(both.json, { status_code: 2001, status_message: 'ambiguous: 2 CDRs have id SECOND' });
+  const message = 'ambiguous: several CDRs have id SECOND; OCPI-from-* names the party';
+  t.match(both.json, { status_code: 2001, status_message: message });
   t.match((await platform.call('GET', path, undefined, first)).json.data, { party_id: 'PL1' }, 'as OCPI-from says');
   await admin(hub, 'PUT', '/routes/NL-PL3/NL-PL1', { active: true });
   await platform.push('POST', '/2.2.1/cdrs', cdrBody('OWN', { ...names('NL', 'PL3'), party_id: 'PL1' }));
   t.match((await platform.call('GET', '/2.2.1/cdrs/OWN')).json.data, { id: 'OWN' }, 'one that two of them may see');
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('OWN', names('NL', 'PL3')));
+  const own = await platform.call('GET', '/2.2.1/cdrs/OWN');
+  t.match(own.json.data, { party_id: 'PL1' }, 'its own counts, whatever others post for it');
 });

@@ -348,7 +348,7 @@ function owedRequests(
 ): Pick<ObjectEventData, 'owed' | 'whole'> {
   if (to.length === 0) return { owed: null };
   const id = before?.id ?? change.id;
-  const within = storedWithin(before?.body ?? null, change.within);
+  const within = storedWithin(before?.body ?? null, change);
   const session = followedSession(change);
   const asItCame: Owed = {
     method: change.method,

@@ -141,21 +141,29 @@ function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'part
   return { ...caller, party, id: keyOf(party) };
 }
 
-/** The path names no party either: each of the caller's parties may see a CDR of this id, and one CDR is meant. [D27] */
+/**
+ * The path names no party either. The caller's own CDR, of any of its CPOs, is the one at the `Location` that it was given;
+ * otherwise it is that of any of its eMSPs. Refuses with `invalid` when several of its parties have one. [D22, D27]
+ */
 async function readCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
   const id = exchange.params.id ?? '';
-  const found = new Set<string>();
-  for (const party of exchange.parties()) {
-    const caller = { ...exchange.caller, party, id: keyOf(party) };
-    const owner = party.role === 'CPO' ? caller.id : null;
-    try {
-      found.add(await readText(hub, { ...exchange, caller }, { module: 'cdrs', owner, id, within: [] }));
-    } catch (error) {
-      if (!(error instanceof HubError) || error.code !== 'notFound') throw error;
+  for (const role of ['CPO', 'EMSP']) {
+    const found: string[] = [];
+    for (const party of exchange.parties().filter((one) => one.role === role)) {
+      const caller = { ...exchange.caller, party, id: keyOf(party) };
+      const owner = role === 'CPO' ? caller.id : null;
+      try {
+        found.push(await readText(hub, { ...exchange, caller }, { module: 'cdrs', owner, id, within: [] }));
+      } catch (error) {
+        if (!(error instanceof HubError) || error.code !== 'notFound') throw error;
+      }
+      if (found.length > 1)
+        throw new HubError('invalid', {
+          message: `ambiguous: several CDRs have id ${id}; OCPI-from-* names the party`,
+        });
     }
+    const [text] = found;
+    if (text !== undefined) return stored(text);
   }
-  const [text] = found;
-  if (text === undefined) throw new HubError('notFound');
-  if (found.size > 1) throw new HubError('invalid', { message: `ambiguous: ${found.size} CDRs have id ${id}` });
-  return stored(text);
+  throw new HubError('notFound');
 }
