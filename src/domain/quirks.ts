@@ -8,6 +8,8 @@ export const quirks = {
   gzip: 'it compresses its answers, although the hub asks for none',
   'byte-order-mark': 'what it sends begins with a byte order mark',
   'not-utf8': 'its answers are not in UTF-8: they are read in the character set that they state, or as Windows-1252',
+  'unasked-continue': 'its server says 100 Continue before an answer, although the hub asks for none',
+  'url-fragment': 'URLs of its version details have a fragment, which is dropped',
   'status-code-text': 'its answers have the status_code as text',
   'timeout-text': 'the timeout of its answers to commands is a text, which is read as the number',
   'array-of-one': 'it answers an array of one object in place of the object',

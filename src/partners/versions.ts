@@ -132,6 +132,7 @@ function readDetails(details: unknown, endpointsMax: number, { partner, quirks }
   const endpoints = new Map<string, Endpoint>();
   const listed = details.endpoints.map(readEndpoint).filter((endpoint) => endpoint !== null);
   if (listed.length < details.endpoints.length) quirks.add('unusable-endpoint');
+  if (details.endpoints.some(hasFragment)) quirks.add('url-fragment');
   const opened = openRoles(listed, partner.roles);
   if (details.endpoints.some(hasLowRole)) quirks.add('lower-case');
   if (opened.length > 0) quirks.add('no-endpoint-role');
@@ -161,6 +162,7 @@ function readEndpoint(entry: unknown): ListedEndpoint | null {
   return role === undefined ? null : { identifier, role, url };
 }
 
+const hasFragment = (entry: unknown) => isFields(entry) && typeof entry.url === 'string' && entry.url.includes('#');
 const hasLowRole = (entry: unknown) => isFields(entry) && typeof entry.role === 'string' && /[a-z]/.test(entry.role);
 
 /**

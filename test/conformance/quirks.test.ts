@@ -72,6 +72,11 @@ const rows: readonly Row[] = [
     ...{ habit: 'status_code is a text', ...allOf('status-code-text') },
     around: everywhere((reply) => ({ text: envelope(reply, '1000') })),
   },
+  {
+    habit: 'a 100 Continue comes first',
+    around: everywhere((reply) => ({ ...reply, isContinued: true })),
+    ...allOf('unasked-continue'),
+  },
   { habit: 'paths want a slash', around: slashed, ...allOf('slash-redirect') },
   {
     habit: 'one object comes in an array',

@@ -141,6 +141,7 @@ t.test('Unknown modules are kept, malformed entries skipped, of two of a kind th
     { identifier: 'cdrs', role: 'SENDER', url: 'https://cpo.example/cdrs', source: 'discovered' },
   ]);
   t.ok(found.quirks.includes('unusable-endpoint'), 'the skipped ones are noted as a quirk');
+  t.ok(found.quirks.includes('url-fragment'), 'and so is a fragment');
 });
 
 t.test('The number of endpoints is bounded', async (t) => {

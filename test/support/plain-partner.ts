@@ -24,6 +24,8 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
   /** No answer: the connection is cut. */
   readonly isCut?: true;
+  /** Begins with a `100 Continue`. */
+  readonly isContinued?: true;
 }
 
 export interface PartnerParty {
@@ -121,10 +123,11 @@ export async function plainPartner(options: PlainPartnerOptions): Promise<PlainP
     response.once('close', release);
     const answered = serve(request).finally(release);
     answered.then(
-      ({ status = 200, body, text, headers, isCut }) => {
+      ({ status = 200, body, text, headers, isCut, isContinued }) => {
         const envelope = { data: body, status_code: 1000, timestamp: new Date().toISOString() };
         if (isCut) response.destroy();
         else {
+          if (isContinued) response.writeContinue();
           response.writeHead(status, { 'Content-Type': 'application/json', ...headers });
           response.end(text ?? JSON.stringify(envelope));
         }

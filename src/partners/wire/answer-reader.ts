@@ -43,6 +43,7 @@ const blankLine = Buffer.from('\r\n\r\n');
 const chunksMax = 4_096;
 
 const continues = 100;
+const continueHead = 'HTTP/1.1 100 Continue\r\n\r\n';
 const statusLine = String.raw`HTTP/1\.1 (${continues}|[2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n`;
 const name = String.raw`[\w!#$%&'*+.^${'`'}|~-]`;
 const value = String.raw`[\t\x20-\x7e\x80-\xff]*`;
@@ -81,6 +82,11 @@ export class AnswerReader {
     return this.#head?.status ?? null;
   }
 
+  /** Whether a `100 Continue` came before the answer. [ANSWER-READER-4] */
+  get isContinued(): boolean {
+    return this.#start > 0;
+  }
+
   /** What came of the answer so far, from its first byte. */
   get wire(): Buffer {
     return this.#kept.bytes.subarray(this.#start);
@@ -106,7 +112,7 @@ export class AnswerReader {
   #readHead(wire: Buffer): Head | 'more' | 'unusual' {
     const end = wire.indexOf(blankLine);
     if (end > headMax || (end < 0 && wire.length > headMax)) return 'unusual';
-    if (end < 0) return this.#reads < readsOfHeadMax && isBegun(wire.toString('latin1')) ? 'more' : 'unusual';
+    if (end < 0) return this.#reads < readsOfHeadMax && mayBegin(wire.toString('latin1')) ? 'more' : 'unusual';
     const head = headOf(wire.toString('latin1', 0, end + 2), end + blankLine.length);
     this.#at = end + blankLine.length;
     return head ?? 'unusual';
@@ -181,6 +187,9 @@ function headOf(text: string, end: number): Head | null {
   if (isBare ? status === 304 || isChunked || (stated ?? 0) > 0 : !isChunked && stated === null) return null;
   return { status, fields, end, length: isChunked ? null : (stated ?? 0), isLast, keptMs };
 }
+
+/** Whether this may be the beginning of a head in the plain form, or of a `100 Continue`, wherever it is cut. */
+const mayBegin = (text: string): boolean => isBegun(text) || continueHead.startsWith(text);
 
 /** Whether a head may have begun with this: all that has come is in the plain form, and the last line does not say where the body ends. */
 function isBegun(text: string): boolean {

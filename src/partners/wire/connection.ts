@@ -108,6 +108,7 @@ export class Connection {
     if (exchange.isOver) return;
     if (this.#handedOver) return this.#handedOver.read(Buffer.from(bytes));
     const reading = reader.take(bytes);
+    if (reader.isContinued) exchange.continued();
     if (reading === 'unusual') return void this.#handOver(load, reader.wire);
     if (reader.status !== null) exchange.headRead(reader.status);
     if (reading === 'too large') exchange.tooLarge();

@@ -145,6 +145,7 @@ export class Exchange {
   /** Closes the connection that carries it. */
   #cut: (() => void) | null = null;
   #status: number | null = null;
+  #isContinued = false;
 
   constructor(sent: Sent, limits: Limits, again: Carrier | null, settle: (met: Met) => void) {
     this.#sent = sent;
@@ -182,6 +183,11 @@ export class Exchange {
     if (bytes > wireMax(this.#limits.answerMax)) this.tooLarge();
   }
 
+  /** A `100 Continue` that it did not ask for came before its answer. */
+  continued(): void {
+    this.#isContinued = true;
+  }
+
   headRead(status: number): void {
     this.#status = status;
   }
@@ -203,6 +209,7 @@ export class Exchange {
     const answer = new Whole(status, read, foreign ?? text);
     if (bytes !== body) answer.quirks.push('gzip');
     if (foreign !== null) answer.quirks.push('not-utf8');
+    if (this.#isContinued) answer.quirks.push('unasked-continue');
     this.#end(answer);
   }
 
