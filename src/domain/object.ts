@@ -306,25 +306,29 @@ export function replaceField(text: string, field: string, value: string): string
   return span ? splice(text, [{ span, value: JSON.stringify(value) }]) : text;
 }
 
-/** Fields whose values compare in any case. [D12] */
+/** Ids, which compare in any case: of an object, and of those of its members that name others. [D12] */
+const namesOthers: ReadonlySet<string> = new Set(['cdr_token', 'cdr_location', 'tariffs']);
 const caseless: ReadonlySet<string> = new Set(['country_code', 'party_id', 'id', 'uid', 'contract_id', 'session_id']);
 
 /**
  * Whether two JSON values say the same, ignoring the top-level fields in `except`. A field that is null or an empty list
  * says no more than one that is left out, two notations of a date say the same, and so do ids in another case.
  */
-export function sameJson(a: unknown, b: unknown, except: ReadonlySet<string> = new Set(), name = ''): boolean {
+export function sameJson(a: unknown, b: unknown, except: ReadonlySet<string> = new Set(), hasIds = true): boolean {
   if (a === b) return true;
-  if (typeof a === 'string' && typeof b === 'string')
-    return isSameDate(a, b) || (caseless.has(name) && a.toLowerCase() === b.toLowerCase());
+  if (typeof a === 'string' && typeof b === 'string') return isSameDate(a, b);
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
   if (Array.isArray(a) !== Array.isArray(b)) return false;
   const said = (object: object) =>
     Object.entries(object).filter(([key, value]) => !except.has(key) && (Array.isArray(object) || !isNothing(value)));
   const left = said(a);
   const right = new Map(said(b));
-  const isSaid = ([key, value]: readonly [string, unknown]) =>
-    right.has(key) && sameJson(value, right.get(key), undefined, key);
+  const isSaid = ([key, value]: readonly [string, unknown]) => {
+    const other = right.get(key);
+    const isId = hasIds && caseless.has(key) && typeof value === 'string' && typeof other === 'string';
+    if (isId) return value.toLowerCase() === other.toLowerCase();
+    return right.has(key) && sameJson(value, other, undefined, hasIds && (Array.isArray(a) || namesOthers.has(key)));
+  };
   return left.length === right.size && left.every(isSaid);
 }
 

@@ -436,7 +436,12 @@ t.test(
 t.test('pages of a list that are being read count for their partner (A4)', async (t) => {
   const ends: (() => void)[] = [];
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
-  const { take, shares } = admission({ felt, bytesMax: 10 * mebibyte, pageMax: mebibyte, shed: () => {} });
+  const { take, shares, partners } = admission({
+    felt,
+    bytesMax: 10 * mebibyte,
+    pageMax: mebibyte,
+    shed: () => {},
+  });
   const page = async (partner: string) => {
     const pass = take(partner, 'list');
     await pass.work(() => new Promise<void>((resolve) => ends.push(resolve)));
@@ -451,6 +456,7 @@ t.test('pages of a list that are being read count for their partner (A4)', async
   for (const end of ends) end();
   t.ok(await Promise.all([one, other]));
   t.equal(shares().bytes, 0.12, 'read, a page counts what it is');
+  t.same([...partners().bytes.keys()], ['NL-EMS'], 'and nothing is reserved any more');
   unread.answer(0.1 * mebibyte);
   await t.rejects(page('NL-EMS'), { code: 'unavailable' }, 'a tenth of the quarter is kept for drivers');
 });
