@@ -69,7 +69,8 @@ export function command(): Command {
         // A cell that begins with an operator would be a formula to a spreadsheet.
         if (csv) return [stringify([...findings], { header: true, columns: fields, escape_formulas: true }).trimEnd()];
         if (pairs.length === 0) return ['No completed session and no CDR in that time.'];
-        const none = 'Every completed session has its CDR, and every CDR its session.';
+        const none =
+          'Nothing disagrees. A session that ended within the grace (24 h unless --grace says) may still lack its CDR.';
         return [
           ...table(pairColumns, pairs, page),
           '',

@@ -18,7 +18,7 @@ export interface PagedList<T> extends Queried<Loaded<T>> {
 }
 
 const pageSize = 50;
-const refreshedMax = 200;
+export const refreshedMax = 200;
 /** A list of this many items or more is not refreshed any more. */
 export const freshMax = 2_000;
 const refreshMs = 4_000;

@@ -32,7 +32,7 @@ export function Handover({ party, token: told }: HandoverProps) {
       {token !== null && header !== null && (
         <>
           <p class="once" role="note">
-            The token is shown only once: the hub keeps only its digest. Send it by a safe way.
+            The token is shown only once: the hub keeps only its digest. Send it over a secure channel.
           </p>
           <Copied label={isBase64 ? 'initial token (before Base64)' : 'initial token'} text={token} />
           <Copied label={isBase64 ? 'header to use (token in Base64)' : 'header to use'} text={header} />
@@ -56,7 +56,7 @@ export function PullOnly({ party: { id }, token }: HandoverProps) {
       ) : (
         <>
           <p class="once" role="note">
-            The token is shown only once: the hub keeps only its digest. Send it by a safe way.
+            The token is shown only once: the hub keeps only its digest. Send it over a secure channel.
           </p>
           <Copied label="hub token" text={token} />
         </>

@@ -140,7 +140,8 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
   const { isRunning, run } = useAction(async (circuit: string, state: 'open' | 'closed') => {
     await call('POST', `/parties/${id}/circuits/${circuit}`, { state });
     reload();
-    return `The ${circuit} circuit is ${state}.`;
+    const soon = state === 'open' ? ' It is tried again soon: to hold deliveries back, pause them.' : '';
+    return `The ${circuit} circuit is ${state}.${soon}`;
   });
   return (
     <section class="card" aria-label="Circuits">

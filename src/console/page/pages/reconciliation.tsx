@@ -59,7 +59,9 @@ export function Reconciliation() {
 
 function Findings({ found: { findings, omitted } }: { found: Found }) {
   if (findings.length === 0) {
-    return <Empty title="All agree" hint="Every completed session has its CDR, and every CDR its session." />;
+    return (
+      <Empty title="Nothing disagrees" hint="A session that ended within the last 24 hours may still lack its CDR." />
+    );
   }
   return (
     <div class="card">

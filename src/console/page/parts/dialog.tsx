@@ -1,9 +1,10 @@
 /**
  * A modal dialog: the browser's `dialog` element, which handles focus and Escape. An element with `data-first` gets the focus
- * in place of the first that can have it.
+ * in place of the first that can have it; when the dialog ends, the element that had it before gets it back.
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
+import { dialogs, Notices } from './notices.tsx';
 
 interface DialogProps {
   readonly title: string;
@@ -15,8 +16,15 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {
+    const opener = document.activeElement;
+    dialogs.value += 1;
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLElement>('[data-first]')?.focus();
+    return () => {
+      dialogs.value -= 1;
+      const next = opener?.isConnected && opener !== document.body ? opener : document.getElementById('main');
+      (next as HTMLElement | null)?.focus();
+    };
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={heading} onClose={onClose}>
@@ -27,6 +35,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
         </button>
       </header>
       {children}
+      <Notices isInDialog />
     </dialog>
   );
 }

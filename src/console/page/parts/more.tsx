@@ -5,7 +5,7 @@
 import { useAction } from '../data/action.ts';
 import { csvOf } from '../data/api.ts';
 import { count } from '../data/format.ts';
-import { freshMax, type PagedList } from '../data/paged-list.ts';
+import { freshMax, type PagedList, refreshedMax } from '../data/paged-list.ts';
 
 export function More<T>({ list: { path, data, more, isGrowing, isLoading } }: { list: PagedList<T> }) {
   const saving = useAction(async () => {
@@ -17,7 +17,7 @@ export function More<T>({ list: { path, data, more, isGrowing, isLoading } }: { 
     <footer class="more">
       <span class="quiet" role="status">
         {count(data.items.length)} shown{data.cursor === null ? ', all of them' : ''}
-        {data.items.length >= freshMax && '; a list this long is not refreshed automatically'}
+        {data.items.length > refreshedMax && `; ${refreshing(data.items.length)}`}
       </span>
       {data.cursor !== null && (
         <button type="button" onClick={more} disabled={isGrowing || isLoading}>
@@ -30,6 +30,11 @@ export function More<T>({ list: { path, data, more, isGrowing, isLoading } }: { 
     </footer>
   );
 }
+
+const refreshing = (shown: number) =>
+  shown < freshMax
+    ? `the first ${refreshedMax} are refreshed automatically`
+    : 'a list this long is not refreshed automatically';
 
 /** Saves a file under a name. */
 export function save(file: Blob, name: string): void {
