@@ -221,7 +221,11 @@ browserTest(
 browserTest('settings and endpoints are changed in a dialog and take effect', async (t, browser) => {
   const hub = await hubFor(t);
   await emspFor(t, hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const page = await consoleFor(t, browser, hub, {
+    token: hub.adminToken,
+    path: '/partners/NL-EMS',
+    mayComplain: /422/,
+  });
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
   await press('Change settings');
   await page.getByLabel('Name').fill('Another name');
@@ -247,8 +251,20 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   await card.getByText('192.0.2.0/24, 127.0.0.1').waitFor();
   t.equal(await card.locator('.badge', { hasText: 'set here' }).count(), 8, 'what differs from its default');
   await press('Change settings');
+  await page.getByLabel('Networks that may call').fill('not-a-cidr');
+  await press('Save settings');
+  // All outside a dialog is inert: the refusal is read in it.
+  await page.getByRole('dialog').getByRole('status').getByText('expected a network').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await press('Change settings');
   await press('Save settings');
   await page.getByText('Nothing was changed.').waitFor();
+  t.equal(
+    await page.evaluate('document.activeElement.textContent'),
+    'Change settings',
+    'the opener has the focus again',
+  );
   t.strictSame((await partyOf(hub, 'NL-EMS')).settings, settings, 'what nobody touched stays');
 
   await press('Set endpoints');

@@ -22,8 +22,11 @@ export function Dialog({ title, onClose, children }: DialogProps) {
     dialog.current?.querySelector<HTMLElement>('[data-first]')?.focus();
     return () => {
       dialogs.value -= 1;
-      const next = opener?.isConnected && opener !== document.body ? opener : document.getElementById('main');
-      (next as HTMLElement | null)?.focus();
+      // Nothing outside can have the focus before the dialog is removed.
+      queueMicrotask(() => {
+        const next = opener?.isConnected && opener !== document.body ? opener : document.getElementById('main');
+        (next as HTMLElement | null)?.focus();
+      });
     };
   }, []);
   return (
