@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { isInUse } from '../../storage/level/leveldb.ts';
-import { backupStore, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
+import { backupStore, isBackup, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
 import { privateKeyOf, sealingOf } from '../backup-keys.ts';
 import { Failure } from './client.ts';
@@ -32,12 +32,12 @@ const privateKeyOption = ['--private-key <file>', 'private key of a sealed backu
 export function command(): Command {
   const verbs: [Command, ...Command[]] = [
     verb<StoreFlags>({
-      usage: 'verify [directory]',
-      summary: 'look at every record of a data directory, or of a backup, that no hub uses; changes nothing',
+      usage: 'verify [backup]',
+      summary: 'look at every record of a backup, or of a data directory that no hub uses; changes nothing',
       isLocal: true,
       options: [dataDirAs('data directory that is verified when none is named'), privateKeyOption],
       examples: ['store verify --data-dir ./data', 'store verify /backups/2026-01-31'],
-      run: (context, [given], flags) => verify(context, resolve(given ?? dataDirOf(flags)), flags),
+      run: (context, [given], flags) => verify(context, given ?? null, flags),
     }),
     verb<StoreFlags>({
       usage: 'backup <directory>',
@@ -101,7 +101,11 @@ async function shown<T>(
   }
 }
 
-async function verify(context: Context, directory: string, flags: StoreFlags): Promise<void> {
+async function verify(context: Context, backup: string | null, flags: StoreFlags): Promise<void> {
+  const directory = backup === null ? dataDirOf(flags) : resolve(backup);
+  if (backup !== null && !(await isBackup(directory))) {
+    throw new Failure(`${directory} is no backup: it has no manifest.json (a data directory is named by --data-dir)`);
+  }
   const key = keyOf(flags);
   const report = await shown(context, (show) => verifyStore(directory, (records) => show('verifying', records), key));
   context.screen.answer({ directory, ...report }, (_, { paint }) => reportLines(directory, report, paint));

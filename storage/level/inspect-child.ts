@@ -5,6 +5,7 @@
 import { StoreUnavailable } from '../contract.ts';
 import { inspectStore } from './inspect.ts';
 import type { Told } from './inspect-isolated.ts';
+import { StoreUnopened } from './unopened.ts';
 
 const [store = ''] = process.argv.slice(2);
 const tell = (told: Told): void => void process.send?.(told);
@@ -17,6 +18,7 @@ if (!process.connected) die();
 const told: Told = await inspectStore(store, (records) => tell({ records })).then(
   (look) => ({ look }),
   (error: unknown) => {
+    if (error instanceof StoreUnopened) return { unopened: error.message };
     if (!(error instanceof StoreUnavailable)) throw error;
     return { unavailable: error.message };
   },

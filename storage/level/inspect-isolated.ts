@@ -8,9 +8,14 @@ import { fork } from 'node:child_process';
 import { join } from 'node:path';
 import { StoreUnavailable } from '../contract.ts';
 import type { Inspection } from './inspect.ts';
+import { StoreUnopened } from './unopened.ts';
 
 /** Messages from the child. */
-export type Told = { readonly records: number } | { readonly look: Inspection } | { readonly unavailable: string };
+export type Told =
+  | { readonly records: number }
+  | { readonly look: Inspection }
+  | { readonly unavailable: string }
+  | { readonly unopened: string };
 
 /** The engine aborted the child; the message quotes the engine. */
 export class EngineDied extends Error {
@@ -21,7 +26,7 @@ export class EngineDied extends Error {
 const byOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']);
 const SAID_LENGTH_MAX = 400;
 
-/** Rejects with `EngineDied`, and with `StoreUnavailable` when the store is in use. `entry`: the child's script. */
+/** Rejects with `EngineDied`, and else like `inspectStore`. `entry`: the child's script. */
 export async function inspectIsolated(
   store: string,
   progress: (records: number) => void = () => {},
@@ -43,6 +48,7 @@ export async function inspectIsolated(
   const last = told as Told | null;
   if (last !== null && 'look' in last) return last.look;
   if (last !== null && 'unavailable' in last) throw new StoreUnavailable(last.unavailable);
+  if (last !== null && 'unopened' in last) throw new StoreUnopened(last.unopened);
   const words = wordsOf(said);
   if (signal !== null && !byOthers.has(signal)) {
     throw new EngineDied(`LevelDB ends any process that reads it, with ${signal}: ${words}`);

@@ -17,6 +17,7 @@ import { DirtyFlag, mustCompact } from './dirty-flag.ts';
 import { compact, openDatabase } from './leveldb.ts';
 import { type Judgement, judge, readMarks } from './marks.ts';
 import { droppedAtOpen } from './side-files.ts';
+import { opening as openingOf, refusalOf, StoreUnopened } from './unopened.ts';
 import { type Examined, examine } from './verify.ts';
 import { doubtfulFloors } from './watermark-repair.ts';
 
@@ -43,7 +44,10 @@ export interface Inspection {
   readonly digest: string | null;
 }
 
-/** Rejects with `StoreUnavailable` when the store is in use; the report has everything else that is wrong. */
+/**
+ * Rejects with `StoreUnavailable` when the store is in use, and with `StoreUnopened` when the file system refuses it; the
+ * report has everything else that is wrong.
+ */
 export async function inspectStore(store: string, progress: (records: number) => void): Promise<Inspection> {
   const digest = createHash('sha256');
   let records = 0;
@@ -53,10 +57,10 @@ export async function inspectStore(store: string, progress: (records: number) =>
     if (records % 1000 === 0) progress(records);
   };
   try {
-    const looked = await examineAt(store, each);
+    const looked = await openingOf(store, examineAt(store, each));
     return { report: reportOf(looked, null), digest: digest.digest('hex') };
   } catch (error) {
-    if (error instanceof StoreUnavailable) throw error;
+    if (error instanceof StoreUnavailable || error instanceof StoreUnopened) throw error;
     const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
     const fault = `${error instanceof Error ? error.message : error}${cause}`;
     return { report: reportOf(null, fault), digest: null };
@@ -88,6 +92,7 @@ async function examineAt(store: string, each: (key: string, value: string) => vo
     const { faults, isSound } = examined.found;
     if (unended !== null && (mustCompact(unended) || !isSound || faults.length > 0)) {
       await compact(db, EVERYTHING.gte, EVERYTHING.lt).catch((error: unknown) => {
+        if (refusalOf(error) !== null && faults.length === 0) throw error;
         faults.push(`the engine cannot compact the database (${error instanceof Error ? error.message : error})`);
       });
     }

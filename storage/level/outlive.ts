@@ -3,6 +3,7 @@ import { StoreUnavailable } from '../contract.ts';
 import { type DirtyFlag, isSuspect } from './dirty-flag.ts';
 import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import type { Opening } from './progress.ts';
+import { StoreUnopened } from './unopened.ts';
 
 /**
  * LIFECYCLE-6: throws when opening the database would end this process. Resolves with whether the last use made an
@@ -21,6 +22,8 @@ export async function outlive(
     await opening.note({ attempts: 0, damaged: false });
     return true;
   } catch (error) {
+    // Nothing was inspected: the start frees its ballast, or fails for the same reason.
+    if (error instanceof StoreUnopened) return true;
     if (!(error instanceof EngineDied)) throw error;
     const { since, attempts } = await opening.begin().catch(() => unended);
     throw new StoreUnavailable(

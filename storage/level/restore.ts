@@ -19,6 +19,7 @@ import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
 import { isInUse, openDatabase } from './leveldb.ts';
 import { readMarks, writeMarks } from './marks.ts';
 import { absent, syncDirectory } from './side-files.ts';
+import { opening } from './unopened.ts';
 
 export interface Restored {
   readonly manifest: BackupManifest;
@@ -89,7 +90,7 @@ export async function backupStore(
   { sealing = null, ...options }: BackupOptions & { readonly sealing?: Sealing | null } = {},
 ): Promise<BackupManifest> {
   const database = join(store, 'db');
-  const { held, isNew } = await readMarks(store);
+  const { held, isNew } = await opening(store, readMarks(store));
   if (isNew) throw new Error(`${store} holds no store`);
   const { faults, warning } = (await inspectIsolated(store)).report;
   if (faults.length > 0) throw new Error(`a damaged store is not backed up: ${faults.join('; ')}`);
@@ -107,6 +108,13 @@ export async function backupStore(
   }
 }
 
+/** Whether a directory is one that `restoreBackup` takes. A copy that was interrupted looks like a data directory. */
+export const isBackup = async (directory: string): Promise<boolean> =>
+  (await namesIn(directory)).includes('manifest.json');
+
+const namesIn = async (directory: string): Promise<string[]> =>
+  (await opening(directory, readdir(directory).catch(absent))) ?? [];
+
 export interface VerifiedStore extends StoreReport {
   /** Manifest of the backup; null for the store of a data directory. */
   readonly manifest: BackupManifest | null;
@@ -121,9 +129,10 @@ export async function verifyStore(
   progress: (records: number) => void = () => {},
   key: BackupKey | null = null,
 ): Promise<VerifiedStore> {
-  const names = (await readdir(directory).catch(absent)) ?? [];
-  const isBackup = names.includes('manifest.json');
-  const { manifest, opened } = isBackup ? await readBackup(directory, key) : { manifest: null, opened: null };
+  const names = await namesIn(directory);
+  const { manifest, opened } = (await isBackup(directory))
+    ? await readBackup(directory, key)
+    : { manifest: null, opened: null };
   if (opened === null && !names.includes('store')) throw new Error(`${directory} has no store`);
   if (opened === null) return verifyAt(join(directory, 'store'), manifest, progress);
   const readable = await mkdtemp(join(tmpdir(), 'ocpi-hub-verify-'));

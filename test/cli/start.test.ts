@@ -72,7 +72,7 @@ for (const [signal, tier] of [
     if (!t.strictSame(await once(started.child, 'exit'), [0, null])) return;
     await started.ended;
     t.match(started.output.text, /"state":"closed"/, 'the hub is gone, and its store was closed');
-    const verified = await runCommand(['store', 'verify', started.dataDir]);
+    const verified = await runCommand(['store', 'verify', '--data-dir', started.dataDir]);
     t.equal(verified.code, 0, verified.err);
   });
 }

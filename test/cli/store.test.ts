@@ -2,12 +2,24 @@
  * `ocpi-hub store` as operators use it, and the drill: a hub under load is backed up, killed, and goes on elsewhere from its backup.
  * [contract, Commands]
  */
-import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { eventKey, rowKey } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
+import { mounted, unmount } from '../faults/full-disk.ts';
 import { append, event, row } from '../storage/support.ts';
 import { backupKeysIn } from '../support/backup-keys.ts';
 import { sessionBody } from '../support/bodies.ts';
@@ -80,7 +92,7 @@ t.test(
     t.equal((await run(['backup'])).code, 2, 'no directory is named');
     t.equal((await run(['verfy'])).code, 2);
     const none = await run(['verify', join(directory, 'nowhere')]);
-    t.match([none.code, none.err], [1, /has no store/]);
+    t.match([none.code, none.err], [1, /is no backup: it has no manifest.json/]);
     t.match(await run(['restore', join(directory, 'nowhere')]), { code: 1, err: /is no backup/ });
     const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
     t.match(await run(['verify', '--data-dir', directory]), { code: 1, err: /is in use by another process/ });
@@ -96,6 +108,49 @@ t.test(
     t.match(await run(['restore', backup, '--data-dir', directory]), { code: 1, err: /is not empty/ });
   },
 );
+
+t.test('store verify takes no interrupted backup for a sound data directory', async (t) => {
+  const directory = await dataDir(t);
+  const copy = join(directory, '..', 'backup.partial');
+  cpSync(directory, copy, { recursive: true });
+  const told = await run(['verify', copy]);
+  t.match(told, { code: 1, out: '', err: /is no backup: it has no manifest\.json .*--data-dir/ });
+  t.equal((await run(['verify', '--data-dir', copy])).code, 0, 'a data directory is named by --data-dir');
+});
+
+t.test('a store on a file system that refuses it is not called damaged', async (t) => {
+  const directory = await dataDir(t);
+  const refused = refusing(t, directory);
+  if (refused === null) {
+    t.pass('root can mount nothing here');
+    return;
+  }
+  const backup = join(directory, '..', 'backup');
+  for (const words of [['verify'], ['backup', backup]]) {
+    const told = await run([...words, '--data-dir', refused]);
+    t.match(
+      told,
+      { code: 1, out: '', err: /could not be opened: .*; nothing is known about its soundness\n$/ },
+      told.err,
+    );
+    t.notMatch(told.err, /damaged|restore/);
+  }
+});
+
+/** A data directory that this user cannot open: without permission, or, for root, on a read-only file system. */
+function refusing(t: Test, directory: string): string | null {
+  if (process.getuid?.() !== 0) {
+    chmodSync(join(directory, 'store', 'db'), 0o500);
+    t.teardown(() => chmodSync(join(directory, 'store', 'db'), 0o700));
+    return directory;
+  }
+  const disk = mounted();
+  if (disk === null) return null;
+  t.teardown(() => unmount(disk));
+  cpSync(directory, join(disk, 'data'), { recursive: true });
+  const { status } = spawnSync('mount', ['-o', 'remount,ro', disk]);
+  return status === 0 ? join(disk, 'data') : null;
+}
 
 t.test('store restore makes the store of a whole backup, and moves what was there aside', async (t) => {
   const directory = await dataDir(t);
