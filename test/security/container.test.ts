@@ -118,6 +118,13 @@ t.test('one hub with Prometheus and Grafana: settings, places and names are thos
   t.ok(grafana.environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH?.startsWith(`${options.path}/`));
 });
 
+t.test('systemd starts a hub that ended as often as it takes, and only with its volume', async (t) => {
+  const [unit = '', service = ''] = readFileSync('docs/deploy/ocpi-hub.service', 'utf8').split('[Service]');
+  t.match(unit, /^StartLimitIntervalSec=0$/m, 'five starts in 10 s would be the last');
+  t.match(unit, /^RequiresMountsFor=\/var\/lib\/ocpi-hub$/m);
+  t.match(service, /^Restart=always\nRestartSec=2$/m);
+});
+
 t.test('a backup of the running hub has a place that the hub may write, outside its data directory', async (t) => {
   const settingIn = (file: string, name: string) =>
     new RegExp(`^${name}=(.*)$`, 'm').exec(readFileSync(join('docs/deploy', file), 'utf8'))?.[1] ?? '';
