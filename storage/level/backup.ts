@@ -14,8 +14,8 @@
  *     commits wait for it.
  */
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { chmod, mkdir, open, readdir, readFile, realpath, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
@@ -82,7 +82,7 @@ export function restful(times = 1): () => Promise<void> {
 
 export async function writeBackup(source: Source, options: BackupOptions): Promise<BackupManifest> {
   const { db, directory, within } = source;
-  mustBeOutside(directory, within);
+  await mustBeOutside(directory, within);
   const copy = (target: string, paced: BackupOptions & Pace) => {
     const snapshot = db.snapshot();
     return copyRecords(db, snapshot, target, paced).finally(() => snapshot.close());
@@ -263,11 +263,19 @@ export async function examineCopy(
   }
 }
 
-function mustBeOutside(directory: string, within: string): void {
-  const inside = relative(dirname(within), resolve(directory));
+/** Compares what the paths lead to: either may have symbolic links. */
+async function mustBeOutside(directory: string, within: string): Promise<void> {
+  const inside = relative(await placeOf(dirname(within)), await placeOf(directory));
   if (isAbsolute(directory) && (inside === '' || !(inside.startsWith('..') || isAbsolute(inside)))) {
     throw new Error(`${directory} is inside the data directory: choose a place outside it`);
   }
+}
+
+/** The real path of a file that need not exist yet. */
+async function placeOf(path: string): Promise<string> {
+  const parent = dirname(resolve(path));
+  const real = await realpath(path).catch(absent);
+  return real ?? (parent === resolve(path) ? parent : join(await placeOf(parent), basename(path)));
 }
 
 async function mustBeFree(directory: string): Promise<void> {

@@ -12,6 +12,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -108,6 +109,27 @@ t.test(
     t.match(await run(['restore', backup, '--data-dir', directory]), { code: 1, err: /is not empty/ });
   },
 );
+
+t.test('store backup refuses a place inside the data directory, also one behind a symbolic link', async (t) => {
+  const directory = await dataDir(t);
+  const root = join(directory, '..');
+  const [link, inner] = [join(root, 'link'), join(root, 'inner')];
+  symlinkSync(directory, link);
+  mkdirSync(join(directory, 'place'));
+  symlinkSync(join(directory, 'place'), inner);
+  for (const [place, from] of [
+    [join(directory, 'backup'), directory],
+    [join(link, 'backup'), directory],
+    [join(directory, 'backup'), link],
+    [inner, directory],
+  ] as const) {
+    t.match(await run(['backup', place, '--data-dir', from]), { code: 1, err: /is inside the data directory/ }, place);
+  }
+  t.strictSame(readdirSync(directory).sort(), ['place', 'store']);
+  symlinkSync(root, join(directory, 'out'));
+  const outside = await run(['backup', join(directory, 'out', 'backup'), '--data-dir', directory]);
+  t.equal(outside.code, 0, outside.err);
+});
 
 t.test('store verify takes no interrupted backup for a sound data directory', async (t) => {
   const directory = await dataDir(t);
