@@ -32,8 +32,8 @@ const privateKeyOption = ['--private-key <file>', 'private key of a sealed backu
 export function command(): Command {
   const verbs: [Command, ...Command[]] = [
     verb<StoreFlags>({
-      usage: 'verify [backup]',
-      summary: 'look at every record of a backup, or of a data directory that no hub uses; changes nothing',
+      usage: 'verify [directory]',
+      summary: 'look at every record of a data directory, or of a backup, that no hub uses; changes nothing',
       isLocal: true,
       options: [dataDirAs('data directory that is verified when none is named'), privateKeyOption],
       examples: ['store verify --data-dir ./data', 'store verify /backups/2026-01-31'],
@@ -101,11 +101,10 @@ async function shown<T>(
   }
 }
 
-async function verify(context: Context, backup: string | null, flags: StoreFlags): Promise<void> {
-  const directory = backup === null ? dataDirOf(flags) : resolve(backup);
-  if (backup !== null && !(await isBackup(directory))) {
-    throw new Failure(`${directory} is no backup: it has no manifest.json (a data directory is named by --data-dir)`);
-  }
+async function verify(context: Context, given: string | null, flags: StoreFlags): Promise<void> {
+  const directory = given === null ? dataDirOf(flags) : resolve(given);
+  if (given !== null && !(await isBackup(directory)))
+    context.screen.say(`${directory} has no manifest.json: a data directory, which store restore takes for no backup`);
   const key = keyOf(flags);
   const report = await shown(context, (show) => verifyStore(directory, (records) => show('verifying', records), key));
   context.screen.answer({ directory, ...report }, (_, { paint }) => reportLines(directory, report, paint));
