@@ -40,7 +40,8 @@ export function checkedBody<T extends object>(exchange: Pick<Exchange, 'body'>, 
   if (hasMark) notes.push(`body: ${beginsWithMark}`);
   const decided = decisiveOf(type);
   if (!isUnambiguous(value as object, names, decided)) refuseTwice(text, decided, '');
-  if (nested(decided).some((name) => Object.hasOwn(value as object, name))) refuseTwiceWithin(text, decided, '');
+  if (containers.some((name) => decided.has(name) && Object.hasOwn(value as object, name)))
+    refuseTwiceWithin(text, decided, '');
   return { body, notes, text, value: value as Record<string, unknown> };
 }
 
@@ -55,8 +56,8 @@ function decisiveOf(type: Named): ReadonlySet<string> {
   return found;
 }
 
-/** Those that are objects, or lists of objects, with decisive fields of their own. */
-const nested = (names: ReadonlySet<string>) => Object.keys(decisiveWithin).filter((name) => names.has(name));
+/** Fields that are objects, or lists of objects, with decisive fields of their own. */
+const containers = Object.keys(decisiveWithin);
 
 /**
  * Refuses a JSON text that repeats a decisive field of its type or writes its name in another case, at the top or in an
@@ -78,7 +79,7 @@ function refuseTwice(text: string, names: ReadonlySet<string>, within: string): 
 
 /** Each level reads its part of the text once more. */
 function refuseTwiceWithin(text: string, names: ReadonlySet<string>, within: string): void {
-  const inner = nested(names);
+  const inner = containers.filter((name) => names.has(name));
   if (inner.length === 0) return;
   const present = members(text);
   for (const name of inner) {

@@ -199,12 +199,10 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
 function habitsOf(data: unknown, field: OutboundCall['oneObject']): readonly Quirk[] {
   if (field !== 'allowed' && field !== 'result') return noQuirks;
   const { [field]: value, timeout } = (data ?? {}) as Readonly<Record<string, unknown>>;
+  const isLower = value !== enumValue(value);
   const isTimed = field === 'result' && isDigits(timeout);
-  if (value === enumValue(value) && !isTimed) return noQuirks;
-  return [
-    ...(value === enumValue(value) ? [] : ['lower-case' as const]),
-    ...(isTimed ? ['timeout-text' as const] : []),
-  ];
+  if (!isLower && !isTimed) return noQuirks;
+  return [...(isLower ? (['lower-case'] as const) : []), ...(isTimed ? (['timeout-text'] as const) : [])];
 }
 
 function ofRaw({ status, text }: Answer, data: unknown, field: OutboundCall['oneObject']): Verdict {

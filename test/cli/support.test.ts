@@ -406,7 +406,7 @@ t.test('events are followed as NDJSON until Ctrl-C', async (t) => {
   );
 });
 
-t.test('whoever follows goes on from where the hub says that it has looked, also when it was away', async (t) => {
+t.test('events --follow goes on after the last event that the hub scanned, also after the hub was away', async (t) => {
   const pages = [
     { seqs: [7], last_seq: 8, next_cursor: '7' },
     { seqs: [9, 12], last_seq: 12, next_cursor: '12' },
