@@ -15,10 +15,12 @@
  *     whole first when the last use ended while it read, when it found damage, when the engine dropped a part of its
  *     log, or when a mark cannot be used. Damage that is found later is treated as a failed write, and the store is
  *     verified whole: it ends as it would have at a start. [VERIFY-RECENT-2, VERIFY-REST-4]
+ * LIFECYCLE-8  A process opens no other store than the one that it opened first: when the volume is unmounted or the
+ *     directory moved away, the store fails until it is back.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { background, every, sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -192,13 +194,6 @@ export class Lifecycle {
     if (this.#state === 'open') this.#set('open', this.#remark());
   }
 
-  /** Names of the engine's own files, besides tables and logs, with such text. */
-  async filesWith(isLeft: (text: string) => boolean): Promise<string[]> {
-    const names = (await readdir(this.#database)).filter((name) => /^(MANIFEST-|LOG)/.test(name));
-    const texts = await Promise.all(names.map((name) => readFile(join(this.#database, name), 'latin1')));
-    return names.filter((_, i) => isLeft(texts[i] ?? ''));
-  }
-
   head(): Seq {
     return this.#mounted?.found.head ?? this.#head;
   }
@@ -270,6 +265,8 @@ export class Lifecycle {
     const marks = await readMarks(this.directory).catch((error: unknown) => {
       throw new StoreUnavailable(sentence(error));
     });
+    const own = this.#marked.store;
+    if (own !== null && marks.isNew) throw new StoreUnavailable(`the store at ${this.directory} is gone`);
     const unended = await this.#opening.read();
     const isLost = unended?.lost || (unended?.isReading && (await droppedAtOpen(this.#database)) !== null);
     // A full disk can prevent this write: the store opens all the same, without this guard.
@@ -288,6 +285,7 @@ export class Lifecycle {
       const options = { point: this.point, progress: this.#progress, recent: this.recent };
       const sealed = isTrusted ? await verifyRecent(db, marks, options) : null;
       const found = sealed ?? (await verify(db, marks, options));
+      if (own !== null && found.store !== own) throw new StoreUnavailable(`another store is at ${this.directory}`);
       this.#isDoubted = false;
       const isWhole = found.faults.length === 0;
       const { isClean } = judge(marks, found);

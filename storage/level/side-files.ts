@@ -29,6 +29,13 @@ export async function droppedAtOpen(database: string): Promise<string | null> {
   return drops.length === 0 ? null : `the engine dropped ${bytes} bytes of its log when it opened (${drops[0]?.[2]})`;
 }
 
+/** Names of the engine's own files, besides tables and logs, with such text. */
+export async function filesWith(database: string, isLeft: (text: string) => boolean): Promise<string[]> {
+  const names = (await readdir(database)).filter((name) => /^(MANIFEST-|LOG)/.test(name));
+  const texts = await Promise.all(names.map((name) => readFile(join(database, name), 'latin1')));
+  return names.filter((_, i) => isLeft(texts[i] ?? ''));
+}
+
 /** SIDE-FILES-1: creates the ballast unless it exists, or throws. Needs twice its size as free space. */
 export async function raiseBallast(path: string, bytes: number): Promise<void> {
   if (bytes === 0 || (await stat(path).catch(absent))?.size === bytes) return;

@@ -14,6 +14,7 @@
  * LEVEL-STORE-5  A commit is rejected with `Conflict` only once its batch is durable, so that the conflicting commit is
  *     durable as well (CONTRACT-11).
  */
+import { join } from 'node:path';
 import { background } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
@@ -32,6 +33,7 @@ import * as outbox from './outbox.ts';
 import { Reads } from './reads.ts';
 import { applyRewrite, type Moved, reclaim, stageRewrite } from './rewrite.ts';
 import { splitLarge } from './seal.ts';
+import { filesWith } from './side-files.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
 import { Versions } from './versions.ts';
@@ -198,7 +200,7 @@ class LevelStore extends Reads implements contract.Store {
     await this.#backingUp;
     const { db } = this.lifecycle.writable();
     await reclaim(db);
-    return this.lifecycle.filesWith(isLeft);
+    return filesWith(join(this.lifecycle.directory, 'db'), isLeft);
   }
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {

@@ -1,6 +1,6 @@
 /** A failed write: what the bare engine does afterwards (TRAP), and what our store does (ANSWER). */
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
 import { StoreUnavailable } from '../../storage/contract.ts';
@@ -110,6 +110,32 @@ t.test(
     );
   },
 );
+
+t.test('a store whose directory is moved away, or replaced, fails until it is back [LIFECYCLE-8]', async (t) => {
+  const directory = join(directoryFor(t), 'store');
+  const options = { node: 'test', ballastBytes: 64 * 1024 };
+  const store = await openLevelStore({ ...options, directory });
+  t.teardown(() => store.close());
+  await append(store, { puts: [row('1')] });
+  renameSync(directory, `${directory}.away`);
+  // The engine writes on into files that are open; one that it has to open by name fails.
+  await until(async () => {
+    await append(store, { puts: [row('2', { body: 'x'.repeat(256 << 10) })] }).catch(() => {});
+    return store.health().state === 'failed';
+  });
+  await until(() => store.health().reason?.includes('is gone') === true);
+  await t.rejects(append(store), StoreUnavailable, 'and nothing is acknowledged');
+  t.notOk(existsSync(directory), 'no other store is made in its place');
+  const other = await openLevelStore({ ...options, directory });
+  await append(other);
+  await other.close();
+  await until(() => store.health().reason?.startsWith('another store') === true);
+  renameSync(directory, `${directory}.other`);
+  renameSync(`${directory}.away`, directory);
+  await until(() => store.health().state === 'open');
+  t.equal((await store.get(row('1')))?.id, '1');
+  await t.resolves(append(store));
+});
 
 t.test('a store that finds the disk full when it opens serves reads, and writes when there is room', async (t) => {
   const disk = smallDisk(t, 24 * MIB);
