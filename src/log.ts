@@ -5,12 +5,12 @@
  * LOG-1  The code logs no secret; redaction by field name is a second safety net, for secrets inside larger objects. A
  *     line of plain values is checked with a loop over its field names, because pino's path search costs more than the
  *     rest of a request's line.
- * LOG-2  Lines are written in batches, at most `flushMs` later, so a slow reader blocks nothing; beyond `heldMax` bytes
- *     lines are lost. A normal exit of the process writes all lines.
+ * LOG-2  A line never waits for stderr (`stderr-lines.ts`), but on a terminal, where it is written at once.
  */
-import { type DestinationStream, destination, type Logger, type LoggerOptions, pino } from 'pino';
+import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import pretty from 'pino-pretty';
 import type { Log } from './hub/ports/ports.ts';
+import { stderrLines } from './stderr-lines.ts';
 
 /** Field names whose values are redacted, at the top of a line or up to three levels down. */
 const secretFields = [
@@ -29,12 +29,6 @@ const secretFields = [
 
 const redactedPaths = secretFields.flatMap((field) => [field, `*.${field}`, `*.*.${field}`, `*.*.*.${field}`]);
 const secretNames: ReadonlySet<string> = new Set(secretFields);
-
-const flushMs = 200;
-/** Bytes gathered for one write. */
-const writtenAtOnce = 8 * 1024;
-/** Bytes that may wait for a slow reader; lines beyond that are lost. */
-const heldMax = 16 * 1024 * 1024;
 
 const levels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly (keyof Log)[];
 
@@ -67,10 +61,9 @@ function isPlain(fields: object): boolean {
 }
 
 function standardError(): DestinationStream {
-  const stream = process.stderr.isTTY
-    ? pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' })
-    : destination({ fd: 2, sync: false, minLength: writtenAtOnce, periodicFlush: flushMs, maxLength: heldMax });
-  // The reader of the log may close the pipe; the hub continues.
+  if (!process.stderr.isTTY) return stderrLines;
+  const stream = pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' });
+  // The terminal may go away; the hub continues.
   stream.on('error', () => {});
   return stream;
 }

@@ -8,6 +8,7 @@
  * SERVE-3  SIGHUP reloads the operators file, and the certificate and its key when the hub terminates TLS itself; with
  *     neither it does nothing, or on a terminal, which was closed, what SIGTERM does. One that comes during the start is
  *     heeded once the hub serves. What cannot be used is reported, and what was in use stays.
+ * SERVE-4  The exit needs nothing of stderr: an orderly one gives the log's lines 1 s, a second signal none.
  */
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
@@ -17,6 +18,7 @@ import { systemClock } from '../kit/system-clock.ts';
 import type { ServingHub } from '../main.ts';
 import { endOfNode } from '../node-release.ts';
 import { flagOfSetting, type SettingName, settingNames, settings } from '../settings.ts';
+import { stderrLines } from '../stderr-lines.ts';
 import { stopSignal } from './stop-signal.ts';
 
 const notes = `
@@ -29,7 +31,9 @@ export function command(): Command {
   const command = new Command('serve').description('run the hub').addHelpText('after', notes);
   for (const name of settingNames) command.addOption(optionOf(name));
   return command.action(async (flags: Record<string, string | undefined>) => {
-    process.exit(await serve(flags));
+    const code = await serve(flags);
+    await stderrLines.written();
+    process.exit(code);
   });
 }
 

@@ -1,0 +1,107 @@
+/**
+ * `ocpi-hub serve` whose stderr takes nothing: a log on a full disk, and a pipe that nobody reads. A process that does not end fails its
+ * test.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { command } from '../support/command.ts';
+import { type Test, t } from '../support/tap.ts';
+
+/** Only so that a process that does not end fails its test. */
+const limitMs = 60_000;
+
+const dataDirOf = (t: Test) => join(t.testdirName, 'data');
+
+function serve(t: Test, stderr: number, env: Record<string, string>): ChildProcess {
+  const child = spawn(process.execPath, [command, 'serve'], {
+    env: { PATH: process.env.PATH, HUB_PORT: '0', HUB_DATA_DIR: dataDirOf(t), ...env },
+    stdio: ['ignore', 'pipe', stderr],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  return child;
+}
+
+/** Exit code and signal. */
+const ended = (child: ChildProcess) => once(child, 'exit', { signal: AbortSignal.timeout(limitMs) });
+
+async function listening({ stdout }: ChildProcess): Promise<void> {
+  const [line] = stdout ? await once(stdout, 'data') : [];
+  if (!String(line).startsWith('ocpi-hub listening on ')) throw new Error(`it printed ${line}`);
+}
+
+function opened(t: Test, path: string, flags: string | number): number {
+  const file = openSync(path, flags);
+  t.teardown(() => closeSync(file));
+  return file;
+}
+
+/** A pipe that is full; `read` empties it and resolves to what it held. */
+function fullPipe(t: Test): { stderr: number; read(): string } {
+  const path = join(t.testdirName, 'stderr');
+  execFileSync('mkfifo', ['-m', '600', path]);
+  const here = opened(t, path, constants.O_RDWR | constants.O_NONBLOCK);
+  const spaces = Buffer.alloc(4096, ' ');
+  untilBusy(() => writeSync(here, spaces));
+  const read = () => {
+    const [buffer, parts] = [Buffer.alloc(65_536), [] as Buffer[]];
+    untilBusy(() => parts.push(Buffer.from(buffer.subarray(0, readSync(here, buffer)))));
+    return Buffer.concat(parts).toString().trim();
+  };
+  return { stderr: opened(t, path, 'w'), read };
+}
+
+function untilBusy(work: () => void): void {
+  try {
+    for (;;) work();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+  }
+}
+
+const kinds: Readonly<Record<string, (t: Test) => number>> = {
+  'on a full disk': (t) => opened(t, '/dev/full', 'w'),
+  'a pipe that nobody reads': (t) => fullPipe(t).stderr,
+};
+
+for (const [kind, stderrOf] of Object.entries(kinds)) {
+  t.test(`with stderr ${kind}, SIGTERM ends serve with 0`, async (t) => {
+    t.testdir({});
+    const child = serve(t, stderrOf(t), {});
+    await listening(child);
+    child.kill('SIGTERM');
+    t.strictSame(await ended(child), [0, null]);
+  });
+
+  t.test(`with stderr ${kind}, a start that fails ends with its exit code`, async (t) => {
+    t.testdir({});
+    const stderr = stderrOf(t);
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    t.teardown(() => other.close());
+    const { port } = other.address() as { port: number };
+    const portInUse = serve(t, stderr, { HUB_PORT: String(port) });
+    t.strictSame(await ended(portInUse), [1, null], 'the port is in use');
+    const unusable = serve(t, stderr, { HUB_PORT: 'x' });
+    t.strictSame(await ended(unusable), [2, null], 'a setting is not usable');
+    await listening(serve(t, stderr, {}));
+    const directoryInUse = serve(t, stderr, {});
+    t.strictSame(await ended(directoryInUse), [1, null], 'the data directory is in use');
+  });
+}
+
+t.test('a pipe that is read again gets every line of the log', async (t) => {
+  t.testdir({});
+  const { stderr, read } = fullPipe(t);
+  const child = serve(t, stderr, {});
+  await listening(child);
+  t.equal(read(), '', 'nothing was written to the full pipe');
+  child.kill('SIGTERM');
+  t.strictSame(await ended(child), [0, null]);
+  const lines = read().split('\n');
+  for (const line of lines) t.match(JSON.parse(line), { level: String, time: String, msg: String });
+  t.match(lines[0], 'private networks that URLs of partners may lead to');
+  t.match(lines.at(-1), '"state":"closed"');
+});
