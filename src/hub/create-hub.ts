@@ -256,6 +256,7 @@ export function createHub(
       ready = false;
       // What is closed below may wait for a write that never succeeds.
       dispatcher.giveUp();
+      context.recorder.giveUp();
       context.contacts.close();
       // A running pull, or the query of a case, ends at the page that it waits for.
       const asked = orphans.close();

@@ -1,10 +1,14 @@
 /** A hub that is about to be closed sends nothing more, takes what comes, and forgets none of it. */
+import { existsSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { OutcomeUnknown } from '../../storage/contract.ts';
 import { Holding, kwhOf } from '../delivery/watched.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { closed, hubFor, routedPair } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
-import { admin } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { within } from '../support/within.ts';
@@ -35,6 +39,59 @@ t.test('a hub that is drained lets what is in flight end, and the next one sends
   await emsp.gotCalls(2);
   holding.releaseAll();
   t.strictSame(emsp.received.map(kwhOf), [1, 2], 'the first is not sent again');
+});
+
+t.test('a hub closes although its store is away, and the next one has all that was acknowledged', async (t) => {
+  const dataDir = directoryFor(t);
+  const store = join(dataDir, 'store');
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+  const hub = await hubFor(t, {}, { clock }, dataDir);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S0', sessionBody('S0'));
+  renameSync(store, `${store}.away`);
+  const acknowledged = ['S0'];
+  // The engine writes on into files that are open; one that it has to open by name fails.
+  const pushAll = async () => {
+    for (;;) {
+      const id = `S${acknowledged.length}`;
+      const body = sessionBody(id, { padding: 'x'.repeat(100_000) });
+      const answer = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, body);
+      if (answer.status !== 200) return;
+      acknowledged.push(id);
+    }
+  };
+  const pushed = pushAll().catch(() => {});
+  await eventually('a write fails', async () => (await fetch(`${hub.url}/readyz`)).status === 503);
+  await closed(hub, clock);
+  await pushed;
+  t.notOk(existsSync(store), 'no other store is made in its place');
+  renameSync(`${store}.away`, store);
+  const again = await hubFor(t, {}, {}, dataDir);
+  for (const partner of [cpo, emsp]) partner.moveTo(again);
+  const missing = [];
+  for (const id of acknowledged) {
+    if ((await cpo.call('GET', `/2.2.1/sessions/NL/CPO/${id}`)).json.status_code !== 1000) missing.push(id);
+  }
+  t.same(missing, []);
+});
+
+t.test('a hub closes although nothing that it writes at its end is known to be in the log', async (t) => {
+  let isAway = false;
+  let refused = 0;
+  const wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      if (!isAway) return store.append(commit);
+      refused += 1;
+      throw new OutcomeUnknown('the disk is away');
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const { cpo } = await routedPair(t, hub);
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await quiet(hub);
+  isAway = true;
+  await within(30_000, hub.close(), () => 'the hub does not close');
+  t.ok(refused > 0);
 });
 
 t.test('a hub closes although a job waits for a row that it may not write any more', async (t) => {

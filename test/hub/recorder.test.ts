@@ -99,6 +99,36 @@ t.test(
   },
 );
 
+t.test('a hub that closes does not wait for a write in doubt, and writes nothing else [R4]', async (t) => {
+  const { recorder, record, fault } = await recording(t);
+  fault({
+    after: async () => {
+      throw new OutcomeUnknown('the disk is away');
+    },
+  });
+  const doubtful = record('in doubt');
+  await turn();
+  recorder.giveUp();
+  await t.rejects(doubtful, { name: 'HubError', code: 'unavailable' });
+  fault({});
+  await t.rejects(record('beside'), { name: 'HubError', code: 'unavailable' });
+});
+
+t.test('a hub that closes writes on after a write in doubt that turned out', async (t) => {
+  const { recorder, record, fault } = await recording(t);
+  let asked = 0;
+  fault({
+    after: async () => {
+      if (++asked === 1) throw new OutcomeUnknown('connection lost');
+    },
+  });
+  const doubtful = record('in doubt');
+  await eventually('it is in doubt', () => asked === 1);
+  recorder.giveUp();
+  t.equal(await doubtful, 1);
+  t.equal(await record('beside'), 2);
+});
+
 t.test('a write that the store refuses is refused at once, and nothing is dispatched', async (t) => {
   const { dispatched, record, fault } = await recording(t);
   fault({

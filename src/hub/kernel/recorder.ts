@@ -7,7 +7,8 @@
  * RECORDER-3  Committed events are dispatched in order of sequence, without a gap; events of other nodes in between are
  *     read from the log.
  * RECORDER-4  While the outcome of a commit is unknown, nothing else is written: a later decision could depend on what
- *     that commit changed.
+ *     that commit changed. A hub that closes does not wait for it, and writes nothing else: the next start
+ *     finds what is in the log.
  * RECORDER-5  A decision reads partners and routes in memory, as of their last dispatched change, and states that
  *     version in `seen`: every change of them writes the row `directoryKey` (`directory.ts`). So no decision
  *     commits on an outdated rule, and a list that is read after a change is complete.
@@ -74,6 +75,7 @@ export class Recorder {
   readonly #ports: RecorderPorts;
   /** For each commit of unknown outcome, what ends the wait before its next retry. [RECORDER-4] */
   readonly #doubts = new Map<object, AbortController>();
+  #isEnding = false;
   /** Writes in flight. */
   readonly #writing = new Set<Promise<unknown>>();
   readonly #turns = new Map<string, Promise<unknown>>();
@@ -129,11 +131,12 @@ export class Recorder {
     this.#writing.add(writing);
     try {
       const { first, last } = await writing;
+      this.#doubts.delete(commit);
       for (const [index, event] of events.entries()) this.feed.committed({ seq: first + index, ...event });
       return last;
     } finally {
       this.#writing.delete(writing);
-      this.#doubts.delete(commit);
+      if (!this.#isEnding) this.#doubts.delete(commit);
     }
   }
 
@@ -165,6 +168,12 @@ export class Recorder {
       for (const type of types) this.#ports.meter.unrecorded(type);
       this.#ports.log.error({ err: error, events: types }, 'could not record events');
     });
+  }
+
+  /** From now on nothing waits until the outcome of a commit is known. [RECORDER-4] */
+  giveUp(): void {
+    this.#isEnding = true;
+    for (const wait of this.#doubts.values()) wait.abort();
   }
 
   /**
@@ -222,23 +231,18 @@ export class Recorder {
       } catch (error) {
         const kind = error instanceof Error ? error.name : '';
         if (!refusals.has(kind)) throw error;
-        const inDoubt = kind === 'OutcomeUnknown' || this.#doubts.has(commit);
+        const wait = new AbortController();
+        if (kind === 'OutcomeUnknown' || this.#doubts.has(commit)) this.#doubts.set(commit, wait);
+        const inDoubt = this.#doubts.has(commit);
         this.#ports.log.error({ err: error, inDoubt }, 'write refused by the store');
         // The commit may be in the log. Nothing may be decided on what it changed until its outcome is known; its
         // idempotency key makes a retry safe.
-        if (!inDoubt || kind === 'Fenced' || this.#store.health().state === 'closed') {
+        if (!inDoubt || this.#isEnding || kind === 'Fenced' || this.#store.health().state === 'closed') {
           throw new HubError('unavailable', { retryAfterS: 1 });
         }
-        await this.#known(commit);
+        await sleep(this.#ports.clock, askAgainMs, wait.signal);
       }
     }
-  }
-
-  /** Waits until the store may know the outcome of the commit: until it is open again, for `askAgainMs` at most. */
-  async #known(commit: object): Promise<void> {
-    const wait = new AbortController();
-    this.#doubts.set(commit, wait);
-    await sleep(this.#ports.clock, askAgainMs, wait.signal);
   }
 }
 
