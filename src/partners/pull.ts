@@ -17,7 +17,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { resolvedLink } from '../kit/url.ts';
-import { envelopeItems } from '../transport/envelope.ts';
+import { envelopeItems, envelopeTime } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
 
 /** Timeout per page, ms. */
@@ -97,7 +97,8 @@ export function partnerLists(client: Pick<Client, 'read'>): PartnerLists {
       const isEndKnown = isLeftOut
         ? total === reading.rows
         : isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
-      yield { kind: 'page', texts, total, isEndKnown, quirks };
+      const madeAt = number === 1 ? envelopeTime(text) : null;
+      yield { kind: 'page', texts, total, madeAt, isEndKnown, quirks };
       if (next.failure) return yield failed(next.failure);
       url = next.url;
     }

@@ -141,6 +141,13 @@ export function soleObjectText(text: string, data: unknown): string | undefined 
   return only && slice(text, only);
 }
 
+/** `timestamp` of an envelope that `readEnvelope` accepted, as it stands there; null when it has none, or no text. */
+export function envelopeTime(text: string): string | null {
+  const span = members(text).get('timestamp');
+  const value: unknown = span && JSON.parse(slice(text, span));
+  return typeof value === 'string' ? value : null;
+}
+
 /**
  * Texts of the items of `data` in an envelope that `readEnvelope` accepted; empty when `data` is no array. [ENVELOPE-2]
  */

@@ -5,7 +5,7 @@ import { nextLink } from '../../src/partners/pull.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
-import { lists } from '../support/lists.ts';
+import { lists, pagesAsked } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
@@ -78,6 +78,32 @@ t.test('a tariff that is pushed or deleted while the list is read is left as it 
   t.match(await ended(hub, await start(hub, 'tariffs')), { state: 'DONE', stored: 2, deleted: 1 });
   t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['NEW', 'T1', 'T2']);
 });
+
+for (const { title, timestamp, from } of [
+  { title: 'five hours behind', timestamp: '2026-05-01T07:00:00Z', from: '2026-05-01T07:00:00.000Z' },
+  {
+    title: 'behind, and says so in a zone of its own',
+    timestamp: '2026-05-01T13:30:00+02:00',
+    from: '2026-05-01T11:30:00.000Z',
+  },
+  { title: 'right, but without fractions', timestamp: '2026-05-01T11:59:59Z', from: '2026-05-01T12:00:00.000Z' },
+  { title: 'ahead', timestamp: '2026-05-01T17:00:00Z', from: '2026-05-01T12:00:00.000Z' },
+  { title: 'none: it is always the same', timestamp: '2026-01-01T00:00:00Z', from: '2026-05-01T12:00:00.000Z' },
+  { title: 'not told', timestamp: undefined, from: '2026-05-01T12:00:00.000Z' },
+  { title: 'unreadable', timestamp: 'noon', from: '2026-05-01T12:00:00.000Z' },
+]) {
+  t.test(`the next pull asks by the clock of a partner that is behind; it is ${title}`, async (t) => {
+    const { hub, served, cpo } = await scene(t, { clock: new SimulatedClock('2026-05-01T12:00:00Z') });
+    served.instead = () => ({ text: JSON.stringify({ status_code: 1000, timestamp, data: [] }) });
+    await ended(hub, await start(hub, 'locations'));
+    const second = await ended(hub, await start(hub, 'locations'));
+    t.equal(second.date_from, from);
+    t.same(
+      pagesAsked(cpo.received, 'locations').map((query) => query.get('date_from')),
+      [null, from],
+    );
+  });
+}
 
 t.test('a pull that a restart cut off is FAILED with what it had stored, and may run again', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());

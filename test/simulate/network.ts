@@ -148,7 +148,13 @@ export class Network {
         const texts = [...(partner.own.get(module)?.values() ?? [])];
         const pages: PartnerPage[] = [];
         for (let from = 0; from < texts.length || from === 0; from += 3) {
-          const page = { texts: texts.slice(from, from + 3), total: texts.length, isEndKnown: true, quirks: [] };
+          const page = {
+            texts: texts.slice(from, from + 3),
+            total: texts.length,
+            madeAt: null,
+            isEndKnown: true,
+            quirks: [],
+          };
           pages.push({ kind: 'page', ...page });
         }
         if (!isGood) pages.push({ kind: 'failed', reason: 'the list broke off' });

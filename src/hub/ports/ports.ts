@@ -116,6 +116,8 @@ export type PartnerPage =
       readonly texts: readonly string[];
       /** Value of `X-Total-Count`; null when the partner does not send it. */
       readonly total: number | null;
+      /** `timestamp` of the envelope of the first page; null without one, and of later pages. */
+      readonly madeAt: string | null;
       /** Whether nothing can stand behind this page if it is the last one. */
       readonly isEndKnown: boolean;
       /** What was made up for to get it, each once. [D70] */

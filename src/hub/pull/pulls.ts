@@ -5,15 +5,17 @@
  * PULLS-1  A pull that fails is FAILED; the objects stored before the failure stay.
  * PULLS-2  A refused object does not stop the pull: it is counted, and kept in quarantine with the reason.
  * PULLS-3  One pull at a time per partner and module. A pull that a restart cut off is FAILED.
- * PULLS-4  The next pull asks for changes since the start of the last successful one. Pulled objects are not forwarded
- *     unless the operator asked for that.
+ * PULLS-4  The next pull asks for changes since the start of the last successful one, by the partner's clock where its first
+ *     page shows that clock to be behind: `last_updated` is of that clock. Pulled objects are not forwarded unless the
+ *     operator asked for that.
  * PULLS-5  Only a pull of the whole tariff list deletes, and only tariffs that the list certainly lacks. Tariffs pushed
  *     meanwhile stay, and nothing is deleted when the list may have had gaps. Of several CPOs of one partner, those
  *     of which the list has nothing keep their tariffs: the partner may have listed one CPO alone.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { objectKey } from '../../domain/object.ts';
+import { instantOf } from '../../domain/instant.ts';
+import { objectKey, sortableDate } from '../../domain/object.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import {
   applyToPull,
@@ -34,9 +36,14 @@ import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from 
 /** Objects of one page that are stored concurrently, so that they share a synced write (group commit). */
 const batch = 50;
 
+/** How far behind, ms, the time in a partner's page shows a clock to be: less is the time without its fraction, more is no clock. */
+const [lagMin, lagMax] = [1_000, 26 * 3_600_000];
+
 /** State of a running pull. */
 interface Run {
   record: PullRecord;
+  /** What the next pull asks for. [PULLS-4] */
+  nextFrom: string;
   readonly list: ListOf;
   counts: PullCounts;
   /** Names of the objects in the list, `{cc}-{pid}/{key}`. */
@@ -118,6 +125,7 @@ export class Pulls {
     const { ports } = this.#context;
     const run: Run = {
       record,
+      nextFrom: record.startedAt,
       list,
       counts: noCounts,
       listed: new Set(),
@@ -137,7 +145,9 @@ export class Pulls {
       end = { type: 'pull.failed', data: { ...run.counts, error: message } };
     }
     over();
-    await this.#record(run.record, end, list.trace).catch((error: unknown) =>
+    const last = { startedAt: run.nextFrom };
+    const puts = end.type === 'pull.done' ? [lastPut(record.party, record.module, last)] : [];
+    await this.#record(run.record, end, list.trace, puts).catch((error: unknown) =>
       ports.log.error({ err: error, pull: record.id }, 'could not record the end of a pull'),
     );
   }
@@ -152,7 +162,7 @@ export class Pulls {
       if (directory.partner(partner.id)?.partnerToken == null) {
         return { type: 'pull.failed', data: { ...run.counts, error: 'the partner was suspended meanwhile' } };
       }
-      await this.#takePage(run, page, page.texts);
+      await this.#takePage(run, page);
       run.total = page.total;
       run.isEndKnown = page.isEndKnown;
     }
@@ -160,9 +170,11 @@ export class Pulls {
     return { type: 'pull.done', data: { ...run.counts, note } };
   }
 
-  async #takePage(run: Run, page: ReadPage, texts: readonly string[]): Promise<void> {
+  async #takePage(run: Run, page: ReadPage & { readonly kind: 'page' }): Promise<void> {
+    const { texts } = page;
     run.asOf ??= page.asOf;
     const { pages, received } = run.counts;
+    if (pages === 0) run.nextFrom = begunAt(run.record.startedAt, page.madeAt);
     const counts = { ...run.counts, pages: pages + 1, received: received + texts.length };
     const released: Put[] = [];
     for (let from = 0; from < texts.length; from += batch) {
@@ -236,17 +248,25 @@ export class Pulls {
     const { recorder } = this.#context;
     const at = recorder.instant();
     const record = applyToPull(before, event, at);
-    const { id, party, module, startedAt } = record;
-    const last = event.type === 'pull.done' ? [lastPut(party, module, { startedAt })] : [];
-    const puts = [pullRow(record), ...last, ...others];
+    const { id, party } = record;
+    const puts = [pullRow(record), ...others];
     await recorder.record({ facts: [{ stream: `pull:${id}`, event, party }], puts, trace, at });
     return record;
   }
 }
 
 interface LastRun {
-  /** Start of the last successful pull, RFC 3339. */
+  /** Start of the last successful pull, RFC 3339. [PULLS-4] */
   readonly startedAt: string;
+}
+
+/** The start of a pull, or the time that its first page states where that is earlier. [PULLS-4] */
+function begunAt(startedAt: string, madeAt: string | null): string {
+  const made = madeAt === null ? undefined : sortableDate(madeAt);
+  if (made === undefined) return startedAt;
+  const at = `${made.slice(0, 23)}Z`;
+  const lag = instantOf(startedAt) - instantOf(at);
+  return lag > lagMin && lag < lagMax ? at : startedAt;
 }
 
 const oneMore = (counts: PullCounts): PullCounts => ({ ...counts, deleted: counts.deleted + 1 });
