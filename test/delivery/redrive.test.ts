@@ -154,6 +154,22 @@ t.test('two operators who re-drive the same delivery at the same time send it on
   t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 0 } });
 });
 
+t.test('a later version of the same last_updated is not overwritten: its clock counts seconds [D53]', async (t) => {
+  const hub = await hubFor(t);
+  let isIll = true;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: (received) => (kwhOf(received) === 1 && isIll ? { status: 400 } : {}),
+  });
+  for (const kwh of [1, 2]) await putSession(cpo, 'S1', { kwh, last_updated: at(1) });
+  await quiet(hub);
+  isIll = false;
+  const [dead] = await deliveriesOf(hub, '?state=DEAD');
+  t.equal((await asked(hub, `/deliveries/${dead?.id}/redrive`)).status, 409);
+  t.match(await redrive(hub, { filter: {}, dry_run: true }), { matched: 1, stale: 1 });
+  await quiet(hub);
+  t.same(emsp.received.map(kwhOf), [1, 2]);
+});
+
 t.test('a newer version that has arrived since is not overwritten, unless forced [D53]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, {

@@ -3,7 +3,8 @@
  * [interface, Delivery rules 6; D53]
  *
  * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
- * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version, or
+ * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version (a
+ *     later change whose `last_updated` is not older: clocks of CPOs may count whole seconds), or
  *     may no longer have the object: its location is unpublished since, its session or CDR belongs to another eMSP, a
  *     person's names in it were erased since, or no routing rule joins receiver and sender any more. A replay to the
  *     receivers of then asks for no rule. [D21]
@@ -257,8 +258,8 @@ export class Redrive {
   }
 
   /**
-   * Whether the receiver may no longer have the object, or a later, overlapping, newer (`last_updated`) change is
-   * delivered to it or pending. [REDRIVE-2]
+   * Whether the receiver may no longer have the object, or a later, overlapping change that is not older (`last_updated`)
+   * is delivered to it or pending. [REDRIVE-2]
    */
   async #isStale(candidate: Candidate, routing: Routing['routing']): Promise<boolean> {
     const { event, receiver } = candidate;
@@ -273,7 +274,7 @@ export class Redrive {
     for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
       if (left-- === 0) return true;
       const data = later.data as ObjectEventData;
-      if (!later.to.includes(receiver) || !isNewer(data.lastUpdated, own.lastUpdated)) continue;
+      if (!later.to.includes(receiver) || isOlder(data.lastUpdated, own.lastUpdated)) continue;
       if (!touches(reach(data, receiver), reach(own, receiver))) continue;
       const { state } = await this.#dispatcher.standing(receiver, later.seq);
       if (state === 'DELIVERED' || state === 'PENDING') return true;
@@ -364,10 +365,10 @@ function touches(one: readonly string[], other: readonly string[]): boolean {
   return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
 }
 
-function isNewer(later: string | null, own: string | null): boolean {
+function isOlder(later: string | null, own: string | null): boolean {
   // A DELETE has no `last_updated`: it is newer than every earlier change, and every later change is newer than it.
-  if (later === null || own === null) return true;
-  return (sortableDate(later) ?? later) > (sortableDate(own) ?? own);
+  if (later === null || own === null) return false;
+  return (sortableDate(later) ?? later) < (sortableDate(own) ?? own);
 }
 
 function matches(event: StoredEvent, filter: RedriveFilter): boolean {
