@@ -61,7 +61,7 @@ export function formOf(data: Pick<ObjectEventData, 'owed' | 'whole' | 'within'>,
 
 /**
  * Data of `object.put`, `object.patched` and `object.deleted`; of `object.resent`, which sends the unchanged stored
- * object to a receiver; of `object.missed`, which removes a receiver from `sent`; and of `object.base`, which replaces
+ * object to a receiver; of `object.missed`, which notes that a change did not reach a receiver; and of `object.base`, which replaces
  * the events that compaction removed.
  */
 export interface ObjectEventData {
@@ -78,7 +78,9 @@ export interface ObjectEventData {
   readonly whole?: Owed & { readonly to: readonly PartyId[] };
   /** Of `object.base` and `object.missed`: receivers to whom the whole object was sent. */
   readonly sent?: readonly PartyId[];
-  /** Of `object.missed`: the receiver that the whole object never reached. */
+  /** Of `object.base` and `object.missed`: receivers of an older version, as of the object. */
+  readonly outdated?: readonly PartyId[];
+  /** Of `object.missed`: the receiver that the whole object, or a change of it, never reached. */
   readonly receiver?: PartyId;
   /** Why the change was not forwarded; null when it was. */
   readonly reason: string | null;

@@ -2,26 +2,31 @@
  * Fold of object events. Ingest and rebuild share this one function, so a lost or damaged projection can be rebuilt
  * from the log byte for byte. [OBJECT-4]
  */
-import type { ObjectEventData } from './events.ts';
+import { formOf, type ObjectEventData } from './events.ts';
 import { isOwned } from './modules.ts';
 import { changedBody, type HubObject, laterDate, objectKey } from './object.ts';
 import type { PartyId } from './party.ts';
+
+/** Of an event, what the fold reads: the body is empty where the event has none. */
+export interface Change {
+  readonly type: string;
+  readonly data: ObjectEventData;
+  readonly body: string;
+  readonly to: readonly PartyId[];
+}
 
 /**
  * The object after a push that was owed to the receivers `to`; null when the push deletes it, or changes something that
  * does not exist.
  */
-export function applyToObject(
-  before: HubObject | null,
-  data: ObjectEventData,
-  body: string,
-  to: readonly PartyId[] = [],
-): HubObject | null {
+export function applyToObject(before: HubObject | null, change: Change): HubObject | null {
+  const { data, body, to } = change;
   if (data.method === 'DELETE') return null;
   const isWhole = data.method !== 'PATCH' && data.within.length === 0;
   const text = isWhole ? body : changedBody(before?.body ?? null, { ...data, body });
   if (text === null) return null;
   const sent = sentAfter(before, data, to);
+  const outdated = outdatedAfter(before, change);
   return {
     module: data.module,
     owner: data.owner,
@@ -37,8 +42,28 @@ export function applyToObject(
     reason: data.reason,
     forwarded: (before?.forwarded ?? false) || data.owed !== null || data.forwarded === true,
     ...(sent && { sent }),
+    ...(outdated.length > 0 && { outdated }),
   };
 }
+
+const none: readonly PartyId[] = [];
+
+/** Receivers that have an older version after the change: those that it passes by, until a whole is owed to them. */
+function outdatedAfter(before: HubObject | null, { type, data, to }: Change): readonly PartyId[] {
+  if (isOwned(data.module)) return none;
+  if (data.sent) return data.outdated ?? none;
+  const { sent = none, outdated = none } = before ?? {};
+  const isResent = type === 'object.resent';
+  // Nearly every change goes to all who have the object.
+  if (outdated.length === 0 && (isResent || isSame(sent, to))) return none;
+  const owed = new Set(to);
+  const passed = isResent ? none : sent.filter((id) => !owed.has(id));
+  const isMade = (id: PartyId) => owed.has(id) && formOf(data, id) === 'whole';
+  return withAll(outdated, passed).filter((id) => !isMade(id));
+}
+
+const isSame = (one: readonly PartyId[], other: readonly PartyId[]): boolean =>
+  one.length === other.length && one.every((id, at) => id === other[at]);
 
 /**
  * Adds the receivers of a change to `sent`: a receiver gets the whole object before any part of it. Of sessions and
@@ -67,7 +92,7 @@ function withAll(sent: readonly PartyId[], to: readonly PartyId[]): readonly Par
  */
 export function baseOf(object: HubObject): { data: ObjectEventData; body: string } {
   // One literal: a copy by rest and spread costs more than the rest of the compaction's decision.
-  const { module, owner, id, lastUpdated, facts, viewer, reason, forwarded, sent, body } = object;
+  const { module, owner, id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated, body } = object;
   const data: ObjectEventData = {
     module,
     method: 'PUT',
@@ -82,6 +107,7 @@ export function baseOf(object: HubObject): { data: ObjectEventData; body: string
     warnings: [],
     ...(forwarded && { forwarded }),
     ...(sent && { sent }),
+    ...(outdated && { outdated }),
   };
   return { data, body };
 }

@@ -100,6 +100,11 @@ export interface HubObject {
    * forwarded, counts as sent to every receiver that is owed a change. [D59, D82]
    */
   readonly sent?: readonly PartyId[];
+  /**
+   * Of those in `sent`, the ones that a later change passed by, or did not reach: the next part goes to them as a whole.
+   * In order of id; absent for none, and for sessions and CDRs, whose receiver is taken out of `sent` instead.
+   */
+  readonly outdated?: readonly PartyId[];
 }
 
 /** Name of an object for operators: `{cc}-{pid}/{id}`. */

@@ -34,8 +34,8 @@ export interface Directory {
 export interface Audience {
   readonly to: readonly PartyId[];
   /**
-   * Receivers that get the whole object as PUT instead of a partial change, because they may never have had it.
-   * [D21, D59]
+   * Receivers that get the whole object as PUT instead of a partial change, because they may never have had it, or miss an
+   * earlier change of it. [D21, D59]
    */
   readonly whole: readonly PartyId[];
   readonly reason: string | null;
@@ -61,7 +61,7 @@ function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver
  */
 export function catalogueAudience(
   directory: Directory,
-  before: Pick<HubObject, 'facts' | 'sent' | 'forwarded'> | null,
+  before: Pick<HubObject, 'facts' | 'sent' | 'outdated' | 'forwarded'> | null,
   after: Pick<HubObject, 'module' | 'owner' | 'facts'>,
   change: 'whole' | 'part' | 'end',
   named?: PartyId,
@@ -88,7 +88,9 @@ export function catalogueAudience(
   const appears = before !== null && !wasPublic && isPublic;
   if (appears) return { to, whole: to, reason: null, ...rest };
   const wasSent = sentTo(before);
-  return { to, whole: to.filter((id) => !wasSent(id)), reason: null, ...rest };
+  // What is private now goes to nobody as a whole. [D21]
+  const isOutdated = (id: PartyId) => isPublic && before?.outdated?.includes(id) === true;
+  return { to, whole: to.filter((id) => !wasSent(id) || isOutdated(id)), reason: null, ...rest };
 }
 
 /** Receivers of a catalogue that have an endpoint for it; eMSPs without one read the list of the hub. [D60] */

@@ -155,7 +155,7 @@ function pushOf(n: number, round: number, objects: number, owners: number): Chan
     ...{ module, method: 'PUT', owner, id, within: [], lastUpdated, facts, viewer: isSession ? emspId : null },
     ...{ owed: { method: 'PUT', path: `/${country_code}/${party_id}/${id}`, query: '' }, reason: null, warnings: [] },
   };
-  const object = applyToObject(null, data, body);
+  const object = applyToObject(null, { type: 'object.put', data, body, to: [] });
   if (!object) throw new Error('a PUT makes an object');
   const key = objectKey(module, id, facts);
   const event: NewEvent = {

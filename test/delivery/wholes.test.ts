@@ -4,11 +4,11 @@
 import { Wholes } from '../../src/hub/delivery/wholes.ts';
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-import { at, type DeliveryItem, deliveriesOf, type HubAddress } from './watched.ts';
+import { at, type DeliveryItem, deliveriesOf, Holding, type HubAddress } from './watched.ts';
 
 const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
 const shown = ({ method, path: url }: Received) => `${method} ${url.split('/ocpi/2.2.1')[1]}`;
@@ -146,7 +146,7 @@ for (const [what, refusal] of [
 }
 
 t.test(
-  'a refused whole ends as dead, and a PATCH refused for another reason is not followed by anything [D59]',
+  'a refused whole ends as dead, the next change goes as a whole, and what is refused for another reason is not followed by anything [D59]',
   async (t) => {
     const hub = await hubFor(t);
     let answer: Reply = {};
@@ -170,10 +170,76 @@ t.test(
     );
     t.same(
       refused.map(({ method }) => method),
-      ['PATCH'],
+      ['PUT'],
     );
   },
 );
+
+for (const [module, id, body, fields] of [
+  ['locations', 'L1', locationBody('L1'), { name: 'Neu' }],
+  ['sessions', 'S1', sessionBody('S1'), { kwh: 9 }],
+] as const) {
+  for (const [method, refused] of [
+    ['PUT', { ...body, address: 'Neue Straße 1', total_cost: { excl_vat: 7 } }],
+    ['PATCH', { address: 'Neue Straße 1', total_cost: { excl_vat: 7 } }],
+  ] as const) {
+    const change = (n: number) => ({ ...fields, last_updated: at(n) });
+    const missed = module === 'locations' ? { address: 'Neue Straße 1' } : { total_cost: { excl_vat: 7 } };
+    const scene = async (t: Test, dataDir = directoryFor(t)) => {
+      const hub = await hubFor(t, {}, {}, dataDir);
+      const answers = { reply: (_: Received): Reply | Promise<Reply> => ({}) };
+      const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answers.reply(received) });
+      await push(cpo, 'PUT', path(module, id), { ...body, last_updated: at(0) });
+      await quiet(hub);
+      answers.reply = () => ({ status: 400 });
+      return { hub, cpo, emsp, answers };
+    };
+
+    t.test(
+      `${module}: after a dead ${method} the next change goes as a whole, and then changes as they come`,
+      async (t) => {
+        const { hub, cpo, emsp, answers } = await scene(t);
+        await push(cpo, method, path(module, id), { ...refused, last_updated: at(1) });
+        await quiet(hub);
+        answers.reply = () => ({});
+        const came = await arrivals(hub, emsp, async () => {
+          await push(cpo, 'PATCH', path(module, id), change(2));
+          await quiet(hub);
+          await push(cpo, 'PATCH', path(module, id), change(3));
+        });
+        t.same(
+          came.map((call) => call.method),
+          ['PUT', 'PATCH'],
+        );
+        t.match(json(came[0] as Received), { id, ...fields, ...missed });
+      },
+    );
+
+    t.test(`${module}: what waited behind a dead ${method} goes as a whole after a restart`, async (t) => {
+      const dataDir = directoryFor(t);
+      const { hub, cpo, emsp, answers } = await scene(t, dataDir);
+      const pause = (of: TestHub, paused: boolean) => admin(of, 'PATCH', '/parties/NL-EMS', { paused });
+      const holding = new Holding();
+      answers.reply = holding.answer;
+      await push(cpo, method, path(module, id), { ...refused, last_updated: at(1) });
+      await hub.settled(emsp);
+      await push(cpo, 'PATCH', path(module, id), change(2));
+      await pause(hub, true);
+      holding.releaseOne({ status: 400 });
+      await hub.settled();
+      t.equal((await itemsOf(hub, '/events?type=object.missed')).length, 1);
+      await hub.close();
+      const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
+      answers.reply = () => ({});
+      const came = await arrivals(again, emsp, () => pause(again, false));
+      t.same(
+        came.map((call) => call.method),
+        ['PUT'],
+      );
+      t.match(json(came[0] as Received), { id, ...fields, ...missed });
+    });
+  }
+}
 
 for (const [module, id, body, fields] of [
   ['locations', 'L1', locationBody('L1'), { name: 'Neu' }],
@@ -226,24 +292,22 @@ for (const [module, id, body, fields] of [
   );
 }
 
-t.test(
-  'who was delivered a whole gets changes as they come, also after a later whole that it refused [D82, D17]',
-  async (t) => {
-    const hub = await hubFor(t);
-    let answer: Reply = {};
-    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
-    await quiet(hub);
-    answer = { status: 400 };
-    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
-    await quiet(hub);
-    answer = {};
-    const came = await arrivals(hub, emsp, () =>
-      push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
-    );
-    t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1']);
-  },
-);
+t.test('who refused a later whole gets the next change as a whole, as it has an older version [D82]', async (t) => {
+  const hub = await hubFor(t);
+  let answer: Reply = {};
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await quiet(hub);
+  answer = { status: 400 };
+  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
+  await quiet(hub);
+  answer = {};
+  const came = await arrivals(hub, emsp, () =>
+    push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
+  );
+  t.same(came.map(shown), ['PUT /locations/NL/CPO/L1']);
+  t.match(json(came[0] as Received), { name: 'Neu' });
+});
 
 t.test('a DELETE answered 404 or 410 is done, and goes to all that were sent the tariff [D59, D62, D82]', async (t) => {
   const hub = await hubFor(t);
@@ -357,6 +421,7 @@ t.test('every whole that died is noted, however many die at once [D82]', async (
   for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
   await quiet(hub);
   const wholes = new Wholes(context, {
+    hasDead: () => true,
     standing: async () => ({ row: null, state: 'DEAD' }),
   });
   t.teardown(() => wholes.close());

@@ -23,7 +23,8 @@ const push = (module: ObjectModule, method: PushMethod, fields: Json, more: Part
   },
   body: JSON.stringify(fields, null, 1),
 });
-const apply = (before: HubObject | null, { data, body }: Push) => applyToObject(before, data, body);
+const apply = (before: HubObject | null, { data, body }: Push) =>
+  applyToObject(before, { type: 'object.put', data, body, to: [] });
 const throughLog = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
 /** The same rules on parsed objects: fields replaced, new periods appended, items by id, parents moved. */

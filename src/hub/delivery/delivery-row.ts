@@ -61,11 +61,15 @@ export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { port
   return { since, owedAt, asWhole, isRedriven, tries, attempts, dueAt };
 }
 
+/** What a re-drive sends: the change as it was, or the whole object as of now in its place. */
+export type RedrivenAs = 'change' | 'whole';
+
 /** The row of a delivery that is re-driven now, with a new retry window; `before`: its row until now. */
 export function redrivenRow(
   { seq, data: of }: StoredEvent,
   dest: PartyId,
   before: DeliveryRow | null,
+  as: RedrivenAs,
   { ports, recorder }: Context,
 ): DeliveryRow {
   const { module, owner: sender } = of as ObjectEventData;
@@ -82,6 +86,7 @@ export function redrivenRow(
     reason: null,
     redriven: true,
     owedAt: recorder.feed.upTo,
+    ...(as === 'whole' && { whole: true as const }),
   };
   return { dest, seq, state: 'PENDING', data };
 }

@@ -19,6 +19,7 @@ import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
 import { lagOf } from './backpressure.ts';
+import type { RedrivenAs } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import { Erasures } from './erasures.ts';
 import { FairScheduler } from './fair-scheduler.ts';
@@ -149,10 +150,10 @@ export class Dispatcher {
   }
 
   /** Re-drives a delivery; `before`: its present row. Survives a kill once it resolves, with the new row. */
-  async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
+  async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null, as: RedrivenAs): Promise<DeliveryRow> {
     const receiver = this.#receiverOf(party);
     if (!receiver) throw new HubError('notFound');
-    return receiver.redrive(event, party, before);
+    return receiver.redrive(event, party, before, as);
   }
 
   /** Gives up a dead letter; survives a kill once it resolves, with its new row. `before`: its present row. */
@@ -165,6 +166,10 @@ export class Dispatcher {
   /** Stops counting a dead letter that a trim of the log removed. */
   forget(row: DeliveryRow): void {
     this.#receiverOf(row.dest)?.forget(row);
+  }
+
+  hasDead(party: PartyId): boolean {
+    return (this.#receiverOf(party)?.backlog.dead ?? 0) > 0;
   }
 
   /** Dead letters of a group. */

@@ -22,7 +22,7 @@ import { courierActor } from '../kernel/actor-names.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
 import type { Measured } from './backpressure.ts';
 import { DeadCounts, groupOf } from './dead-counts.ts';
-import { type DeliveryMemory, type Ending, memoryOf, pastOf, redrivenRow } from './delivery-row.ts';
+import { type DeliveryMemory, type Ending, memoryOf, pastOf, type RedrivenAs, redrivenRow } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
 import { type Item, type Lane, type LaneCounts, Lanes, type Slots } from './lanes.ts';
@@ -148,8 +148,8 @@ export class Receiver implements Sender, Measured {
    * Re-drives a delivery: puts it at the tail of its lane as if it had just been accepted, with a new retry window.
    * Survives a kill once it resolves, with its new row. `before`: its present row.
    */
-  async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null): Promise<DeliveryRow> {
-    const row = await this.#replace(before, redrivenRow(event, party, before, this.#desk.context));
+  async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null, as: RedrivenAs): Promise<DeliveryRow> {
+    const row = await this.#replace(before, redrivenRow(event, party, before, as, this.#desk.context));
     // What is read of the log later must not bring it again.
     const { module } = row.data as DeliveryMemory;
     if (this.window.mayHold(party, module as ObjectModule, event.seq)) this.window.progressNow(party).know(event.seq);

@@ -1,16 +1,18 @@
 /**
- * Decides whether a receiver has an object, and sends the whole object instead of a part (a PATCH, or a PUT below the
- * object) to a receiver that lacks it. [D59, D82]
+ * Decides whether a receiver has the present version of an object, and sends the whole object instead of a part (a PATCH,
+ * or a PUT below the object) to a receiver that lacks it, or a change of it. [D59, D82]
  *
  * WHOLES-1  An object's row lists the receivers that were owed the whole object (`sent`). Lanes are first in, first
  *     out, so the whole has arrived, or has become a dead letter, before the next part is sent.
- * WHOLES-2  After the whole became a dead letter, the receiver gets the next part in its lane as a whole; when nothing
- *     waits behind it, the hub removes the receiver from `sent` (`object.missed`), so that the next change is owed
- *     whole. The removals are recorded one at a time, in order; `close` records at most `lateMax` more and drops the
- *     rest. What a restart forgets is healed when the receiver refuses a part.
- * WHOLES-3  The whole of a session is the session as of the change that it replaces: PATCHes behind it in the lane
- *     append charging periods, and would append them twice to a later state. In other modules a part replaces the
- *     fields that it carries, so the present object is sent; a location that is no longer public is not sent. [D21]
+ * WHOLES-2  After a whole or a part became a dead letter, the receiver gets the next part in its lane as a whole; and the
+ *     hub notes it (`object.missed`), so that the next change is owed whole: a receiver that has no version is taken out
+ *     of `sent`, as is that of a session; one that has an older version is `outdated`. The notes are recorded one at a
+ *     time, in order; `close` records at most `lateMax` more and drops the rest. After a restart the object says
+ *     whether the receiver of a part misses a change.
+ * WHOLES-3  The whole of a session is the session as of the change that it replaces, or as of the re-drive: PATCHes behind it
+ *     in the lane append charging periods, and would append them twice to a later state. In other modules a part
+ *     replaces the fields that it carries, so the present object is sent; a location that is no longer public is not
+ *     sent. [D21]
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
@@ -21,13 +23,15 @@ import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesOf, foldedTo } from '../kernel/object-history.ts';
+import { changesMax, changesOf, foldedTo } from '../kernel/object-history.ts';
 import { objectFromRow, objectPut, readObject } from '../kernel/row-codecs.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
 import { type Item, laneKey } from './lanes.ts';
 import type { DeliveryStanding } from './outbox-writer.ts';
 
 interface Deliveries {
+  /** Whether the receiver has dead letters. */
+  hasDead(receiver: PartyId): boolean;
   standing(receiver: PartyId, seq: Seq): Promise<DeliveryStanding>;
 }
 
@@ -35,8 +39,10 @@ type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
 
 interface Missed extends Pick<HubObject, 'module' | 'owner' | 'key'> {
   readonly receiver: PartyId;
-  /** Sequence of the whole that did not arrive. */
+  /** Sequence of the change that did not arrive. */
   readonly seq: number;
+  /** Whether it has an older version. */
+  readonly hasBefore: boolean;
 }
 
 interface Sent {
@@ -67,13 +73,13 @@ export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
 export class Wholes {
   readonly #context: Context;
   readonly #deliveries: Deliveries;
-  /** By lane, its last dead whole that is not recorded yet: many may die at once. [WHOLES-2] */
+  /** By lane, its last dead letter that is not recorded yet: many may die at once. [WHOLES-2] */
   readonly #unnoted = new Map<string, Place>();
   #noting: Promise<void> | null = null;
   #closed = false;
   /**
-   * Lanes whose last whole did not arrive, each with a sequence: events before it were decided on without knowing that,
-   * so they may need to be sent as wholes. [WHOLES-2]
+   * Lanes with a change that did not arrive, each with a sequence: parts before it were decided on without knowing that, so
+   * the first of them goes as a whole. [WHOLES-2]
    */
   readonly #missing = new Map<string, Seq>();
 
@@ -84,20 +90,37 @@ export class Wholes {
 
   /** The request to send now. Null when the receiver needs the whole object and there is none to send. */
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
-    const mayMiss = item.form === 'part' && item.seq < (this.#missing.get(laneOf(item)) ?? 0);
-    const asWhole = item.asWhole || (mayMiss && !(await this.#hasBefore(item)));
-    if (!asWhole) return { owed: owedTo(event.data as ObjectEventData, item.receiver), head: item };
-    const owed = await this.asOf(event);
+    const data = event.data as ObjectEventData;
+    const mayMiss = item.form === 'part' && data.facts.publish !== false;
+    const asWhole = item.asWhole || (mayMiss && (await this.#isMissing(item, event)));
+    if (!asWhole) return { owed: owedTo(data, item.receiver), head: item };
+    const owed = await this.asOf(event, item.owedAt);
     return owed && { owed, head: { ...item, asWhole, size: owed.body?.length ?? 0 } };
   }
 
-  /** The request with the whole object in place of a change. Null when there is none to send. [WHOLES-3] */
-  async asOf(event: StoredEvent): Promise<Owed | null> {
+  /** Whether the receiver of a part misses a change before it: after a restart only the object says so. */
+  async #isMissing(item: Item, event: StoredEvent): Promise<boolean> {
+    const isKnown = item.seq < (this.#missing.get(laneOf(item)) ?? 0);
+    // What a re-drive sends was decided by it, as far as the receiver has any version.
+    if (item.isRedriven) return isKnown && !(await this.#hasBefore(item));
+    if (isKnown) return true;
+    const { owner, module } = event.data as ObjectEventData;
+    if (!this.#deliveries.hasDead(item.receiver)) return false;
+    const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
+    const { sent, outdated } = row === null ? {} : objectFromRow(row);
+    return isOwned(module) ? sent?.includes(item.receiver) === false : outdated?.includes(item.receiver) === true;
+  }
+
+  /**
+   * The request with the whole object in place of a change, as of the last change up to `upTo`. Null when there is none to
+   * send. [WHOLES-3]
+   */
+  async asOf(event: StoredEvent, upTo: Seq): Promise<Owed | null> {
     const { owner, module } = event.data as ObjectEventData;
     const party = this.#context.directory.party(owner);
     const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
-    const isPresent = row?.seq === event.seq || !modules[module].isSentAsOfChange;
-    const object = (isPresent ? null : await this.#folded(event)) ?? (row && objectFromRow(row));
+    const isPresent = (row !== null && row.seq <= upTo) || !modules[module].isSentAsOfChange;
+    const object = (isPresent ? null : await this.#folded(event.stream, upTo)) ?? (row && objectFromRow(row));
     if (!object || !party || object.facts.publish === false) return null;
     return { ...owedWhole(party, object), body: object.body };
   }
@@ -105,7 +128,7 @@ export class Wholes {
   /** The request as it is or was sent to a receiver; `row`: of the delivery. */
   async requestOf(event: StoredEvent, receiver: PartyId, row: DeliveryRow | null): Promise<Owed | null> {
     const memory = row?.data as DeliveryMemory | undefined;
-    const whole = memory?.whole ? await this.asOf(event) : null;
+    const whole = memory?.whole ? await this.asOf(event, memory.owedAt ?? event.seq) : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
   }
 
@@ -117,9 +140,9 @@ export class Wholes {
     this.#unnoted.delete(lane);
   }
 
-  /** Notes that a delivery became a dead letter: the receiver may lack the object. [WHOLES-2] */
+  /** Notes that a delivery became a dead letter: the receiver lacks the object, or a change of it. [WHOLES-2] */
   missed(item: Item): void {
-    if (!isWhole(item) || (isModule(item.module) && modules[item.module].isImmutable)) return;
+    if (item.form === 'end' || (isModule(item.module) && modules[item.module].isImmutable)) return;
     const lane = laneOf(item);
     this.#missing.set(lane, Number.MAX_SAFE_INTEGER);
     const [first] = this.#missing.keys();
@@ -136,29 +159,34 @@ export class Wholes {
 
   /**
    * Records `object.missed`, serialized with pushes of the object. Null when there is nothing to record: the object is
-   * gone, the receiver is not in `sent`, or a later delivery that it is owed goes as a whole.
+   * gone, the receiver is known to miss it, or never had it and is owed a later change, which goes as a whole.
    */
-  #recordMissed({ module, owner, key, receiver, seq }: Missed): Promise<Seq | null> {
+  #recordMissed({ module, owner, key, receiver, seq, hasBefore }: Missed): Promise<Seq | null> {
     const { recorder, store } = this.#context;
     const stream = streamOf(module, owner, key);
     return recorder.inTurn(stream, async (seen) => {
       const object = await readObject(store, module, owner, key, seen);
       const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
       if (!object || !had?.includes(receiver)) return null;
-      for await (const { to } of changesOf(store, stream, seq)) if (to.includes(receiver)) return null;
-      const { id, lastUpdated, viewer, reason } = object;
-      const sent = had.filter((one) => one !== null && one !== receiver) as PartyId[];
+      const isKept = hasBefore && !isOwned(module);
+      const { id, lastUpdated, viewer, reason, outdated = [] } = object;
+      if (isKept && outdated.includes(receiver)) return null;
+      const isTaken = !hasBefore && !isOwned(module);
+      if (isTaken) for await (const { to } of changesOf(store, stream, seq)) if (to.includes(receiver)) return null;
+      const sent = had.filter((one) => one !== null && (isKept || one !== receiver)) as PartyId[];
       const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
-      const data: ObjectEventData = { ...plain, owed: null, sent, receiver, warnings: [] };
-      const after = applyToObject(object, data, nothing);
+      const behind = isKept ? [...outdated, receiver].sort() : outdated.filter((one) => one !== receiver);
+      const data: ObjectEventData = { ...plain, owed: null, sent, outdated: behind, receiver, warnings: [] };
+      const event = { type: 'object.missed' as const, data };
+      const after = applyToObject(object, { ...event, body: nothing, to: [] });
       if (!after) return null;
-      const fact = { stream, event: { type: 'object.missed' as const, data }, party: null, body: nothing };
+      const fact = { stream, event, party: null, body: nothing };
       const puts = [objectPut(after)];
       return recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
     });
   }
 
-  /** Records dead wholes in order until none is left; after `close` at most `lateMax`. [WHOLES-2] */
+  /** Records dead letters in order until none is left; after `close` at most `lateMax`. [WHOLES-2] */
   async #noteAll(): Promise<void> {
     let left = lateMax;
     for (const [lane, place] of this.#unnoted) {
@@ -179,10 +207,10 @@ export class Wholes {
     const event = await this.#context.store.event(place.seq);
     const lane = laneOf(place);
     if (!event) return;
-    if (await this.#hasBefore(place)) return void this.#missing.delete(lane);
     const { owner, module } = event.data as ObjectEventData;
     const { receiver, seq } = place;
-    const at = await this.#recordMissed({ module, owner, key: keyIn(event), receiver, seq });
+    const hasBefore = await this.#hasBefore(place);
+    const at = await this.#recordMissed({ module, owner, key: keyIn(event), receiver, seq, hasBefore });
     // Events before `at` were decided on without knowing it.
     if (at !== null && this.#missing.has(lane)) this.#missing.set(lane, at);
   }
@@ -203,12 +231,15 @@ export class Wholes {
     return true;
   }
 
-  /** The object as of an event; null when its events are trimmed or more than `changesMax`. */
-  async #folded(event: StoredEvent): Promise<HubObject | null> {
-    for await (const { change, object } of foldedTo(this.#context.store, event)) {
-      if (change.seq === event.seq) return object;
+  /** The object as of the last change up to a sequence; null when its events are trimmed or more than `changesMax`. */
+  async #folded(stream: string, seq: Seq): Promise<HubObject | null> {
+    let last: HubObject | null = null;
+    let changes = 0;
+    for await (const { change, object } of foldedTo(this.#context.store, { stream, seq })) {
+      if (change.seq <= seq) last = object;
+      changes += 1;
     }
-    return null;
+    return changes < changesMax ? last : null;
   }
 }
 

@@ -174,11 +174,12 @@ export function ingest(
   ): Promise<Accepted> {
     const shown = shownBy(change, decided);
     const data = { ...decided, ...metBy(change.owner, [...shown, ...quirksWarnedOf(decided.warnings)]) };
-    const after = applyToObject(before, data, change.body, to);
+    const event = { type: eventTypes[change.method], data };
+    const after = applyToObject(before, { ...event, body: change.body, to });
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
     refuseOvergrown(object);
-    const fact = { stream, event: { type: eventTypes[change.method], data }, to };
+    const fact = { stream, event, to };
     const written = record(caller, fact, change, before, after, seen);
     if ((before === null) === (after === null)) await written;
     else await objects.changed(change.owner, after ? 1 : -1, written);

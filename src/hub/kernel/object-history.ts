@@ -7,13 +7,13 @@
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
-import { applyToObject } from '../../domain/fold.ts';
+import { applyToObject, type Change } from '../../domain/fold.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 
 /** A change may have a body of 4 MiB. */
 const batch = 16;
-const changesMax = 5_000;
+export const changesMax = 5_000;
 
 /** The changes after a sequence, oldest first. [OBJECT-HISTORY-1] */
 export async function* changesOf(
@@ -31,6 +31,11 @@ export async function* changesOf(
   }
 }
 
+/** What the fold reads of an event. */
+export const changeOf = ({ type, data, body, to }: StoredEvent): Change => {
+  return { type, data: data as ObjectEventData, body: body ?? '', to };
+};
+
 /** Each change up to and including an event, with the object after it; null when none is left. [OBJECT-HISTORY-1] */
 export async function* foldedTo(
   store: Pick<Store, 'history'>,
@@ -38,7 +43,7 @@ export async function* foldedTo(
 ): AsyncIterable<{ readonly change: StoredEvent; readonly object: HubObject | null }> {
   let object: HubObject | null = null;
   for await (const change of changesOf(store, event.stream)) {
-    object = applyToObject(object, change.data as ObjectEventData, change.body ?? '', change.to);
+    object = applyToObject(object, changeOf(change));
     yield { change, object };
     if (change.seq >= event.seq) return;
   }

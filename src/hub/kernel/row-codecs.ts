@@ -50,18 +50,19 @@ function shelfOf(object: HubObject): string | null {
 }
 
 export function objectPut(object: HubObject): Put {
-  const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, sent } = object;
-  const data = { id, lastUpdated, facts, viewer, reason, forwarded, ...(sent && { sent }) };
+  const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated } = object;
+  const plain = { id, lastUpdated, facts, viewer, reason, forwarded };
+  const data = { ...plain, ...(sent && { sent }), ...(outdated && { outdated }) };
   const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
   return { kind: module, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
 }
 
 export function objectFromRow(row: Row): HubObject {
-  const { id, lastUpdated, facts, viewer, reason, forwarded, sent } = row.data as ObjectData;
+  const { id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated } = row.data as ObjectData;
   const { kind, owner, id: key, body } = row;
   const module = kind as ObjectModule;
   const plain = { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
-  return sent ? { ...plain, sent } : plain;
+  return sent ? { ...plain, sent, ...(outdated && { outdated }) } : plain;
 }
 
 /** Reads a row for a decision and adds its version to `seen`. [RECORDER-6] */

@@ -3,13 +3,8 @@
  * [interface, Delivery rules 6; D53]
  *
  * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
- * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has or is about to get a newer version (a
- *     later change whose `last_updated` is not older: clocks of CPOs may count whole seconds), or
- *     may no longer have the object: its location is unpublished since, its session or CDR belongs to another eMSP, a
- *     person's names in it were erased since, or no routing rule joins receiver and sender any more. A replay to the
- *     receivers of then asks for no rule. [D21]
- *     Changes to parts of a location that do not overlap do not make each other stale.
- *     Of the changes after it at most `laterMax` are read; when they leave it open, the delivery counts as stale.
+ * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has something later, or may no longer have the
+ *     object; where later changes would be overwritten, the whole object is sent (`redriven-as.ts`).
  * REDRIVE-3  A pending delivery is not re-driven.
  * REDRIVE-4  The row of a delivery is read once, in the object's turn, and decides everything about the re-drive.
  * REDRIVE-5  Only a dead letter is discarded. It keeps its attempts and why it died, and no filter re-drives it that does
@@ -21,26 +16,18 @@ import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
-import { deliveryId, formOf, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
-import { isOwned, pairOf } from '../../domain/modules.ts';
-import { keyIn, objectName, sortableDate } from '../../domain/object.ts';
+import { deliveryId, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
+import { objectName } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
-import { hasPseudonym } from '../../domain/person.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesOf } from '../kernel/object-history.ts';
-import { readObject } from '../kernel/row-codecs.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
-
-interface Candidate {
-  readonly event: StoredEvent;
-  readonly receiver: PartyId;
-}
+import { type Candidate, RedriveForms, type Routing } from './redriven-as.ts';
 
 /** The state that a filter asks for. */
 type Wanted = NonNullable<RedriveFilter['state']>;
@@ -51,9 +38,8 @@ interface Cause {
   readonly trace: Trace;
 }
 
-type Routing = Pick<RedriveOptions, 'routing'>;
-
-interface How extends Cause, Routing {
+interface How extends Cause {
+  readonly routing: Routing;
   readonly force: boolean;
 }
 
@@ -68,8 +54,6 @@ const refusals: Readonly<Record<Refusal, (delivery: string, receiver: PartyId) =
   notDead: (delivery) => `${delivery} is not a dead letter`,
 };
 
-/** A larger number makes a re-drive of an object with many dead updates read, for each of them, more of the others. */
-const laterMax = 500;
 const sampleMax = 20;
 /** Discards a second: each is a commit and no call, so the limit spares the disk. */
 const discardsPerS = 1_000;
@@ -79,12 +63,14 @@ type View = (event: StoredEvent, receiver: PartyId, standing: DeliveryStanding) 
 export class Redrive {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
+  readonly #forms: RedriveForms;
   readonly #jobs: Jobs;
   readonly #view: View;
 
   constructor(context: Context, dispatcher: Dispatcher, jobs: Jobs, view: View) {
     this.#context = context;
     this.#dispatcher = dispatcher;
+    this.#forms = new RedriveForms(context, dispatcher);
     this.#jobs = jobs;
     this.#view = view;
   }
@@ -114,11 +100,11 @@ export class Redrive {
     return this.#view(event, receiver, { row: result, state: result.state });
   }
 
-  async plan(filter: RedriveFilter, { routing }: Routing): Promise<RedrivePlan> {
+  async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
     let [stale, unregistered] = [0, 0];
     const plan = await this.#count(filter, routing, async (found) => {
       if (!this.#context.directory.isOwed(found.receiver)) unregistered++;
-      else if (await this.#isStale(found, routing)) stale++;
+      else if ((await this.#forms.of(found, routing)) === 'stale') stale++;
     });
     return { ...plan, stale, unregistered };
   }
@@ -129,7 +115,7 @@ export class Redrive {
 
   async #count(
     filter: RedriveFilter,
-    routing: Routing['routing'],
+    routing: Routing,
     each: (found: Candidate) => Promise<void>,
   ): Promise<DiscardPlan> {
     const byReceiver: Record<PartyId, number> = {};
@@ -165,7 +151,7 @@ export class Redrive {
   /** [REDRIVE-6] */
   async *#inRounds(
     filter: RedriveFilter,
-    routing: Routing['routing'],
+    routing: Routing,
     act: (one: Candidate, job: string) => Promise<StepResult>,
   ): AsyncIterable<(job: string) => Promise<StepResult>> {
     const to_seq = Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, this.#context.store.head());
@@ -223,9 +209,12 @@ export class Redrive {
     if (event.seq <= this.#context.store.horizon()) return 'stale';
     if (state === 'PENDING') return 'pending';
     if (!this.#context.directory.isOwed(receiver)) return 'unregistered';
-    if (!force && (await this.#isStale({ event, receiver }, routing))) return 'stale';
-    await this.#record('delivery.redriven', { event, receiver }, { job, trace });
-    return this.#dispatcher.redrive(event, receiver, row);
+    const candidate = { event, receiver };
+    const as = force ? 'change' : await this.#forms.of(candidate, routing);
+    if (as === 'stale') return 'stale';
+    await this.#record('delivery.redriven', candidate, { job, trace });
+    if (as === 'whole') this.#forms.sentWhole(candidate);
+    return this.#dispatcher.redrive(event, receiver, row, as);
   }
 
   /** The dead letter's new row, or why it is not discarded. [REDRIVE-5] */
@@ -257,32 +246,7 @@ export class Redrive {
     });
   }
 
-  /**
-   * Whether the receiver may no longer have the object, or a later, overlapping change that is not older (`last_updated`)
-   * is delivered to it or pending. [REDRIVE-2]
-   */
-  async #isStale(candidate: Candidate, routing: Routing['routing']): Promise<boolean> {
-    const { event, receiver } = candidate;
-    if ([event.stream, event.body ?? '', JSON.stringify(event.data)].some(hasPseudonym)) return true;
-    if (routing !== 'then' && !this.#isRouted(candidate)) return true;
-    const own = event.data as ObjectEventData;
-    const { module, owner } = own;
-    const present = await readObject(this.#context.store, module, owner, keyIn(event));
-    if (present?.facts.publish === false && own.facts.publish !== false) return true;
-    if (isOwned(module) && present?.viewer && present.viewer !== receiver) return true;
-    let left = laterMax;
-    for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
-      if (left-- === 0) return true;
-      const data = later.data as ObjectEventData;
-      if (!later.to.includes(receiver) || isOlder(data.lastUpdated, own.lastUpdated)) continue;
-      if (!touches(reach(data, receiver), reach(own, receiver))) continue;
-      const { state } = await this.#dispatcher.standing(receiver, later.seq);
-      if (state === 'DELIVERED' || state === 'PENDING') return true;
-    }
-    return false;
-  }
-
-  #candidates(filter: RedriveFilter, routing?: Routing['routing']): AsyncIterable<Candidate> {
+  #candidates(filter: RedriveFilter, routing?: Routing): AsyncIterable<Candidate> {
     const { from_seq: first = 1, to_seq: upTo = Number.MAX_SAFE_INTEGER } = filter;
     const range = { after: first - 1, upTo };
     const wanted = wantedBy(filter);
@@ -322,19 +286,9 @@ export class Redrive {
     }
   }
 
-  async *#matching(
-    found: AsyncIterable<Candidate>,
-    filter: RedriveFilter,
-    routing: Routing['routing'],
-  ): AsyncIterable<Candidate> {
+  async *#matching(found: AsyncIterable<Candidate>, filter: RedriveFilter, routing: Routing): AsyncIterable<Candidate> {
     for await (const candidate of found)
-      if (matches(candidate.event, filter) && (routing !== 'now' || this.#isRouted(candidate))) yield candidate;
-  }
-
-  #isRouted({ event, receiver }: Candidate): boolean {
-    const { owner, module } = event.data as ObjectEventData;
-    const { emsp, cpo } = pairOf(module, owner, receiver);
-    return this.#context.directory.isRouted(emsp, cpo);
+      if (matches(candidate.event, filter) && (routing !== 'now' || this.#forms.isRouted(candidate))) yield candidate;
   }
 }
 
@@ -354,21 +308,6 @@ const resultOf = (result: DeliveryRow | Refusal): StepResult => {
 
 async function* each(found: AsyncIterable<Candidate>, act: (one: Candidate, job: string) => Promise<StepResult>) {
   for await (const candidate of found) yield (job: string) => act(candidate, job);
-}
-
-/** Path of the part of a location that a change sends to a receiver; empty for the whole object. */
-const reach = (data: ObjectEventData, receiver: PartyId): readonly string[] =>
-  formOf(data, receiver) === 'whole' ? [] : data.within;
-
-/** Whether one path contains the other, so that the changes overlap. */
-function touches(one: readonly string[], other: readonly string[]): boolean {
-  return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
-}
-
-function isOlder(later: string | null, own: string | null): boolean {
-  // A DELETE has no `last_updated`: it is newer than every earlier change, and every later change is newer than it.
-  if (later === null || own === null) return false;
-  return (sortableDate(later) ?? later) < (sortableDate(own) ?? own);
 }
 
 function matches(event: StoredEvent, filter: RedriveFilter): boolean {

@@ -203,10 +203,11 @@ export class Resends {
     const viewer = isOwned(module) ? receiver : null;
     const plain = { module, method: owed.method, owner, id, within: [], lastUpdated, facts, viewer } as const;
     const data: ObjectEventData = { ...plain, owed, reason: null, warnings: [], ...(by && { by }) };
-    const after = applyToObject(object, data, body, [receiver]);
     const event = { type: 'object.resent' as const, data };
+    const after = applyToObject(object, { ...event, body, to: [receiver] });
     const fact: Fact = { stream: streamOf(module, owner, key), event, party: null, to: [receiver], body };
-    const isNews = object.reason !== null || !object.forwarded || after?.sent !== object.sent;
+    const isNewTo = after?.sent !== object.sent || after?.outdated?.length !== object.outdated?.length;
+    const isNews = object.reason !== null || !object.forwarded || isNewTo;
     return { fact, puts: after && isNews ? [objectPut(after)] : [] };
   }
 

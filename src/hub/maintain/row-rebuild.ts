@@ -5,7 +5,7 @@
 import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { AuditEntry } from '../../api/audit.ts';
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
-import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
+import type { CommandEvent, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
 import type { Notice } from '../../domain/notification.ts';
@@ -20,6 +20,7 @@ import { orphanRow } from '../exchange/orphan-cases.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
+import { changeOf } from '../kernel/object-history.ts';
 import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { withoutWho } from '../kernel/who.ts';
 import { webhookPut } from '../notify/notifier.ts';
@@ -50,9 +51,7 @@ function fold<State>(
 }
 
 export function foldObject(events: readonly StoredEvent[]): HubObject | null {
-  return fold<HubObject>(events, 'object.', (before, event) =>
-    applyToObject(before, event.data as ObjectEventData, event.body ?? '', event.to),
-  );
+  return fold<HubObject>(events, 'object.', (before, event) => applyToObject(before, changeOf(event)));
 }
 
 const object: Rebuild = async ({ kind, owner, id }, history) => {

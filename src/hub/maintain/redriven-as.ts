@@ -1,0 +1,136 @@
+/**
+ * Decides what a re-drive of a delivery sends: the change as it was, the whole object as of now, or nothing because the
+ * delivery is stale. [interface, Delivery rules 6; D21, D46, D53]
+ *
+ * REDRIVEN-AS-1  A delivery is stale when the receiver has, or is about to get, something later that takes its place: the whole
+ *     object, its end, or a PUT of the part. The log decides what is later: clocks of CPOs count whole seconds, or go back.
+ * REDRIVEN-AS-2  It is stale when the receiver may no longer have the object: it was deleted or made private since, its session
+ *     or CDR belongs to another eMSP, a person's names in it were erased since, or no routing rule joins receiver and
+ *     sender any more. A replay to the receivers of then asks for no rule, nor does the end of an object.
+ * REDRIVEN-AS-3  When later changes of the same part passed the receiver by, or reached it as parts that leave this one open,
+ *     the change as it was would overwrite them, so the whole object is sent. It is sent once: other deliveries that it
+ *     contains are stale then. Changes to parts of a location that do not overlap do not concern each other.
+ * REDRIVEN-AS-4  Of the changes after it at most `laterMax` are read, and as many notes that one did not arrive; when they leave it open, the delivery counts as stale.
+ */
+import type { Seq, StoredEvent } from '../../../storage/contract.ts';
+import { formOf, type ObjectEventData } from '../../domain/events.ts';
+import { isOwned, modules, pairOf } from '../../domain/modules.ts';
+import { keyIn } from '../../domain/object.ts';
+import type { PartyId } from '../../domain/party.ts';
+import { hasPseudonym } from '../../domain/person.ts';
+import type { DeliveryMemory, RedrivenAs } from '../delivery/delivery-row.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
+import { laneKey } from '../delivery/lanes.ts';
+import type { DeliveryStanding } from '../delivery/outbox-writer.ts';
+import type { Context } from '../kernel/context.ts';
+import { changesOf } from '../kernel/object-history.ts';
+import { readObject } from '../kernel/row-codecs.ts';
+import type { RedriveOptions } from '../ports/operator.ts';
+
+/** A delivery that may be re-driven. */
+export interface Candidate {
+  readonly event: StoredEvent;
+  readonly receiver: PartyId;
+}
+
+export type Routing = Pick<RedriveOptions, 'routing'>['routing'];
+
+/** A larger number makes a re-drive of an object with many dead updates read, for each of them, more of the others. */
+const laterMax = 500;
+/** Limit of lanes whose last whole is remembered; without it another whole is sent. */
+const wholesMax = 10_000;
+
+export class RedriveForms {
+  readonly #context: Context;
+  readonly #dispatcher: Dispatcher;
+  /** By lane, the last delivery that was re-driven as a whole. [REDRIVEN-AS-3] */
+  readonly #wholes = new Map<string, Seq>();
+
+  constructor(context: Context, dispatcher: Dispatcher) {
+    this.#context = context;
+    this.#dispatcher = dispatcher;
+  }
+
+  /** To be called in the object's turn, or for a plan. */
+  async of(candidate: Candidate, routing: Routing): Promise<RedrivenAs | 'stale'> {
+    const { event, receiver } = candidate;
+    const own = event.data as ObjectEventData;
+    if ([event.stream, event.body ?? '', JSON.stringify(own)].some(hasPseudonym)) return 'stale';
+    const isEnd = formOf(own, receiver) === 'end';
+    if (routing !== 'then' && !isEnd && !this.isRouted(candidate)) return 'stale';
+    if ((await this.#isGone(candidate, isEnd)) || (await this.#isContained(candidate))) return 'stale';
+    return this.#after(candidate, isEnd);
+  }
+
+  /** Notes that a delivery goes as a whole. */
+  sentWhole({ event, receiver }: Candidate): void {
+    const lane = laneKey(receiver, event.stream);
+    this.#wholes.delete(lane);
+    this.#wholes.set(lane, event.seq);
+    const [first] = this.#wholes.keys();
+    if (this.#wholes.size > wholesMax && first !== undefined) this.#wholes.delete(first);
+  }
+
+  isRouted({ event, receiver }: Candidate): boolean {
+    const { owner, module } = event.data as ObjectEventData;
+    const { emsp, cpo } = pairOf(module, owner, receiver);
+    return this.#context.directory.isRouted(emsp, cpo);
+  }
+
+  /** [REDRIVEN-AS-2] */
+  async #isGone({ event, receiver }: Candidate, isEnd: boolean): Promise<boolean> {
+    const { module, owner, facts } = event.data as ObjectEventData;
+    const present = await readObject(this.#context.store, module, owner, keyIn(event));
+    if (present === null || isEnd) return (present === null) !== isEnd;
+    if (present.facts.publish === false && facts.publish !== false) return true;
+    return isOwned(module) && present.viewer !== null && present.viewer !== receiver;
+  }
+
+  /** Whether a whole that was re-driven contains it. [REDRIVEN-AS-3] */
+  async #isContained({ event, receiver }: Candidate): Promise<boolean> {
+    const seq = this.#wholes.get(laneKey(receiver, event.stream));
+    if (seq === undefined || seq === event.seq) return false;
+    const { row, state } = await this.#dispatcher.standing(receiver, seq);
+    const { whole, owedAt = 0 } = (row?.data ?? {}) as Partial<DeliveryMemory>;
+    return isOnItsWay(state) && whole === true && owedAt >= event.seq;
+  }
+
+  /** What the changes after it leave. [REDRIVEN-AS-1, REDRIVEN-AS-3, REDRIVEN-AS-4] */
+  async #after({ event, receiver }: Candidate, isEnd: boolean): Promise<RedrivenAs | 'stale'> {
+    const own = event.data as ObjectEventData;
+    let as: RedrivenAs = 'change';
+    let left = laterMax;
+    for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
+      if (later.type === 'object.missed') continue;
+      if (left-- === 0) return 'stale';
+      const data = later.data as ObjectEventData;
+      const isOwed = later.to.includes(receiver);
+      const isOthers = later.type === 'object.resent' && !isOwed;
+      if (isOthers || !overlap(data.within, own.within)) continue;
+      const standing = isOwed ? await this.#dispatcher.standing(receiver, later.seq) : null;
+      if (standing !== null && !isOnItsWay(standing.state)) continue;
+      if (standing !== null && takesPlace(data, receiver, standing, own)) return 'stale';
+      as = 'whole';
+    }
+    return isEnd || modules[own.module].isImmutable ? 'change' : as;
+  }
+}
+
+const isOnItsWay = (state: DeliveryStanding['state']): boolean => state === 'DELIVERED' || state === 'PENDING';
+
+/** Whether what a later change sends to the receiver contains all that an earlier one sends. */
+function takesPlace(
+  later: ObjectEventData,
+  receiver: PartyId,
+  { row }: DeliveryStanding,
+  own: ObjectEventData,
+): boolean {
+  const isWhole = (row?.data as DeliveryMemory | undefined)?.whole === true;
+  if (isWhole || formOf(later, receiver) !== 'part') return true;
+  return later.method === 'PUT' && later.within.length <= own.within.length;
+}
+
+/** Whether one path contains the other, so that the changes overlap. */
+function overlap(one: readonly string[], other: readonly string[]): boolean {
+  return one.every((id, depth) => (other[depth] ?? id).toLowerCase() === id.toLowerCase());
+}

@@ -1,0 +1,115 @@
+/** What a re-drive sends when the object went on after its dead letter. [REDRIVEN-AS-1, REDRIVEN-AS-2, REDRIVEN-AS-3] */
+import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { arrivals, quiet } from '../support/observed.ts';
+import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
+import { at } from './watched.ts';
+
+const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
+const shown = ({ method, body }: Received) => [method, body === '' ? null : (JSON.parse(body) as object)];
+
+async function scene(t: Test) {
+  const hub = await hubFor(t);
+  const answers: { reply: Reply } = { reply: {} };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answers.reply });
+  const push = async (method: string, url: string, body?: object) => {
+    await cpo.push(method, url, body);
+    await quiet(hub);
+  };
+  /** Pushes what the eMSP refuses. */
+  const refused = async (method: string, url: string, body?: object) => {
+    answers.reply = { status: 400 };
+    await push(method, url, body);
+    answers.reply = {};
+  };
+  const route = (active: boolean) => admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active });
+  /** The plan of a re-drive of all dead letters, and what it brings. */
+  const redriven = async () => {
+    const { matched, stale } = await admin(hub, 'POST', '/redrive', { filter: {}, dry_run: true });
+    const came = await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', { filter: {} }));
+    return { plan: { matched, stale }, came: came.map(shown) };
+  };
+  return { hub, push, refused, route, redriven };
+}
+
+for (const [title, date] of [
+  ['of the same last_updated', at(2)],
+  ['of an older last_updated', at(1)],
+] as const) {
+  t.test(`nothing, when a later version ${title} has arrived [D46]`, async (t) => {
+    const { push, refused, redriven } = await scene(t);
+    await refused('PUT', path('tariffs', 'T1'), tariffBody('T1', { currency: 'EUR', last_updated: at(2) }));
+    await push('PUT', path('tariffs', 'T1'), tariffBody('T1', { currency: 'USD', last_updated: date }));
+    t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
+  });
+}
+
+t.test('nothing of a tariff that was deleted while its receiver was owed nothing', async (t) => {
+  const { push, refused, route, redriven } = await scene(t);
+  await refused('PUT', path('tariffs', 'T1'), tariffBody('T1'));
+  await route(false);
+  await push('DELETE', path('tariffs', 'T1'));
+  await route(true);
+  t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
+});
+
+t.test('the end of a tariff, also when no rule joins the two any more, unless there is one again [D62]', async (t) => {
+  const { push, refused, route, redriven } = await scene(t);
+  for (const id of ['T1', 'T2']) {
+    await push('PUT', path('tariffs', id), tariffBody(id));
+    await refused('DELETE', path('tariffs', id));
+  }
+  await route(false);
+  await push('PUT', path('tariffs', 'T2'), tariffBody('T2'));
+  t.same(await redriven(), { plan: { matched: 2, stale: 1 }, came: [['DELETE', null]] });
+});
+
+t.test('the whole location, when later changes passed its receiver by', async (t) => {
+  const { push, refused, route, redriven } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await refused('PATCH', url, { name: 'Neu', last_updated: at(1) });
+  await route(false);
+  await push('PATCH', url, { address: 'Neue Straße 1', last_updated: at(2) });
+  await route(true);
+  const { plan, came } = await redriven();
+  t.same(plan, { matched: 1, stale: 0 });
+  t.same(came, [['PUT', locationBody('L1', { name: 'Neu', address: 'Neue Straße 1', last_updated: at(2) })]]);
+});
+
+t.test('nothing of a session that was released whole when its rule was set again [D63]', async (t) => {
+  const { push, refused, route, redriven } = await scene(t);
+  const url = path('sessions', 'S1');
+  await push('PUT', url, sessionBody('S1'));
+  await refused('PATCH', url, { kwh: 5, last_updated: at(1) });
+  await route(false);
+  await push('PATCH', url, { status: 'COMPLETED', last_updated: at(2) });
+  await route(true);
+  t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
+});
+
+t.test('a session as it was, when nothing came after it', async (t) => {
+  const { push, refused, redriven } = await scene(t);
+  const url = path('sessions', 'S1');
+  await push('PUT', url, sessionBody('S1'));
+  await refused('PATCH', url, { kwh: 5, last_updated: at(1) });
+  t.same(await redriven(), {
+    plan: { matched: 1, stale: 0 },
+    came: [['PATCH', { kwh: 5, last_updated: at(1) }]],
+  });
+});
+
+t.test('one whole, and nothing of what it contains', async (t) => {
+  const { push, refused, route, redriven } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await refused('PATCH', url, { name: 'A', last_updated: at(1) });
+  await refused('PATCH', url, { name: 'B', last_updated: at(2) });
+  await route(false);
+  await push('PATCH', url, { name: 'C', last_updated: at(3) });
+  await route(true);
+  const { came } = await redriven();
+  t.match(came, [['PUT', { name: 'C' }]]);
+  t.equal(came.length, 1);
+});
