@@ -86,7 +86,7 @@ export async function copyToPostgres(
 async function soundStore(store: string, progress: NonNullable<BackupOptions['progress']>) {
   if ((await readMarks(store)).isNew) throw new Error(`${store} holds no store`);
   const { report } = await inspectIsolated(store, (records) => progress('verifying', records));
-  const wrong = [...report.faults, ...report.repairs];
+  const wrong = [...report.faults, ...report.repairs, ...report.unread];
   if (wrong.length > 0) throw new Error(`cannot copy a damaged store: ${wrong.join('; ')}`);
   return report;
 }

@@ -7,9 +7,10 @@ import type { Copied } from '../../storage/migrate.ts';
 import type { Paint } from './table.ts';
 
 export function reportLines(directory: string, report: VerifiedStore, paint: Paint): string[] {
-  const { head, horizon, events, rows, openDeliveries, delivered, timers, faults, repairs, warning, manifest } = report;
+  const { head, horizon, events, rows, openDeliveries, delivered, timers, faults, repairs, unread, warning, manifest } =
+    report;
   const trimmed = horizon === 0 ? '' : `; trimmed up to ${horizon}, of which ${events - (head - horizon)} are kept`;
-  const isSound = faults.length + repairs.length === 0;
+  const isSound = faults.length + repairs.length + unread.length === 0;
   return [
     `${manifest === null ? 'data directory' : `backup of ${manifest.made_at}`}: ${directory}`,
     ...(manifest?.sealed_for ? [`sealed       for the key ${manifest.sealed_for}`] : []),
@@ -25,6 +26,12 @@ export function reportLines(directory: string, report: VerifiedStore, paint: Pai
         ]
       : []),
     ...repairs.map((repair) => paint('yellow', `to repair    ${repair}`)),
+    ...unread.map((mark) => paint('yellow', `not read     ${mark}`)),
+    ...(unread.length > 0
+      ? [
+          '             let this user read it, and verify again; a hub that cannot read it verifies every record and writes it anew',
+        ]
+      : []),
     ...(isSound ? [paint('green', 'sound        every record passes its checksum, and none is missing')] : []),
   ];
 }

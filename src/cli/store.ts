@@ -110,6 +110,8 @@ async function verify(context: Context, given: string | null, flags: StoreFlags)
   context.screen.answer({ directory, ...report }, (_, { paint }) => reportLines(directory, report, paint));
   if (report.faults.length > 0) throw new Failure(`${directory} is damaged: only a backup has what it lost`);
   if (report.repairs.length > 0) throw new Failure(`${directory} is damaged, and is repaired when the hub starts`);
+  if (report.unread.length > 0)
+    throw new Failure(`every record of ${directory} is sound, and not every mark beside it could be read`);
 }
 
 async function backup(context: Context, directory: string, flags: StoreFlags): Promise<void> {

@@ -15,7 +15,7 @@ import { StoreUnavailable } from '../contract.ts';
 import { EVERYTHING } from '../keys.ts';
 import { DirtyFlag, mustCompact } from './dirty-flag.ts';
 import { compact, openDatabase } from './leveldb.ts';
-import { type Judgement, judge, readMarks } from './marks.ts';
+import { isUnread, type Judgement, judge, readMarks } from './marks.ts';
 import { droppedAtOpen } from './side-files.ts';
 import { opening as openingOf, refusalOf, StoreUnopened } from './unopened.ts';
 import { type Examined, examine } from './verify.ts';
@@ -34,6 +34,8 @@ export interface StoreReport {
   readonly faults: readonly string[];
   /** What the hub repairs at its next start, one sentence each. */
   readonly repairs: readonly string[];
+  /** Marks that the system does not let this process read, one sentence each: they may be sound. */
+  readonly unread: readonly string[];
   /** What the engine reported when it opened the database. */
   readonly warning: string | null;
 }
@@ -120,7 +122,8 @@ export function reportOf(looked: Looked | null, fault: string | null): StoreRepo
     ([dest, seq]) =>
       `the floor of ${dest} goes back to ${seq}: rows of deliveries behind it are lost, and these are sent again`,
   );
-  const marks = [...wrong].map(([file, why]) => `${file} ${why}: it is written anew`);
+  const told = [...wrong].map(([file, why]) => ({ why, says: `${file} ${why}` }));
+  const marks = told.filter(({ why }) => !isUnread(why)).map(({ says }) => `${says}: it is written anew`);
   const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
   return {
     head: examined?.found.head ?? 0,
@@ -132,6 +135,7 @@ export function reportOf(looked: Looked | null, fault: string | null): StoreRepo
     timers: count('t'),
     faults: [...(fault === null ? [] : [fault]), ...(examined?.found.faults ?? [])],
     repairs: [...rows, ...drops, ...owed, ...marks, ...reindex],
+    unread: told.filter(({ why }) => isUnread(why)).map(({ says }) => says),
     warning,
   };
 }

@@ -36,6 +36,7 @@ import { type Mounted, sentence } from './mounted.ts';
 import { outlive } from './outlive.ts';
 import type { Opening } from './progress.ts';
 import { droppedAtOpen, Names, raiseBallast, releaseBallast, syncNames } from './side-files.ts';
+import { opening } from './unopened.ts';
 import { type Found, RECENT_EVENTS, verify } from './verify.ts';
 import { verifyRecent } from './verify-recent.ts';
 import { Rest, WHOLE } from './verify-rest.ts';
@@ -134,7 +135,7 @@ export class Lifecycle {
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       await releaseBallast(this.#ballast);
-      await this.#mount();
+      await opening(this.directory, this.#mount());
     }
     this.#token += 1;
     await this.#resume().catch((error: unknown) => {

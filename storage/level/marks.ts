@@ -37,6 +37,9 @@ export const MARK_FILES = ['mark', 'mark.copy'] as const;
 type File = (typeof MARK_FILES)[number];
 /** What is wrong with a file that is not there. */
 const MISSING = 'is missing';
+/** What is wrong with a file that the system does not let this process read. */
+const UNREAD = 'cannot be read';
+export const isUnread = (why: string): boolean => why.startsWith(UNREAD);
 /** In a mark that was made before its database was read. [MARKS-1] */
 const ANY_STORE = '';
 
@@ -139,7 +142,7 @@ export async function readMarks(store: string): Promise<Marks> {
 async function readMark(path: string, slots: readonly number[]): Promise<Omit<Held, 'file'> | string> {
   const text = await readFile(path, 'latin1').catch((error: NodeJS.ErrnoException) => error);
   if (typeof text !== 'string') {
-    return text.code === 'ENOENT' ? MISSING : `cannot be read (${text.code ?? text.message})`;
+    return text.code === 'ENOENT' ? MISSING : `${UNREAD} (${text.code ?? text.message})`;
   }
   let latest: MarkHead | null = null;
   for (const [i, slot] of slots.entries()) {

@@ -3,6 +3,8 @@
  *
  * UNOPENED-1  A failure of the file system (full, read-only, no permission, no file descriptor left, I/O error) proves
  *     no damage: it is reported as such, and no backup is asked for.
+ * UNOPENED-2  A table that the system does not let this process open has lost nothing, and the store is not read without it.
+ *     An I/O error of a block is damage: nobody can say what it held.
  */
 
 /** Nothing is known about the soundness of the store. */
@@ -14,6 +16,12 @@ const codes: ReadonlySet<unknown> = new Set('ENOSPC EDQUOT EROFS EACCES EPERM EM
 /** The engine has no codes: its message ends in the text of the C library, glibc or musl. */
 const engineTexts =
   /IO error: .*(No space left on device|quota exceeded|Read-only file system|Permission denied|Operation not permitted|Too many open files|No file descriptors available|Input\/output error|I\/O error)/i;
+
+const barred =
+  /IO error: .*(Permission denied|Operation not permitted|Too many open files|No file descriptors available)/i;
+
+/** Whether a read failed because the file could not be opened. [UNOPENED-2] */
+export const isBarred = (error: unknown): boolean => error instanceof Error && barred.test(error.message);
 
 /** The message of the failure of the file system that an error, or one of its causes, is; else null. */
 export function refusalOf(error: unknown): string | null {

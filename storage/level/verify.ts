@@ -30,6 +30,7 @@ import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
 import { type Seal, Sealing } from './seal.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
+import { isBarred } from './unopened.ts';
 
 /**
  * Number of events at the end of the log whose commits are checked: their idempotency keys are loaded and their rows
@@ -201,7 +202,7 @@ export async function verify(
   return examined.found;
 }
 
-/** Read-only. Rejects with `StoreUnavailable` for a record of a newer format. */
+/** Read-only. Rejects with `StoreUnavailable` for a record of a newer format, and where a table is barred. [UNOPENED-2] */
 export async function examine(
   db: Database,
   marks: Marks,
@@ -213,6 +214,7 @@ export async function examine(
   found.head = found.horizon.seq;
   pass.recentAfter = Math.max(0, (await lastKnown(db)) - RECENT_EVENTS);
   const unreadable = (error: unknown): void => {
+    if (isBarred(error)) throw error;
     found.isSound = false;
     pass.found.faults.push(
       `a block of the database cannot be read (${error instanceof Error ? error.message : error})`,

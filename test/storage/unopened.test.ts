@@ -1,6 +1,13 @@
 /** Which errors are failures of the file system, and which may be damage. */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, cpSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { openLevelStore } from '../../storage/level/store.ts';
 import { opening, refusalOf } from '../../storage/level/unopened.ts';
+import { command } from '../support/command.ts';
+import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
+import { append } from './support.ts';
 
 const withCode = (code: string) => Object.assign(new Error(`${code}: why`), { code });
 const ofEngine = (text: string) =>
@@ -32,4 +39,49 @@ t.test('a failure of the file system says nothing about the soundness of a store
     name: 'Error',
     message: 'it is damaged',
   });
+});
+
+t.test('a table or a mark that this user may not read is called unread, not lost [UNOPENED-2]', async (t) => {
+  const [nobody, child] = [65_534, join(import.meta.dirname, 'child.js')];
+  if (process.getuid?.() !== 0) return void t.plan(0, 'only root can give files to another user');
+  const place = directoryFor(t);
+  const [sound, data] = [join(place, 'sound'), join(place, 'data')];
+  // The second opening makes a table of the log of the first.
+  for (let i = 0; i < 2; i += 1) {
+    const store = await openLevelStore({ directory: join(sound, 'store'), node: 'test', ballastBytes: 0 });
+    await append(store);
+    await store.close();
+  }
+  cpSync(sound, data, { recursive: true });
+  for (const path of ['..', '.', ...readdirSync(data, { recursive: true, encoding: 'utf8' })])
+    chownSync(join(data, path), nobody, nobody);
+  const bar = (path: string, owner: number) => {
+    chownSync(path, owner, owner);
+    chmodSync(path, 0o600);
+  };
+  const run = (...words: string[]) => spawnSync(process.execPath, words, { uid: nobody, encoding: 'utf8' });
+  const verify = () => run(command, 'store', 'verify', '--data-dir', data);
+
+  const database = join(data, 'store', 'db');
+  const table = join(database, readdirSync(database).find((name) => name.endsWith('.ldb')) ?? '');
+  bar(table, 0);
+  const refused = verify();
+  t.match(refused, {
+    status: 1,
+    stdout: '',
+    stderr: /could not be opened: .*\.ldb: Permission denied; nothing is known/,
+  });
+  const start = run(child, 'health', join(data, 'store'));
+  t.match(start.stderr, /StoreUnopened: .*\.ldb: Permission denied; nothing is known/, 'a hub does not start on it');
+  bar(table, nobody);
+
+  const mark = join(data, 'store', 'mark');
+  bar(mark, 0);
+  const told = verify();
+  t.match(told.stdout, /\nnot read {5}mark cannot be read \(EACCES\)\n +let this user read it/);
+  t.notMatch(told.stdout, /to repair|lost|sound/);
+  t.match(told, { status: 1, stderr: /is sound, and not every mark beside it could be read/ });
+  bar(mark, nobody);
+  t.match(verify(), { status: 0, stdout: /\nsound/ });
+  t.match(run(child, 'health', join(data, 'store')).stdout, '"state":"open","reason":null');
 });
