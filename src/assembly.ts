@@ -149,6 +149,10 @@ export async function assemble(store: Store, config: Config, around: Surrounding
   const { windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
+    const { adminToken, secrets } = await hubKeys(config, log, [
+      ...(await sealedTokens(store)),
+      ...(await sealedSecrets(store)),
+    ]);
     const { state: begun, reason: warning } = store.health();
     let storeState = begun;
     if (begun === 'open' && warning !== null) log.warn({ state: begun, reason: warning }, 'the store has a warning');
@@ -157,10 +161,6 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       if (around.kind !== 'door')
         log[state === 'closed' ? 'info' : 'warn']({ state, reason }, 'the store changed its state');
     });
-    const { adminToken, secrets } = await hubKeys(config, log, [
-      ...(await sealedTokens(store)),
-      ...(await sealedSecrets(store)),
-    ]);
     const names = createNames({ servers: config.dnsServers ?? [], clock });
     closing.unshift(async () => names.close());
     const egress = egressGuard(config.egressAllow, { publicUrl, ...(around.reached ?? alone) }, names);

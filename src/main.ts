@@ -11,7 +11,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { StoreHealth } from '../storage/contract.ts';
 import { openLevelStore } from '../storage/level/store.ts';
-import { parsePostgresUrl } from '../storage/postgres/url.ts';
+import { isFull } from '../storage/level/unopened.ts';
 import { answerOf } from './admin/own-answer.ts';
 import {
   type Assembled,
@@ -29,9 +29,10 @@ import { ChannelDoor } from './cluster/channel.ts';
 import { Front } from './cluster/front.ts';
 import { GrantsTold } from './cluster/grants-told.ts';
 import { HubNode } from './cluster/node.ts';
-import { hopOf } from './cluster/node-auth.ts';
+import { hopOf, peersPath } from './cluster/node-auth.ts';
 import type { Served } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
+import { pathOf } from './cluster/refusal.ts';
 import { type Having, sharedBy } from './cluster/shared.ts';
 import type { Tenure } from './cluster/tenure.ts';
 import { viewOf } from './cluster-view.ts';
@@ -48,6 +49,7 @@ import { endOfNode } from './node-release.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
 import { operatorsIn } from './operators.ts';
+import { openSharedStore } from './shared-store.ts';
 import { FoundDamaged, reopenable, restored, Starting } from './starting.ts';
 import { isAtOperators } from './transport/entrance.ts';
 import { createVisitors } from './transport/visitors.ts';
@@ -120,13 +122,18 @@ function watchedClock(config: Config, replaced: Replaced, { log, metrics }: Pick
   return async () => unwatch();
 }
 
-/** Starts a hub on the configured store. */
-export function startServing(config: Config, replaced: Replaced = {}): Promise<ServingHub> {
-  return config.store === 'level' ? startHub(config, replaced) : startNode(config, replaced);
+/** Starts a hub on the configured store. `ending` ends a start that waits: it rejects with `StartStopped`. [STARTING-4] */
+export function startServing(config: Config, replaced: Replaced = {}, ending?: AbortSignal): Promise<ServingHub> {
+  return config.store === 'level' ? startHub(config, replaced, ending) : startNode(config, replaced, ending);
 }
 
 /** Starts a hub on the embedded store. */
-export async function startHub(config: Config, replaced: Replaced = {}, isAgain = false): Promise<RunningHub> {
+export async function startHub(
+  config: Config,
+  replaced: Replaced = {},
+  ending?: AbortSignal,
+  isAgain = false,
+): Promise<RunningHub> {
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, recent, ...rest } = replaced;
   const { logTo, machine: _, ...others } = rest;
   const verified = recent ?? (config.verifyAtStart === 'all' ? Number.POSITIVE_INFINITY : undefined);
@@ -136,7 +143,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
   const metrics = metricsFor(config);
   const visitors = createVisitors(config, () => clock.monotonic());
   await ownDirectory(config.dataDir);
-  const starting = new Starting(log, clock);
+  const starting = new Starting(log, clock, ending);
   const early = createEarlyServer(serverOptions(config, visitors, clock), starting.answer);
   const closing: (() => Promise<void>)[] = [async () => starting.close()];
   let answer: RequestListener = starting.answer;
@@ -148,16 +155,18 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
     closing.unshift(() => cut(early.server));
     port = (early.server.address() as AddressInfo).port;
     logFailedAccepts(early.server, log, clock);
-    const store = await openLevelStore({
-      directory: join(config.dataDir, 'store'),
-      node: `${hostname()}:${process.pid}`,
-      progress: starting.progress,
-      verified: starting.verified,
-      sealing,
-      ...(onPoint && { onPoint }),
-      ...(ballastBytes !== undefined && { ballastBytes }),
-      ...(verified !== undefined && { recent: verified }),
-    });
+    const open = () =>
+      openLevelStore({
+        directory: join(config.dataDir, 'store'),
+        node: `${hostname()}:${process.pid}`,
+        progress: starting.progress,
+        verified: starting.verified,
+        sealing,
+        ...(onPoint && { onPoint }),
+        ...(ballastBytes !== undefined && { ballastBytes }),
+        ...(verified !== undefined && { recent: verified }),
+      });
+    const store = await starting.until(open, isFull);
     starting.opened();
     await removeUnsealed(config.dataDir);
     closing.push(watchedClock(config, replaced, { log, metrics }));
@@ -170,7 +179,7 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
     };
     const ports = { log, clock, random, metrics, visitors, publicUrl, reached, early, named: named.now, ...others };
     const around = operators ? { ...ports, operators: operators.server } : ports;
-    const hub = await reopenable(store, () => assemble(store, config, around));
+    const hub = await reopenable(store, () => starting.until(() => assemble(store, config, around), isFull));
     closing.unshift(() => hub.close(inFlightGraceMs));
     const { app, inspector, created, adminToken } = hub;
     const servers = operators ? [app.server, operators.server] : [app.server];
@@ -193,13 +202,13 @@ export async function startHub(config: Config, replaced: Replaced = {}, isAgain 
     };
   } catch (error) {
     await closeAll(closing);
-    if (error instanceof FoundDamaged && !isAgain) return startHub(config, replaced, true);
+    if (error instanceof FoundDamaged && !isAgain) return startHub(config, replaced, ending, true);
     throw error;
   }
 }
 
 /** Starts one node on a database; it may be the only one there. */
-async function startNode(config: Config, replaced: Replaced): Promise<ServingHub> {
+async function startNode(config: Config, replaced: Replaced, ending?: AbortSignal): Promise<ServingHub> {
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
   const log = logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
@@ -213,11 +222,22 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   const addresses = new Addresses();
   const changed = () => void nextTurn().then(() => node?.look());
   const doubts = () => [...addresses.warnings(), ...[node?.doorway.fault ?? []].flat()];
-  const store = await openSharedStore(config, clock, { changed, doubts });
-  metrics.cluster.sees(() => store.sight());
-  const closing = [watchedClock(config, replaced, { log, metrics }), () => store.close()];
+  const starting = new Starting(log, clock, ending);
+  const closing: (() => Promise<void>)[] = [async () => starting.close()];
+  let answer: RequestListener = beforeFront(starting);
   try {
-    let { port } = config;
+    const options = serverOptions(config, visitors, clock);
+    const server = createFrontServer(options, (...request) => answer(...request));
+    const operators = await listenForOperators(config, visitors, clock, (...request) => answer(...request));
+    if (operators) closing.unshift(() => cut(operators.server));
+    await listen(server, config);
+    closing.unshift(() => cut(server));
+    logFailedAccepts(server, log, clock);
+    const { port } = server.address() as AddressInfo;
+    const store = await openSharedStore(config, clock, { changed, doubts, starting });
+    starting.opened();
+    metrics.cluster.sees(() => store.sight());
+    closing.push(watchedClock(config, replaced, { log, metrics }), () => store.close());
     const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const { passed } = metrics.cluster;
     const passing = secrets.length === 0 ? null : new Passing({ secrets, visitors, passed, log });
@@ -305,18 +325,14 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
       leaseMs: config.leaseS * 1000,
       granted: limiter.spentElsewhere,
     });
-    const server = createFrontServer(serverOptions(config, visitors, clock), front.handle);
-    const operators = await listenForOperators(config, visitors, clock, front.handle);
+    answer = front.handle;
     const ofNodes = await listenForNodes(config, visitors, clock, channels);
     for (const one of [inChannels, server, ...(operators ? [operators.server] : [])]) one.on('upgrade', front.upgrade);
-    await listen(server, config);
-    port = (server.address() as AddressInfo).port;
     const servers = [server, operators?.server, ofNodes].flatMap((one) => one ?? []);
     listening.push(...servers);
     if (nodeUrl !== null && config.nodes === null) {
       log.warn({ nodeUrl }, 'other nodes come in where partners do: HUB_NODE_PORT gives them a listener of their own');
     }
-    logFailedAccepts(server, log, clock);
     if (nodeUrl !== null && passing !== null) addresses.start(store, passing);
     closing.unshift(async () => addresses.close());
     closing.unshift(() => ended(servers, { front, channels }, clock));
@@ -339,6 +355,12 @@ async function startNode(config: Config, replaced: Replaced): Promise<ServingHub
   }
 }
 
+/** To other nodes, one that opens its store answers as one that is down: they go elsewhere. */
+const beforeFront =
+  ({ answer }: Starting): RequestListener =>
+  (request, response) =>
+    pathOf(request).startsWith(peersPath) ? void request.destroy() : answer(request, response);
+
 /** The interface of a hub to its node: the front hands it requests. */
 const served = ({ app, created, inspector, recover, close }: Assembled): Served => ({
   async recover() {
@@ -352,33 +374,3 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
   upgrade: inspector.upgrade,
   close,
 });
-
-/** Opens the store on PostgreSQL. Its leases use the machine's timers, even when a test replaces the hub's clock. */
-async function openSharedStore(
-  config: Config,
-  clock: Clock,
-  { changed, doubts }: { changed: () => void; doubts: () => readonly string[] },
-) {
-  const { store: url, nodeUrl, leaseS } = config;
-  try {
-    parsePostgresUrl(url);
-  } catch (error) {
-    throw new ConfigError(`HUB_STORE (--store) is not usable: ${(error as Error).message}`);
-  }
-  const sealing = sealingOf(config);
-  await removeUnsealed(config.dataDir);
-  // An embedded hub does without the client of a database.
-  const { openPostgresStore } = await import('../storage/postgres/store.ts');
-  return openPostgresStore({
-    sealing,
-    url,
-    node: `${hostname()}:${process.pid}`,
-    nodeUrl,
-    sole: nodeUrl === null,
-    ttlMs: leaseS * 1000,
-    gained: changed,
-    lost: changed,
-    doubts,
-    clock: { ...systemClock, wall: () => clock.wall() },
-  });
-}

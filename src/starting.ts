@@ -8,19 +8,27 @@
  *     is open: a start is never silent. A store that opened by its seal has another when all of it is verified.
  * STARTING-3  A store that turns out to be damaged while the hub restores from it is opened anew, once: the hub begins as
  *     it would have with the damage known.
+ * STARTING-4  A start that fails for what passes without it (a full disk, a database that is away) is tried again every
+ *     `retryMs` until it succeeds or the process is told to stop; `/readyz` and the log say why.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Store } from '../storage/contract.ts';
 import type { Opening } from '../storage/level/progress.ts';
 import { pathOf, refuse } from './cluster/refusal.ts';
-import { type Clock, every } from './kit/clock.ts';
+import { type Clock, every, sleep } from './kit/clock.ts';
 import type { createLog } from './log.ts';
 
 const logEveryMs = 5000;
+const retryMs = 2000;
 
 /** [STARTING-3] */
 export class FoundDamaged extends Error {
   override readonly name = 'FoundDamaged';
+}
+
+/** The process was told to stop while its start waited. [STARTING-4] */
+class StartStopped extends Error {
+  override readonly name = 'StartStopped';
 }
 
 type Reopening = Pick<Store, 'onHealth' | 'health'>;
@@ -52,11 +60,14 @@ export class Starting {
   readonly #clock: Clock;
   readonly #begun: number;
   readonly #stop: () => void;
+  readonly #ending: AbortSignal | undefined;
   #opening: Opening = { step: 'opening the store', verified: 0, events: null };
 
-  constructor(log: ReturnType<typeof createLog>, clock: Clock) {
+  /** `ending`: aborted when the process is told to stop. */
+  constructor(log: ReturnType<typeof createLog>, clock: Clock, ending?: AbortSignal) {
     this.#log = log;
     this.#clock = clock;
+    this.#ending = ending;
     this.#begun = clock.monotonic();
     log.info({}, 'the hub listens and answers 503 until its store is open');
     this.#stop = every(clock, logEveryMs, () => log.info(this.#opening, 'the store is not open yet'));
@@ -74,6 +85,23 @@ export class Starting {
     const reason = events ? `${step}, ${Math.floor((100 * verified) / events)} %` : step;
     say(request, response, 503, { status: 'not ready', store: 'opening', reason, verified, events });
   };
+
+  /** [STARTING-4] */
+  async until<T>(work: () => Promise<T>, passes: (error: unknown) => boolean): Promise<T> {
+    for (let said = ''; ; ) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!passes(error)) throw error;
+        const reason = error instanceof Error ? error.message : String(error);
+        this.progress({ step: `waiting: ${reason}`, verified: 0, events: null });
+        if (reason !== said) this.#log.warn({ reason }, 'the hub cannot start yet, and tries again every two seconds');
+        said = reason;
+      }
+      await sleep(this.#clock, retryMs, this.#ending);
+      if (this.#ending?.aborted) throw new StartStopped('told to stop before it had started');
+    }
+  }
 
   opened(): void {
     this.#stop();

@@ -47,8 +47,8 @@ function optionOf(name: SettingName): Option {
 }
 
 async function serve(flags: Record<string, string | undefined>): Promise<number> {
+  const stop = stopSignal();
   try {
-    const stop = stopSignal();
     const config = loadConfig({ env: process.env, flags });
     let asked = false;
     let reload = () => {
@@ -56,7 +56,9 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     };
     process.on('SIGHUP', () => reload());
     const { startServing } = await import('../main.ts');
-    const hub = await startServing(config);
+    const ending = new AbortController();
+    void stop.promise.then(() => ending.abort());
+    const hub = await startServing(config, {}, ending.signal);
     reload = () => reloadOf(hub, config, flags);
     if (asked) reload();
     console.log(`ocpi-hub listening on ${hub.url}`);
@@ -65,6 +67,7 @@ async function serve(flags: Record<string, string | undefined>): Promise<number>
     await hub.close();
     return 0;
   } catch (error) {
+    if (error instanceof Error && error.name === 'StartStopped') return 0;
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`ocpi-hub: ${message.replaceAll(/\s*\n\s*/g, ' ')}\n`);
     return error instanceof ConfigError ? 2 : 1;

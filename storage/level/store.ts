@@ -56,7 +56,12 @@ export interface LevelStoreOptions extends Omit<LifecycleOptions, 'ballastBytes'
 export async function openLevelStore(options: LevelStoreOptions): Promise<contract.Store> {
   const { node, ballastBytes = BALLAST_BYTES } = options;
   const lifecycle = new Lifecycle({ ...options, ballastBytes });
-  await lifecycle.start();
+  try {
+    await lifecycle.start();
+  } catch (error) {
+    await lifecycle.close();
+    throw error;
+  }
   return new LevelStore(lifecycle, node, options.sealing ?? null);
 }
 

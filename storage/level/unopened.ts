@@ -30,11 +30,17 @@ export function refusalOf(error: unknown): string | null {
   return isRefusal ? error.message : refusalOf(error.cause);
 }
 
+const full = /ENOSPC|EDQUOT|No space left on device|quota exceeded/i;
+
+/** Whether it failed because the file system is full. */
+export const isFull = (error: unknown): boolean => full.test(refusalOf(error) ?? '');
+
 /** Rejects with `StoreUnopened` where `work` fails because of the file system. [UNOPENED-1] */
 export function opening<T>(store: string, work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
     const reason = refusalOf(error);
     if (reason === null) throw error;
-    throw new StoreUnopened(`${store} could not be opened: ${reason}; nothing is known about its soundness`);
+    const says = `${store} could not be opened: ${reason}; nothing is known about its soundness`;
+    throw new StoreUnopened(says, { cause: error });
   });
 }

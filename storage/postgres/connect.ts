@@ -68,6 +68,9 @@ export const LAZY = 'set synchronous_commit = off;';
 /** A plan with merges reads whole indexes. */
 const FOR_WRITES = 'set enable_mergejoin = off;';
 
+/** No server can be asked now, or none takes writes: a later try may succeed without a change of settings. */
+export class DatabaseAway extends StoreUnavailable {}
+
 /** What a server said of itself, on a session that stays open. */
 interface Found {
   readonly host: PostgresAddress['hosts'][number];
@@ -104,12 +107,14 @@ export class Primary {
     this.#host = best?.host ?? null;
     this.#timeline = best?.timeline ?? 0;
     if (best !== null) return;
+    const isWaited = found.every((each) => each.status === 'fulfilled' || isAway(each.reason));
     const said = found.map((each, i) => {
       const server = this.#address.hosts[i];
       const why = each.status === 'rejected' ? wordsOf(each.reason) : 'is a standby';
       return `${server?.host}:${server?.port} ${why}`;
     });
-    throw new StoreUnavailable(`no database server takes writes: ${said.join('; ')}`);
+    const Unavailable = isWaited ? DatabaseAway : StoreUnavailable;
+    throw new Unavailable(`no database server takes writes: ${said.join('; ')}`);
   }
 
   /** Whether a server claims to be the primary with a higher timeline than the remembered one. */
@@ -376,6 +381,18 @@ function isOfTheNetwork(error: Error): boolean {
   const isConnect = 'syscall' in error && error.syscall === 'connect';
   return isConnect || GONE_CODES.test(code) || GONE_WORDS.test(error.message) || error instanceof AggregateError;
 }
+
+/** Codes of a server that starts, stops, or has no room or sessions left. */
+const AWAY_CODES = /^(08|53|57P)/;
+
+/** Whether an error, or a cause of it, tells of a server that is away, and not of settings. */
+const isAway = (error: unknown): boolean =>
+  error instanceof Error &&
+  (error instanceof DatabaseAway || isOfTheNetwork(error) || AWAY_CODES.test(state(error)) || isAway(error.cause));
+
+/** `DatabaseAway` for such an error, else the error. */
+export const awayOr = (error: unknown): unknown =>
+  isAway(error) && !(error instanceof DatabaseAway) ? new DatabaseAway(wordsOf(error), { cause: error }) : error;
 
 export function wordsOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return wordsOf(error.errors[0]);

@@ -22,7 +22,7 @@ import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import { writePostgresBackup } from './backup.ts';
-import { ask, isWorking, Primary, Sessions, within } from './connect.ts';
+import { ask, awayOr, isWorking, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases } from './leases.ts';
 import type { PostgresStoreOptions } from './options.ts';
@@ -43,7 +43,7 @@ const ANSWER_MS = 8000;
 const LEASES_WAITED = 3;
 const LOOK_MS = 100;
 
-/** Opens the store and creates its schema when missing. Rejects when the database is unreachable, unsafe or too new. */
+/** Opens the store and creates its schema when missing. Rejects, when the database is unreachable with `DatabaseAway`. */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
   const address = parsePostgresUrl(options.url);
   const primary = new Primary(address, options.node);
@@ -52,11 +52,11 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     const { clock = systemClock, ttlMs = TTL_MS } = options;
     const client = await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
     const store = new PostgresStore(options, { address, primary, sessions: new Sessions(primary, client) });
-    await store.start();
+    await store.start().catch((error: unknown) => store.close().then(() => Promise.reject(error)));
     return store;
   } catch (error) {
     primary.close();
-    throw error;
+    throw awayOr(error);
   }
 }
 

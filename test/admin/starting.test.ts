@@ -1,13 +1,18 @@
 /** What a hub answers, and logs, while its store opens. */
+import { existsSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { loadConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { startHub } from '../../src/main.ts';
 import { createEarlyServer, createHttpServer } from '../../src/ocpi/http-server.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { Starting } from '../../src/starting.ts';
+import { fill, mounted, unmount } from '../faults/full-disk.ts';
 import { callOnce } from '../support/caller.ts';
+import { spawnChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -75,4 +80,77 @@ t.test('a hub that cannot open its store stops listening', async (t) => {
   t.teardown(() => hub.close());
   await t.rejects(startHub(config(port)), { message: /in use by another process/ });
   await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
+});
+
+t.test(
+  'a start that fails for what passes is tried again, and for nothing else; a stop ends it [STARTING-4]',
+  async (t) => {
+    const lines: { msg: string; reason?: string }[] = [];
+    const log = createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) });
+    const clock = new SimulatedClock();
+    const ending = new AbortController();
+    const starting = new Starting(log, clock, ending.signal);
+    t.teardown(() => starting.close());
+    const failures = ['full', 'full', 'away', 'damaged'].map((why) => new Error(why));
+    let tries = 0;
+    const work = async () => {
+      const failure = failures[tries++];
+      if (failure !== undefined) throw failure;
+      return 'open';
+    };
+    const passes = (error: unknown) => error !== failures[3];
+    const first = starting.until(work, passes);
+    first.catch(() => {});
+    const all = () => {
+      clock.advance(2000);
+      return tries === failures.length;
+    };
+    await eventually('it has tried until the last', all);
+    await t.rejects(first, { message: 'damaged' });
+    t.strictSame(
+      lines.map(({ reason }) => reason),
+      ['full', 'away'],
+      'each reason is logged once',
+    );
+    t.equal(await starting.until(work, passes), 'open');
+    failures.push(new Error('not reached'), new Error('full'));
+    const last = starting.until(work, passes);
+    ending.abort();
+    await t.rejects(last, { name: 'StartStopped' });
+  },
+);
+
+t.test('a first start on a full disk answers 503 with the reason, and is ready once there is room', async (t) => {
+  const disk = mounted();
+  if (disk === null) return void t.plan(0, 'mounting a small file system is not allowed here');
+  t.teardown(() => unmount(disk));
+  const [port, filler] = [await freePort(), join(disk, 'filler')];
+  fill(filler, disk, 0);
+  const env = { HUB_DATA_DIR: join(disk, 'data'), HUB_LOG_LEVEL: 'silent', HUB_PORT: String(port) };
+  const start = startHub(loadConfig({ env, flags: {} }), { ballastBytes: 1 << 20 });
+  start.catch(() => {});
+  const ready = () => callOnce('GET', `http://127.0.0.1:${port}/readyz`, undefined, {}).catch(() => null);
+  await eventually('it says why', async () => /waiting: .*No space left/.test((await ready())?.text ?? ''));
+  t.equal((await ready())?.status, 503);
+  t.notOk(existsSync(join(disk, 'data', 'admin-token')));
+  rmSync(filler);
+  const hub = await start;
+  t.teardown(() => hub.close());
+  t.equal((await ready())?.status, 200);
+});
+
+t.test('a hub whose database is away listens and waits, and ends with 0 when told to [STARTING-4]', async (t) => {
+  const port = await freePort();
+  const keys = { HUB_ADMIN_TOKEN: 'admin-token-of-the-start', HUB_SECRET_KEY: 'key-of-the-start-0123456789' };
+  const env = { ...keys, HUB_STORE: 'postgres://hub@127.0.0.1:1/ocpi?single=1' };
+  const hub = spawnChildHub({ dataDir: directoryFor(t), port, env });
+  t.teardown(() => hub.kill());
+  hub.listening.catch(() => {});
+  const ask = (path: string) => callOnce('GET', `http://127.0.0.1:${port}${path}`, undefined, {}).catch(() => null);
+  await eventually('it says why', async () => /takes writes: 127\.0\.0\.1:1 /.test((await ask('/readyz'))?.text ?? ''));
+  t.equal((await ask('/healthz'))?.status, 200);
+  t.equal((await ask('/readyz'))?.status, 503);
+  t.equal(await ask('/cluster/v1/self/x'), null, 'other nodes find nobody there');
+  process.kill(hub.pid, 'SIGTERM');
+  t.equal(await hub.gone, 0);
 });
