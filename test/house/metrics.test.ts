@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunningHub } from '../../src/main.ts';
 import { createMetrics } from '../../src/metrics.ts';
+import { BALLAST_BYTES } from '../../storage/level/leveldb.ts';
+import { backupStore, restoreBackup } from '../../storage/level/restore.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -416,6 +418,34 @@ t.test('an alert asks for what its text says: of a node, of a partner or of gues
   }
   const ofBackup = exprOf('HubBackupOld');
   t.equal(ofBackup.split('max by (job) (ocpi_hub_backup_timestamp_seconds)').length, 3, 'a former owner says nothing');
+  const [, least = ''] =
+    /^ocpi_hub_data_size_bytes > 0 and ocpi_hub_data_free_bytes < (\d+) \* 1024 \* 1024$/.exec(exprOf('HubDiskFull')) ??
+    [];
+  t.equal(Number(least) << 20, 2 * 2 * BALLAST_BYTES, 'a node without a data directory says nothing');
+});
+
+t.test('the last event falls after a restore, and after no restart: HubLogWentBack asks for that', async (t) => {
+  const place = directoryFor(t);
+  const [data, backup] = [join(place, 'data'), join(place, 'backup')];
+  const counted = async (hub: RunningHub) => sumOf(samplesOf(await scraped(hub)), 'ocpi_hub_events_total') ?? 0;
+  /** Events at a start, and once more is recorded. */
+  const run = async (party_id: string) => {
+    const hub = await hubFor(t, {}, {}, data);
+    const begun = await counted(hub);
+    await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id }] });
+    const ended = await counted(hub);
+    await hub.close();
+    return { begun, ended };
+  };
+  const first = await run('AAA');
+  await backupStore(join(data, 'store'), backup);
+  const second = await run('BBB');
+  t.ok(second.begun >= first.ended && second.ended > second.begun, 'a restart counts on');
+  await restoreBackup(backup, join(data, 'store'), { replace: true, now: new Date() });
+  const third = await run('CCC');
+  t.ok(third.begun < second.ended, `${second.ended} events, then ${third.begun}`);
+  const [, asked = ''] = /HubLogWentBack\n(?: +#.*\n)* +expr: (.*)/.exec(readFileSync('docs/alerts.yml', 'utf8')) ?? [];
+  t.equal(asked, 'resets(ocpi_hub_events_total[1h]) > 0');
 });
 
 t.test('a hub that is down is an alert, and no alert that pages ends before it fires', async (t) => {
