@@ -207,7 +207,7 @@ function baseOf(url: string): string {
 }
 
 /** The token that a hub on this machine stores in its data directory. */
-function keptToken(dataDir: string): string | null {
+export function keptToken(dataDir: string): string | null {
   try {
     return readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() || null;
   } catch {

@@ -9,7 +9,7 @@ import { isInUse } from '../../storage/level/leveldb.ts';
 import { backupStore, isBackup, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
 import { privateKeyOf, sealingOf } from '../backup-keys.ts';
-import { Failure } from './client.ts';
+import { Failure, HubClient, keptToken } from './client.ts';
 import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
 import { backupRunning } from './store-running.ts';
 import { type Context, localJson, noun, type Option, verb } from './verb.ts';
@@ -44,7 +44,9 @@ export function command(): Command {
       summary:
         'write a verified backup into a new directory; of the running hub when one uses the data directory, or HUB_URL names it and --data-dir no store',
       options: [
-        dataDirAs('data directory of the store, and where admin-token is'),
+        dataDirAs(
+          'data directory of the store, and where admin-token is; without --url a hub that uses it must take that token',
+        ),
         ['--backup-public-key <file>', 'X25519 public key, PEM, for which it must be sealed [HUB_BACKUP_PUBLIC_KEY]'],
       ],
       examples: ['store backup /backups/2026-01-31', 'store backup /backups/2026-01-31 --url http://127.0.0.1:8080'],
@@ -121,6 +123,7 @@ async function backup(context: Context, directory: string, flags: StoreFlags): P
   // With a store of its own, `--data-dir` beats `HUB_URL`; without one it names the place of the admin token.
   const isNamed = flags.dataDir !== undefined && existsSync(store);
   if (flags.url !== undefined || (process.env.HUB_URL && !isNamed) || (await isInUse(join(store, 'db')))) {
+    if (flags.url === undefined && isNamed) await mustBeOn(dataDirOf(flags), context.hub);
     await backupRunning(context, directory, sealing);
     return;
   }
@@ -129,6 +132,23 @@ async function backup(context: Context, directory: string, flags: StoreFlags): P
   }
   const manifest = await shown(context, (progress) => backupStore(store, directory, { progress, sealing }));
   context.screen.answer(manifest, () => backupLines(directory, manifest));
+}
+
+/** Rejects unless a hub is known to be the one that uses the data directory: that one takes the token that is kept there. */
+async function mustBeOn(dataDir: string, { url }: HubClient): Promise<void> {
+  const token = keptToken(dataDir);
+  const isIts =
+    token !== null &&
+    (await new HubClient({ url, token }, {}).has('/status').catch((error: unknown) => {
+      if (error instanceof Failure && error.status === 401) return false;
+      throw error;
+    }));
+  if (isIts) return;
+  const why =
+    token === null
+      ? `no admin-token there tells whether the one at ${url} does`
+      : `the one at ${url} does not take the admin-token there`;
+  throw new Failure(`a hub uses ${dataDir}, and ${why}: --url names the hub that is backed up`, { exitCode: 2 });
 }
 
 async function restore(context: Context, from: string, flags: StoreFlags): Promise<void> {

@@ -110,6 +110,23 @@ t.test(
   },
 );
 
+t.test('store backup asks no other hub than the one that uses the directory that --data-dir names', async (t) => {
+  const place = directoryFor(t);
+  const data = join(place, 'data');
+  const [hub, other] = [await hubFor(t, {}, {}, data), await hubFor(t)];
+  const backup = (name: string, words: readonly string[], env: Record<string, string>) =>
+    run(['backup', join(place, name), '--data-dir', data, ...words], env);
+  const elsewhere = { HUB_URL: other.url, HUB_ADMIN_TOKEN: other.adminToken };
+  const refused = await backup('a', [], elsewhere);
+  t.match(refused, { code: 2, err: `the one at ${other.url} does not take the admin-token there: --url names` });
+  t.notOk(existsSync(join(place, 'a')), 'and nothing is written');
+  t.match(await backup('b', ['--url', other.url], elsewhere), { code: 0 }, 'which is done where it is said');
+  t.match(await backup('c', [], { HUB_URL: hub.url }), { code: 0, out: /the running hub's store/ });
+  rmSync(join(data, 'admin-token'));
+  const unknown = await backup('d', [], { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+  t.match(unknown, { code: 2, err: `no admin-token there tells whether the one at ${hub.url} does: --url names` });
+});
+
 t.test('store backup refuses a place inside the data directory, also one behind a symbolic link', async (t) => {
   const directory = await dataDir(t);
   const root = join(directory, '..');
