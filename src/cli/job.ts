@@ -35,12 +35,18 @@ export async function watchJob({ hub, screen }: Context, started: JobView, total
     process.off('SIGINT', cancel);
   }
   screen.answer(job, ended);
+  if (job.state === 'DONE' && job.queued === 0) screen.say(nothingOf(job));
   if (job.state !== 'DONE')
     throw new Failure(`the job ${job.id} ended ${job.state}${job.error ? `: ${job.error}` : ''}`);
 }
 
 function wordsOf({ matched }: JobView, total: number): string {
   return total > 0 ? `${matched} of ${total}` : `${matched} so far`;
+}
+
+function nothingOf({ kind, matched }: JobView): string {
+  const why = matched === 0 ? 'nothing matches' : 'every delivery that matches was skipped';
+  return `Nothing was ${kind === 'discard' ? 'discarded' : 're-driven'}: ${why}.`;
 }
 
 function ended({ id, kind, queued, skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {

@@ -94,13 +94,12 @@ async function plannedJob<Plan extends DiscardPlan>(
 ): Promise<void> {
   const { hub, screen } = context;
   const plan = await hub.send<Plan>('POST', path, { ...asked, dry_run: true });
-  if (dryRun && screen.isJson) return screen.json(plan);
   if (!screen.isJson) screen.lines(counts(plan, also(plan), screen.page));
-  if (plan.matched === 0) {
-    screen.say(`Nothing was ${done}. ocpi-hub deliveries list --state DEAD shows what could be.`);
-    if (screen.isJson) screen.json(plan);
-    return;
-  }
+  else if (dryRun || plan.matched === 0) screen.json(plan);
+  if (plan.matched === 0)
+    return screen.say(
+      `Nothing matches: nothing was ${done}. ocpi-hub deliveries list --state DEAD shows what could be.`,
+    );
   if (dryRun) return screen.say(`Dry run: nothing was ${done}.`);
   if (!yes && !screen.isAnswerable) {
     throw new Failure(`nothing was ${done}: give --yes to ${verb} them, or run it on a terminal to be asked`, {

@@ -192,7 +192,26 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   const nothing = await at.run('redrive --receiver NL-EMS --yes');
   t.equal(nothing.code, 0);
   t.match(nothing.out, /^0 matched/);
-  t.match(nothing.err, /^Nothing was re-driven\./);
+  t.match(nothing.err, /^Nothing matches: nothing was re-driven\./);
+  const counted = await at.run('redrive --receiver NL-EMS --dry-run --json');
+  t.match(
+    counted,
+    { code: 0, out: /"matched":0/, err: /^Nothing matches: / },
+    'stdout is for a program, stderr for people',
+  );
+});
+
+t.test('a re-drive that skips all of what it finds says that nothing was re-driven', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['K1']);
+  await push(at, 'K1', { kwh: 2, last_updated: '2026-01-02T03:05:05Z' });
+  const delivered = async () => (await admin(at.hub, 'GET', '/deliveries?state=DELIVERED')).items as unknown[];
+  await eventually('the receiver has a newer version', async () => (await delivered()).length === 1);
+  for (const json of ['', ' --json']) {
+    const skipped = await at.run(`redrive --receiver NL-EMS --yes${json}`);
+    t.match(skipped, { code: 0, out: json ? /"skipped_stale":1/ : /\n0 re-driven by job .*\n1 skipped: / });
+    t.match(skipped.err, /Nothing was re-driven: every delivery that matches was skipped\.\n$/);
+  }
 });
 
 t.test('views are saved, listed and removed', async (t) => {
