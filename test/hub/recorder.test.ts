@@ -30,7 +30,9 @@ async function recording(t: Test) {
   let ids = 0;
   const unrecorded: string[] = [];
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
-  const recorder = new Recorder(store, { clock, log: silent, meter, secrets: { newId: () => `id-${++ids}` } });
+  const refusals: string[] = [];
+  const log: Log = { ...silent, error: (fields) => void refusals.push((fields as { err: Error }).err.message) };
+  const recorder = new Recorder(store, { clock, log, meter, secrets: { newId: () => `id-${++ids}` } });
   const dispatched: number[] = [];
   recorder.feed.startAt(0);
   recorder.feed.onCommitted((event) => dispatched.push(event.seq));
@@ -49,7 +51,7 @@ async function recording(t: Test) {
   const record = (name: string) => recorder.record(recordingOf(name));
   const note = (name: string) => recorder.note(recordingOf(name));
   return {
-    ...{ clock, recorder, dispatched, record, recordingOf, note, unrecorded, level },
+    ...{ clock, recorder, dispatched, record, recordingOf, note, unrecorded, level, refusals },
     fault: (faults: { before?: typeof before; after?: typeof after }) => {
       before = faults.before ?? (async () => {});
       after = faults.after ?? (async () => {});
@@ -72,7 +74,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 t.test(
   'a write in doubt is asked for again until it is known, nothing else is written, and it is dispatched once, in order [R1, R3, R4]',
   async (t) => {
-    const { clock, dispatched, record, level, fault } = await recording(t);
+    const { clock, dispatched, record, level, fault, refusals } = await recording(t);
     await record('first');
     let asked = 0;
     fault({
@@ -92,6 +94,7 @@ t.test(
       return asked === 4;
     });
     t.equal(await doubtful, 2);
+    t.strictSame(refusals, ['connection lost', 'mending'], 'each reason is logged once');
     fault({});
     t.equal(await record('third'), 3);
     t.same(dispatched, [1, 2, 3]);

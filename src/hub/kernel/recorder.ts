@@ -225,16 +225,18 @@ export class Recorder {
   }
 
   async #append(commit: Parameters<Store['append']>[0]) {
-    for (;;) {
+    for (let logged = ''; ; ) {
       try {
         return await this.#store.append(commit);
       } catch (error) {
-        const kind = error instanceof Error ? error.name : '';
+        const { name: kind, message } = error instanceof Error ? error : { name: '', message: '' };
         if (!refusals.has(kind)) throw error;
         const wait = new AbortController();
         if (kind === 'OutcomeUnknown' || this.#doubts.has(commit)) this.#doubts.set(commit, wait);
         const inDoubt = this.#doubts.has(commit);
-        this.#ports.log.error({ err: error, inDoubt }, 'write refused by the store');
+        // A store may be away for hours, and is asked every `askAgainMs`.
+        if (message !== logged) this.#ports.log.error({ err: error, inDoubt }, 'write refused by the store');
+        logged = message;
         // The commit may be in the log. Nothing may be decided on what it changed until its outcome is known; its
         // idempotency key makes a retry safe.
         if (!inDoubt || this.#isEnding || kind === 'Fenced' || this.#store.health().state === 'closed') {
