@@ -14,6 +14,8 @@ export interface CommandRecord {
   readonly responseUrl: string;
   readonly sessionId: string | null;
   readonly reservationId: string | null;
+  /** End of the reservation, as received. Absent: of another command, or of an earlier version. */
+  readonly expiryDate?: string;
   readonly authorizationReference: string | null;
   readonly tokenUid: string | null;
   readonly state: CommandState;

@@ -146,6 +146,8 @@ export type CommandEvent =
         /** Ids that later steps need. */
         sessionId: string | null;
         reservationId: string | null;
+        /** End of the reservation, as received. Absent in events of other commands and of earlier versions. */
+        expiryDate?: string;
         authorizationReference: string | null;
         tokenUid: string | null;
         quirks?: QuirksMet;

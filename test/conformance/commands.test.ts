@@ -460,6 +460,64 @@ t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP m
   t.equal(unrouted.received.length, 0);
 });
 
+t.test('a reservation is the one of its eMSP at its CPO: others may have the same id [D26] [D27] [D66]', async (t) => {
+  const reserve = (reservation_id: string, location_id: string, from = emsp, until = '2026-03-01T23:00:00') =>
+    send('RESERVE_NOW', { ...reservation, reservation_id, location_id, expiry_date: until }, {}, from);
+  const cancel = async (reservation_id: string, headers = {}, from = emsp) => {
+    for (const partner of everyone()) partner.received.length = 0;
+    const answer = await send('CANCEL_RESERVATION', { reservation_id }, { headers }, from);
+    const got = everyone().filter(({ received }) => received.length > 0);
+    return { answer, got: got.map(({ id }) => id) };
+  };
+
+  await reserve('Twice', 'LOC1');
+  await reserve('TWICE', 'LOC2');
+  const which = await cancel('twice');
+  refused(t, which.answer, ambiguous, 'at two CPOs');
+  t.same(which.got, []);
+  t.same((await cancel('twice', toParty('CPO'))).got, ['NL-CPO']);
+  t.same((await cancel('twice', toParty('OTH'))).got, ['NL-OTH']);
+  refused(t, (await cancel('twice', toParty('UNR'))).answer, mismatch, 'at neither');
+
+  await reserve('Both', 'LOC2');
+  await reserve('Both', 'LOC1', secondEmsp);
+  t.same((await cancel('both')).got, ['NL-OTH'], 'the other eMSP has not taken it over');
+  t.same((await cancel('both', {}, secondEmsp)).got, ['NL-CPO']);
+
+  for (const partner of everyone()) partner.received.length = 0;
+  await reserve('Taken', 'LOC1');
+  await reserve('Taken', 'LOC2');
+  succeeded(t, await reply(callbackOf().id, { result: 'EVSE_OCCUPIED' }), 'the first CPO cannot hold it');
+  t.same((await cancel('taken')).got, ['NL-OTH'], 'then the second one does');
+
+  await reserve('Short', 'LOC1');
+  const later = new Date(clock.wall() + 60_000).toISOString().slice(0, -1);
+  await reserve('Short', 'LOC2', emsp, later);
+  refused(t, (await cancel('short')).answer, ambiguous, 'while both run');
+  clock.advance(60_000);
+  t.same((await cancel('short')).got, ['NL-CPO'], 'once one has run out');
+});
+
+t.test('a reservation that an earlier version stored is found by its eMSP, and by no other [D26] [D66]', async (t) => {
+  const { recorder } = hub.created.context;
+  const old = { kind: 'reservations', owner: 'NL-EMS', id: 'old' };
+  const event = { type: 'row.rebuilt', data: old } as const;
+  await recorder.record({
+    facts: [{ stream: 'repair:reservations', event, party: null }],
+    puts: [{ ...old, shelf: null, upd: '', data: { cpo: 'NL-OTH' }, body: null }],
+    ...{ trace: null, at: recorder.instant() },
+  });
+  const cancel = (headers = {}, from = emsp) =>
+    send('CANCEL_RESERVATION', { reservation_id: 'Old' }, { headers }, from);
+  succeeded(t, await cancel(), 'its own');
+  t.equal(other.received.length, 1);
+  refused(t, await cancel({}, secondEmsp), locationNotFound, 'of another eMSP');
+  await send('RESERVE_NOW', { ...reservation, reservation_id: 'OLD', location_id: 'LOC2' });
+  other.received.length = 0;
+  succeeded(t, await cancel(), 'replaced, it is the same one');
+  t.equal(other.received.length, 1);
+});
+
 // Failures
 
 const words: Record<Meaning, string> = {

@@ -200,6 +200,7 @@ t.test('rows that were made again go with what they are of, though they are youn
   const [command] = await itemsOf(stage.hub, '/commands');
   const rows = [
     { kind: 'commands', owner: '', id: String(command?.id) },
+    { kind: 'reservations:made', owner: 'r1', id: 'NL-EMS/NL-CPO' },
     { kind: 'reservations', owner: 'NL-EMS', id: 'r1' },
   ];
   // More than one piece of a trim.
@@ -211,11 +212,12 @@ t.test('rows that were made again go with what they are of, though they are youn
   await damageRows(stage.dataDir, rows);
   await stage.restart();
   const stored = () => Promise.all(rows.map((row) => stage.hub.created.context.store.get(row)));
-  const [one, other] = await stored();
-  t.match(one?.data, { reservationId: 'R1' }, 'both were made again');
-  t.match(other?.data, { cpo: 'NL-CPO' });
+  const [one, made, latest] = await stored();
+  t.match(one?.data, { reservationId: 'R1' }, 'all were made again');
+  t.strictSame(made?.data, { emsp: 'NL-EMS', cpo: 'NL-CPO', command: command?.id });
+  t.strictSame(latest?.data, { cpo: 'NL-CPO' });
   await trimmed(stage);
-  t.strictSame(await stored(), [null, null], 'and ended');
+  t.strictSame(await stored(), [null, null, null], 'and ended');
 });
 
 t.test('a resync that changes no row leaves the store whole when what it recorded is trimmed [T1]', async (t) => {

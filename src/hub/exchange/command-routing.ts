@@ -3,12 +3,14 @@
  * a command names is one of its sender's.
  * [interface, Commands 1; D5, D26, D27, D45]
  */
+import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
-import { type HubObject, readWithin } from '../../domain/object.ts';
+import { type HubObject, readWithin, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
 import type { Caller, CommandRequest, TokenParty } from '../ports/hub.ts';
+import { commandKey, type Reservation, reservationsOf } from './command-rows.ts';
 
 export interface CommandTarget {
   readonly cpo: PartyId;
@@ -69,30 +71,35 @@ async function reservationCpo(
   request: CommandRequest,
   named: PartyId | null,
 ): Promise<PartyId> {
-  const id = (request.reservationId ?? '').toLowerCase();
-  const made = await rowData<{ cpo: PartyId }>(context.store, { kind: 'reservations', owner: caller.id, id });
-  if (made) return choose(context, caller, [made.cpo], named);
-  if (await isOfAnother(context, caller, id, named)) throw new HubError('locationNotFound');
+  const { store, directory } = context;
+  const emsps = [...directory.partners()].flatMap(({ roles }) => roles).filter(({ role }) => role === 'EMSP');
+  const made = await reservationsOf(store, request.reservationId ?? '', emsps.map(keyOf));
+  const own = made.filter(({ emsp }) => emsp === caller.id);
+  if (own.length > 0) {
+    const meant = named === null && own.length > 1 ? await running(context, own) : own;
+    const cpos = meant.map(({ cpo }) => cpo);
+    return choose(context, caller, cpos, named);
+  }
+  // Another eMSP made it, at the CPO that is named if one is. [D66, D94]
+  if (made.some(({ cpo }) => named === null || cpo === named)) throw new HubError('locationNotFound');
   if (named === null) {
     throw new HubError('invalid', { message: 'reservation_id: unknown reservation, and OCPI-to-* names no CPO' });
   }
-  if (!context.directory.party(named, 'CPO')) throw new HubError('notRouted');
+  if (!directory.party(named, 'CPO')) throw new HubError('notRouted');
   return named;
 }
 
-/** Whether another eMSP made the reservation, at the CPO that is named if one is. [D66, D94] */
-async function isOfAnother(
-  { store, directory }: Context,
-  caller: Caller,
-  id: string,
-  named: PartyId | null,
-): Promise<boolean> {
-  const emsps = [...directory.partners()].flatMap(({ roles }) => roles).filter(({ role }) => role === 'EMSP');
-  const others = emsps.map(keyOf).filter((emsp) => emsp !== caller.id);
-  const made = await Promise.all(
-    others.map((owner) => rowData<{ cpo: PartyId }>(store, { kind: 'reservations', owner, id })),
-  );
-  return made.some((row) => row !== null && (named === null || row.cpo === named));
+/** Those that have not run out, and whose CPO has not ended them; all of them when none is left. */
+async function running({ store, ports }: Context, made: readonly Reservation[]): Promise<readonly Reservation[]> {
+  const wall = ports.clock.wall();
+  const left: Reservation[] = [];
+  for (const one of made) {
+    const record = one.command ? await rowData<CommandRecord>(store, commandKey(one.command)) : null;
+    const until = sortableDate(record?.expiryDate ?? '');
+    const isOver = record && (record.result !== 'ACCEPTED' || (until && Date.parse(`${until}Z`) <= wall));
+    if (!isOver) left.push(one);
+  }
+  return left.length > 0 ? left : made;
 }
 
 /**

@@ -2,9 +2,11 @@
  * Rows and events of a command in the store: its own row, the index rows by which later steps find it, and its named
  * events.
  */
-import type { Put, RowKey } from '../../../storage/contract.ts';
+import type { Put, RowKey, Store } from '../../../storage/contract.ts';
 import { type CommandRecord, isAccepted } from '../../domain/command.ts';
 import type { CommandEvent } from '../../domain/events.ts';
+import type { PartyId } from '../../domain/party.ts';
+import { isName, rowData } from '../kernel/row-codecs.ts';
 import { startRows } from './attribution.ts';
 
 export const commandKey = (id: string): RowKey => ({ kind: 'commands', owner: '', id });
@@ -15,13 +17,45 @@ export function commandRow(record: CommandRecord) {
 
 /** Index rows of an accepted command: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
 export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
-  const { command, reservationId, emsp: owner, cpo } = record;
+  const { command, reservationId } = record;
   if (!isAccepted(event)) return [];
-  if (command === 'RESERVE_NOW' && reservationId !== null) {
-    const key = { kind: 'reservations', owner, id: reservationId.toLowerCase() };
-    return [{ ...key, shelf: null, upd: at, data: { cpo }, body: null }];
-  }
+  if (command === 'RESERVE_NOW' && reservationId !== null) return reservationRows(record, reservationId, at);
   return command === 'START_SESSION' ? startRows(record, at) : [];
+}
+
+/** An accepted RESERVE_NOW. An id is unique to its eMSP at one CPO: two eMSPs, or one at two CPOs, may use the same. */
+export interface Reservation {
+  readonly emsp: PartyId;
+  readonly cpo: PartyId;
+  /** Id of the command. Absent in rows of earlier versions. */
+  readonly command?: string;
+}
+
+const nameOf = ({ emsp, cpo }: Pick<Reservation, 'emsp' | 'cpo'>) => `${emsp}/${cpo}`;
+const reservationsOfId = 'reservations:made';
+const latestKey = (owner: PartyId, id: string): RowKey => ({ kind: 'reservations', owner, id: id.toLowerCase() });
+
+function reservationRows({ id: command, emsp, cpo }: CommandRecord, id: string, at: string): Put[] {
+  const row = (key: RowKey, data: object): Put => ({ ...key, shelf: null, upd: at, data, body: null });
+  const key = { kind: reservationsOfId, owner: id.toLowerCase(), id: nameOf({ emsp, cpo }) };
+  // Earlier versions, of which a node may still run, have one row for all CPOs.
+  return [row(key, { emsp, cpo, command }), row(latestKey(emsp, id), { cpo })];
+}
+
+/** All reservations of an id. `emsps`: those whose rows of earlier versions are read, too. */
+export async function reservationsOf(store: Store, id: string, emsps: readonly PartyId[]): Promise<Reservation[]> {
+  if (!isName(id)) return [];
+  const latest = await Promise.all(
+    emsps.map(async (emsp): Promise<Reservation[]> => {
+      const row = await rowData<{ cpo: PartyId }>(store, latestKey(emsp, id));
+      return row ? [{ emsp, cpo: row.cpo }] : [];
+    }),
+  );
+  const made = new Map(latest.flat().map((one) => [nameOf(one), one]));
+  for await (const { data } of store.scan(reservationsOfId, id.toLowerCase())) {
+    made.set(nameOf(data as Reservation), data as Reservation);
+  }
+  return [...made.values()];
 }
 
 /** Adds the command's name, parties and session to an event, so that the event can be understood alone. */

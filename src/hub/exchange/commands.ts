@@ -294,6 +294,7 @@ export class Commands {
       responseUrl: request.responseUrl,
       sessionId: request.sessionId,
       reservationId: request.reservationId,
+      ...(request.expiryDate !== undefined && { expiryDate: request.expiryDate }),
       authorizationReference: request.authorizationReference,
       tokenUid: request.tokenUid,
       ...metBy(caller.id, request.quirks),

@@ -162,6 +162,7 @@ const ended =
 const ending: ReadonlySet<string> = new Set([
   'commands',
   'reservations',
+  'reservations:made',
   'starts:reference',
   'starts:uid',
   'orphans',

@@ -32,7 +32,7 @@ import { removalOf } from './removal.ts';
 const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
 /** Kinds of rows, besides objects, in which a name may stand. */
 const otherKinds = [
-  ...['commands', 'starts:uid', 'starts:reference', 'reservations', 'quarantine'],
+  ...['commands', 'starts:uid', 'starts:reference', 'reservations', 'reservations:made', 'quarantine'],
   ...['jobs', 'orphans', 'pulls', 'refused', 'reports', 'triage', 'views'],
 ];
 /** Streams of facts that name no person: searching them would only replace equal texts of others. */

@@ -169,6 +169,7 @@ const rebuilds: Record<string, Rebuild> = {
     return found && commandRow(found);
   },
   reservations: foundAgain,
+  'reservations:made': foundAgain,
   'starts:reference': foundAgain,
   'starts:uid': foundAgain,
   // The log does not have the points of a row: they are missing from then on.

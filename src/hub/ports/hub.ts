@@ -108,6 +108,8 @@ export interface CommandRequest {
   readonly within?: readonly string[];
   readonly sessionId: string | null;
   readonly reservationId: string | null;
+  /** End of the reservation, as received; absent for other commands. */
+  readonly expiryDate?: string;
   readonly tokenUid: string | null;
   /** Only for START_SESSION and RESERVE_NOW. */
   readonly tokenParty?: TokenParty | undefined;

@@ -63,6 +63,7 @@ interface CommandBody {
   readonly connector_id?: string | null | undefined;
   readonly session_id?: string;
   readonly reservation_id?: string;
+  readonly expiry_date?: string;
   readonly authorization_reference?: string | null | undefined;
 }
 
@@ -116,6 +117,7 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
     within: body.evse_uid ? [body.evse_uid, ...(body.connector_id ? [body.connector_id] : [])] : [],
     sessionId: body.session_id ?? null,
     reservationId: body.reservation_id ?? null,
+    ...(body.expiry_date !== undefined && { expiryDate: body.expiry_date }),
     tokenUid: body.token?.uid ?? null,
     tokenParty: body.token,
     authorizationReference: body.authorization_reference ?? null,
