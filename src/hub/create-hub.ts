@@ -197,7 +197,7 @@ export function createHub(
     warned: ({ partner, module, object }, warnings) => reports.warned(partner, module, warnings, object),
     ...readObjects(context),
     ...authorize(context, coalescer, reports, daily),
-    command: (caller, request) => commands.command(caller, request),
+    command: (...command) => commands.command(...command),
     callback: (...result) => commands.callback(...result),
     operations: {
       ...operations({ context, ...running, quota: daily, objects: stored, inFlight, version, ready: () => ready }),

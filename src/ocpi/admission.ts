@@ -7,7 +7,7 @@
  * ADMISSION-2  Bytes count when they arrive, not when `Content-Length` announces them, so announcing a large body takes
  *     no room from others.
  * ADMISSION-3  Lists and large objects are held in memory as a whole, so at most `listsMax` of them are read at a time,
- *     with partners taking turns, also when a push changes the object. Large bodies have turns of their own, likewise.
+ *     with partners taking turns, also when a push changes the object or a command looks its EVSE up. Large bodies have turns of their own, likewise.
  * ADMISSION-4  A partner holds at most a quarter of the room for bodies, answers and reads in progress; room for a read
  *     is reserved before it. This limit never refuses a partner's only request, however small the room. What others hold
  *     refuses nothing of a partner that holds nothing while that leaves a tenth of the room free. A tenth of the
@@ -37,6 +37,8 @@ export interface Pass {
    * `unavailable` when there is no room.
    */
   reserve(bytes: number): Promise<void>;
+  /** Like `reserve`, but the room and the slot are free again when `read` has ended: the request goes on without its text. */
+  reading<T>(bytes: number, read: () => Promise<T>): Promise<T>;
   /** Counts the bytes of the answer until it has been sent. */
   answer(bytes: number): void;
   /** Call when the answer has been sent or the caller has disconnected. */
@@ -99,6 +101,18 @@ class AdmittedRequest implements Pass {
     await this.#room.largeTurn();
   }
 
+  async reading<T>(bytes: number, read: () => Promise<T>): Promise<T> {
+    const before = this.#reserved;
+    await this.reserve(bytes);
+    try {
+      return await read();
+    } finally {
+      this.#keep(before - this.#reserved);
+      this.#reserved = before;
+      this.#endReadTurn();
+    }
+  }
+
   answer(bytes: number): void {
     // The caller has disconnected, so no `close` would release these bytes. [ADMISSION-1]
     if (this.#isClosed) return;
@@ -135,7 +149,7 @@ class AdmittedRequest implements Pass {
       return await this.#room.readPage(this.#partner, this.#own, begin);
     } finally {
       this.#isWorking = false;
-      void this.#readTurn?.then((end) => end());
+      this.#endReadTurn();
       this.#leave();
     }
   }
@@ -152,6 +166,11 @@ class AdmittedRequest implements Pass {
   async #takeReadTurn(): Promise<void> {
     this.#readTurn ??= this.#room.readTurn(this.#partner);
     await this.#readTurn;
+  }
+
+  #endReadTurn(): void {
+    void this.#readTurn?.then((end) => end());
+    this.#readTurn = null;
   }
 
   /** Work may begin after the caller has disconnected; then this runs a second time. */

@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import type { WholeObject } from '../domain/object.ts';
 import type { InterfaceRole, PartyRole } from '../domain/party.ts';
-import type { Caller, Credential, Hub, Listed, Reserve } from '../hub/ports/hub.ts';
+import type { Caller, Credential, Hub, Listed, Reading, Reserve } from '../hub/ports/hub.ts';
 import { dataText, doneText, listText } from '../transport/envelope.ts';
 import type { RoutingParty } from '../transport/headers.ts';
 import type { JsonBody } from '../transport/json-body.ts';
@@ -69,6 +69,8 @@ export interface Exchange {
   readonly arrivedAt: () => string;
   /** Reserves memory before a large read. */
   readonly reserve: Reserve;
+  /** Reserves memory while a large read runs. */
+  readonly reading: Reading;
 }
 
 export interface Answer {

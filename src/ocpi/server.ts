@@ -280,5 +280,9 @@ function exchangeOf(
       touch(characters);
       await pass.reserve(characters);
     },
+    reading(characters, read) {
+      touch(characters);
+      return pass.reading(characters, read);
+    },
   };
 }

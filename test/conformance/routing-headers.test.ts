@@ -206,6 +206,49 @@ t.test('a command to a location id of two CPOs means the one that has its EVSE [
   t.strictSame([commandsOf(cpo), commandsOf(otherCpo)], [0, 1]);
 });
 
+t.test(
+  'large locations are read for a command one at a time, in room that is free before the CPO is called [ADMISSION-3]',
+  async (t) => {
+    for (const owner of [cpo, otherCpo]) {
+      const party_id = owner.id.slice(3);
+      const evses = [
+        {
+          uid: owner.id,
+          status: 'AVAILABLE',
+          connectors: [],
+          last_updated: '2026-01-02T03:04:05Z',
+        },
+      ];
+      await owner.push(
+        'PUT',
+        `/2.2.1/locations/NL/${party_id}/BIG`,
+        locationBody('BIG', { party_id, evses, 'x-own': 'x'.repeat(70_000) }),
+      );
+    }
+    const { hub: verbs } = hub.created;
+    const credential = verbs.authenticate(emsp.hubToken, '127.0.0.1');
+    const party = credential?.partner.roles[0];
+    if (!credential || !party) throw new Error('unknown');
+    const caller = { partner: credential.partner, party, id: emsp.id, trace: { requestId: 'r', correlationId: 'c' } };
+    const request = {
+      ...({ command: 'START_SESSION', to: null, responseUrl: `${emsp.url}/result`, locationId: 'BIG' } as const),
+      ...{ within: ['nl-oth'], sessionId: null, reservationId: null, tokenUid: null, authorizationReference: null },
+      bodyFor: (response_url: string) => JSON.stringify({ response_url }),
+    };
+    otherCpo.received.length = 0;
+    const room: string[] = [];
+    const answer = await verbs.command(caller, request, async (characters, read) => {
+      room.push(characters >= 70_000 ? 'reserved' : 'too little');
+      const found = await read();
+      room.push(`free, calls: ${otherCpo.received.length}`);
+      return found;
+    });
+    t.equal(answer.result, 'ACCEPTED');
+    t.strictSame(room, ['reserved', 'free, calls: 0', 'reserved', 'free, calls: 0']);
+    t.equal(otherCpo.received.length, 1);
+  },
+);
+
 t.test('an answer comes from the party that was asked, and never from one that is unknown [D68]', async (t) => {
   const from = async (headers: Record<string, string>) => {
     const { headers: said } = await emsp.call('GET', '/2.2.1/locations', undefined, headers);

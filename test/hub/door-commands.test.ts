@@ -94,11 +94,15 @@ function callerAt(node: CreatedHub, { id, hubToken }: PlainPartner): Caller {
 }
 
 const stop = (node: CreatedHub, emsp: PlainPartner) =>
-  node.hub.command(callerAt(node, emsp), {
-    ...{ command: 'STOP_SESSION', to: null, responseUrl: `${emsp.url}/ocpi/result`, sessionId: 'S1' },
-    ...{ locationId: null, reservationId: null, tokenUid: null, authorizationReference: null },
-    bodyFor: (response_url) => JSON.stringify({ response_url, session_id: 'S1' }),
-  } as Parameters<CreatedHub['hub']['command']>[1]);
+  node.hub.command(
+    callerAt(node, emsp),
+    {
+      ...({ command: 'STOP_SESSION', to: null, responseUrl: `${emsp.url}/ocpi/result`, sessionId: 'S1' } as const),
+      ...{ locationId: null, reservationId: null, tokenUid: null, authorizationReference: null },
+      bodyFor: (response_url) => JSON.stringify({ response_url, session_id: 'S1' }),
+    },
+    (_characters, read) => read(),
+  );
 
 async function commandOf(hub: TestHub): Promise<{ id: string; state: string; reason: string | null }> {
   const [found] = await itemsOf(hub, '/commands');

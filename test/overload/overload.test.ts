@@ -4,6 +4,7 @@
 import { HubError } from '../../src/domain/errors.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 
 const mebibyte = 1024 * 1024;
@@ -236,6 +237,37 @@ t.test('a request that reads several objects at once takes one turn, and gives i
   await new Promise((resolve) => setImmediate(resolve));
   t.strictSame(settled, ['read'], 'turns are free');
 });
+
+t.test(
+  'a read whose text the request does not need leaves its room and its turn when it ends [ADMISSION-3]',
+  async (t) => {
+    const { take, shares } = counted(10 * mebibyte);
+    const going: Promise<void>[] = [];
+    let end = () => {};
+    const forwarded = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const reads: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      const pass = take('NL-EMS', 'driver');
+      const work = async () => {
+        await pass.reading(mebibyte / 2, async () => void reads.push(shares().bytes));
+        await t.rejects(
+          pass.reading(mebibyte / 2, () => Promise.reject(new Error('unreadable'))),
+          /unreadable/,
+        );
+        await forwarded;
+      };
+      going.push(pass.work(work).finally(pass.closed));
+    }
+    await eventually('all have read', async () => reads.length === 3 && shares().bytes === 0);
+    t.ok(reads.every((share) => share >= 0.05));
+    const list = take('NL-EMS', 'list');
+    t.equal(await list.work(() => 'read'), 'read', 'though none has ended');
+    end();
+    await Promise.all(going);
+  },
+);
 
 /** Lets promises go on within a turn. */
 const settle = async () => {

@@ -35,7 +35,8 @@ async function command(world: World, name: CommandName, naming: object): Promise
     };
     const responseUrl = `http://${emsp.host}/results/${world.newId('q')}`;
     const bodyFor = (callback: string) => JSON.stringify({ response_url: callback });
-    return caller && hub.command(caller, { command: name, to, responseUrl, ...named, bodyFor });
+    const request = { command: name, to, responseUrl, ...named, bodyFor };
+    return caller && hub.command(caller, request, (_characters, read) => read());
   });
 }
 

@@ -66,7 +66,7 @@ function send(world: World, random: Random, member: Member, name: CommandName): 
     `command ${name}`,
     async (hub, trace) => {
       const caller = world.callerOf(hub, member, trace);
-      return caller && hub.command(caller, request);
+      return caller && hub.command(caller, request, (_characters, read) => read());
     },
     {
       ok(answer) {

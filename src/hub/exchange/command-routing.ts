@@ -8,14 +8,14 @@ import { HubError } from '../../domain/errors.ts';
 import { type HubObject, readWithin, sortableDate } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
-import { ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
-import type { Caller, CommandRequest, TokenParty } from '../ports/hub.ts';
+import { objectsSize, ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
+import type { Caller, CommandRequest, Reading, TokenParty } from '../ports/hub.ts';
 import { commandKey, type Reservation, reservationsOf } from './command-rows.ts';
 
 export interface CommandTarget {
   readonly cpo: PartyId;
-  /** The session that a STOP_SESSION names; null for other commands. */
-  readonly session: HubObject | null;
+  /** The session that a STOP_SESSION names, without its text: the forward may take long. Null for other commands. */
+  readonly session: Pick<HubObject, 'owner' | 'key' | 'id'> | null;
 }
 
 export async function findCpo(
@@ -23,11 +23,12 @@ export async function findCpo(
   caller: Caller,
   request: CommandRequest,
   named: PartyId | null,
+  reading: Reading,
 ): Promise<CommandTarget> {
   if (request.sessionId !== null) return ownSession(context, caller, request.sessionId, named);
   if (request.locationId !== null) {
     const owners = await ownersOf(context.store, 'locations', request.locationId);
-    const narrowed = named === null ? await withEvse(context, caller, request, owners) : owners;
+    const narrowed = named === null ? await withEvse(context, caller, request, owners, reading) : owners;
     return { cpo: choose(context, caller, narrowed, named), session: null };
   }
   return { cpo: await reservationCpo(context, caller, request, named), session: null };
@@ -42,24 +43,29 @@ async function withEvse(
   caller: Caller,
   { locationId, within = [] }: CommandRequest,
   owners: readonly PartyId[],
+  reading: Reading,
 ): Promise<readonly PartyId[]> {
   const routed = owners.filter((owner) => directory.isRouted(caller.id, owner));
   if (routed.length < 2 || within.length === 0) return owners;
+  const key = (locationId ?? '').toLowerCase();
   const having: PartyId[] = [];
-  // One at a time: each of them may be large.
   for (const owner of routed) {
-    const location = await readObject(store, 'locations', owner, (locationId ?? '').toLowerCase());
-    if (location && readWithin(location.body, within) !== null) having.push(owner);
+    const has = async () => {
+      const location = await readObject(store, 'locations', owner, key);
+      return location !== null && readWithin(location.body, within) !== null;
+    };
+    const size = await objectsSize(store, 'locations', [owner], key);
+    if (await (size > 0 ? reading(size, has) : has())) having.push(owner);
   }
   return having.length === 1 ? having : owners;
 }
 
 /** Treats a session of another eMSP as unknown. [D45] */
 async function ownSession(context: Context, caller: Caller, id: string, named: PartyId | null): Promise<CommandTarget> {
-  const sessions = new Map<PartyId, HubObject>();
+  const sessions = new Map<PartyId, CommandTarget['session']>();
   for (const owner of await ownersOf(context.store, 'sessions', id)) {
     const session = await readObject(context.store, 'sessions', owner, id.toLowerCase());
-    if (session?.viewer === caller.id) sessions.set(owner, session);
+    if (session?.viewer === caller.id) sessions.set(owner, { owner, key: session.key, id: session.id });
   }
   const cpo = choose(context, caller, [...sessions.keys()], named);
   return { cpo, session: sessions.get(cpo) ?? null };

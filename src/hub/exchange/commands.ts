@@ -32,7 +32,7 @@ import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
 import { untilDone } from '../kernel/until-done.ts';
-import type { Caller, CommandAnswer, CommandRequest, Hub } from '../ports/hub.ts';
+import type { Caller, CommandAnswer, CommandRequest, Hub, Reading } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
 import { readAnswer } from './command-answer.ts';
@@ -104,10 +104,10 @@ export class Commands {
     });
   }
 
-  command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
+  command(caller: Caller, request: CommandRequest, reading: Reading): Promise<CommandAnswer> {
     const { meter } = this.#context.ports;
     return instrument(
-      () => this.#command(caller, request),
+      () => this.#command(caller, request, reading),
       ({ result }) => (knownResults.has(result) ? result : 'other'),
       (outcome, seconds) => meter.forwarded('command', request.command, outcome, seconds),
     );
@@ -123,16 +123,12 @@ export class Commands {
     );
   }
 
-  async #command(caller: Caller, request: CommandRequest): Promise<CommandAnswer> {
+  async #command(caller: Caller, request: CommandRequest, reading: Reading): Promise<CommandAnswer> {
     const { ports } = this.#context;
     const refusal = ports.client.refusal(request.responseUrl);
     if (refusal !== null) throw new HubError('invalid', { message: `response_url: ${refusal}` });
-    const { cpo, session } = await findCpo(
-      this.#context,
-      caller,
-      request,
-      addressee(this.#context, caller, request.to),
-    );
+    const named = addressee(this.#context, caller, request.to);
+    const { cpo, session } = await findCpo(this.#context, caller, request, named, reading);
     const id = ports.secrets.newId();
     const record = await this.#request(id, caller, request, cpo);
     const answer = await this.#forward(caller, request, record);

@@ -143,6 +143,9 @@ export interface CommandAnswer {
 /** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. */
 export type Reserve = (characters: number) => Promise<void>;
 
+/** Like `Reserve`, for a request that goes on without what it has read: the memory is free again when `read` ends. */
+export type Reading = <T>(characters: number, read: () => Promise<T>) => Promise<T>;
+
 /** The verbs of partners, who call them over OCPI. */
 export interface Hub {
   readonly publicUrl: string;
@@ -202,7 +205,7 @@ export interface Hub {
   /** For an eMSP: queries the CPO with the same method and path. */
   authorizeAtCpo(caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer>;
 
-  command(caller: Caller, request: CommandRequest): Promise<CommandAnswer>;
+  command(caller: Caller, request: CommandRequest, reading: Reading): Promise<CommandAnswer>;
   /** The CPO's asynchronous result; `body` is a raw CommandResult and is relayed unchanged. */
   callback(
     credential: Credential,

@@ -109,7 +109,7 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   if (body.token && !(body.token.country_code && body.token.party_id)) quirks.push('token-without-party');
   hub.used(aboutCommands(exchange), quirks);
   hub.warned(aboutCommands(exchange), notes);
-  const { text: answer } = await hub.command(exchange.caller, {
+  const request = {
     command,
     to,
     responseUrl: body.response_url,
@@ -122,8 +122,9 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
     tokenParty: body.token,
     authorizationReference: body.authorization_reference ?? null,
     quirks: [...quirks, ...quirksWarnedOf(notes)],
-    bodyFor: (callbackUrl) => replaceField(text, 'response_url', callbackUrl),
-  });
+    bodyFor: (callbackUrl: string) => replaceField(text, 'response_url', callbackUrl),
+  };
+  const { text: answer } = await hub.command(exchange.caller, request, exchange.reading);
   return stored(answer);
 }
 
