@@ -12,6 +12,7 @@ import { append } from '../storage/support.ts';
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, secretKey, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -60,6 +61,22 @@ t.test('a partner that was suspended since a door let it in writes nothing', asy
   t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
 });
 
+/** Seals the token of a partner under a key that the hub does not have, as another node may. */
+async function sealedElsewhere({ created: { context } }: TestHub, { id, token }: PlainPartner): Promise<void> {
+  const before = context.directory.partner(id);
+  if (!before) throw new Error('no partner');
+  const data = { partnerToken: createSecrets('another key').seal(token, id) };
+  const event = { type: 'partner.resealed', data } as const;
+  const at = context.recorder.instant();
+  await context.recorder.recordDirectory(
+    {
+      ...{ facts: [{ stream: `partner:${id}`, event, party: id }], trace: null, at },
+      ...{ puts: [partnerPut(applyToPartner(before, event, at))], seen: [context.directory.seenOf(id)] },
+    },
+    () => {},
+  );
+}
+
 t.test(
   'a door whose key does not open the token of a partner refuses as if it were away, and reports it',
   async (t) => {
@@ -71,18 +88,7 @@ t.test(
       reports += 1;
     };
     const door = await doorOf(t, hub, { secrets: createSecrets(secretKey), unopened });
-    const sealed = createSecrets('another key').seal(emsp.token, 'NL-EMS');
-    const before = context.directory.partner('NL-EMS');
-    if (!before) throw new Error('no partner');
-    const event = { type: 'partner.resealed', data: { partnerToken: sealed } } as const;
-    const at = context.recorder.instant();
-    await context.recorder.recordDirectory(
-      {
-        ...{ facts: [{ stream: 'partner:NL-EMS', event, party: 'NL-EMS' }], trace: null, at },
-        ...{ puts: [partnerPut(applyToPartner(before, event, at))], seen: [context.directory.seenOf('NL-EMS')] },
-      },
-      () => {},
-    );
+    await sealedElsewhere(hub, emsp);
     t.equal(reports, 0);
     await door.followed(context.store.head());
     t.equal(reports, 1, 'before a request needs it');
@@ -92,6 +98,27 @@ t.test(
     t.notOk(emsp.received.some(({ path }) => path.includes('authorize')));
   },
 );
+
+t.test('whatever needs a token that the hub cannot open says so: probe, check, pull and delivery', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  for (const partner of [cpo, emsp]) await sealedElsewhere(hub, partner);
+  const words = 'the hub cannot open the token of';
+  for (const act of ['probe', 'check']) {
+    const refusal = new RegExp(`: 409 .*${words} NL-EMS`);
+    await t.rejects(admin(hub, 'POST', `/parties/NL-EMS/${act}`), refusal, act);
+  }
+  t.strictSame(await itemsOf(hub, '/checks'), [], 'no check runs for ever');
+  await admin(hub, 'POST', '/parties/NL-CPO/pull/locations');
+  await eventually('the pull ends', async () => (await itemsOf(hub, '/pulls'))[0]?.state === 'FAILED');
+  t.match(await itemsOf(hub, '/pulls'), [{ error: `${words} NL-CPO` }]);
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  const attempted = async () => ((await itemsOf(hub, '/deliveries'))[0]?.attempts as unknown[])?.length > 0;
+  await eventually('the delivery was tried', attempted);
+  const [delivery] = await itemsOf(hub, '/deliveries');
+  t.match(JSON.stringify(delivery?.attempts), `a fault of the hub: ${words} NL-EMS`);
+  t.equal(delivery?.state, 'PENDING', 'and is tried again');
+});
 
 t.test('a door that was told nothing learns of a new token before it refuses one [CALLER-4]', async (t) => {
   const hub = await hubFor(t);

@@ -18,6 +18,7 @@ import { hourMs } from '../../kit/spans.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
+import { tokenFor } from '../kernel/partner-token.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
@@ -207,7 +208,7 @@ function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffe
 
 /** The call that carries the delivery to the partner that holds the receiver. */
 function callOf(
-  { directory, ports: { secrets }, settings }: Context,
+  { directory, ports, settings }: Context,
   partner: Partner,
   moduleUrl: string,
   item: Item,
@@ -221,12 +222,12 @@ function callOf(
     endpoint: moduleUrl,
     body,
     bytes: body === null ? undefined : sharedBytes(event, owed, body),
-    token: secrets.open(partner.partnerToken ?? '', partner.id),
+    token: tokenFor(ports, partner),
     encoding: partner.settings.token_encoding,
     from: directory.party((event.data as ObjectEventData).owner) ?? null,
     to: directory.party(item.receiver) ?? null,
-    requestId: secrets.newId(),
-    correlationId: event.correlationId ?? secrets.newId(),
+    requestId: ports.secrets.newId(),
+    correlationId: event.correlationId ?? ports.secrets.newId(),
     timeoutMs: settings.deliveryTimeoutMs,
     emptyOk: partner.settings.empty_2xx_ok,
     resend: true,

@@ -2,6 +2,7 @@
  * Opens the sealed token of a partner. On several nodes another one may have sealed it under a key that this node lacks:
  * then the hub makes no call, and the node is notified.
  */
+import { HubError } from '../../domain/errors.ts';
 import type { Partner } from '../../domain/party.ts';
 import type { HubPorts } from '../ports/ports.ts';
 
@@ -15,4 +16,11 @@ export function openToken(ports: HubPorts, { id, partnerToken }: Partner): strin
     ports.unopened?.();
     return null;
   }
+}
+
+/** The token to call the partner with. Throws `conflict` when there is none, or the keys of this node do not open it. */
+export function tokenFor(ports: HubPorts, partner: Partner): string {
+  const token = openToken(ports, partner);
+  if (token === null) throw new HubError('conflict', { message: `the hub cannot open the token of ${partner.id}` });
+  return token;
 }

@@ -23,6 +23,7 @@ type Asked = Pick<OutboundCall, 'method' | 'url'> &
 
 interface Parts {
   readonly partner: Partner;
+  readonly token: string;
   readonly trace: Trace;
   /** When the check ends at the latest, hub time. */
   readonly until: number;
@@ -56,7 +57,7 @@ export class CheckRun {
     this.context = context;
     this.partner = parts.partner;
     this.#parts = parts;
-    this.token = context.ports.secrets.open(parts.partner.partnerToken ?? '', parts.partner.id);
+    this.token = parts.token;
     this.correlationId = parts.trace.correlationId;
     const { countryCode: country_code, partyId: party_id } = context.settings;
     this.hub = { country_code, party_id };

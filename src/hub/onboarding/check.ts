@@ -14,6 +14,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
+import { tokenFor } from '../kernel/partner-token.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { worstFirst } from './check-findings.ts';
 import { CheckRun } from './check-run.ts';
@@ -51,6 +52,7 @@ export class Checks {
     }
     const running = this.views(partner.id).find(({ state }) => state === 'RUNNING');
     if (running) throw new HubError('conflict', { message: `${partner.id} is being checked: ${running.id}` });
+    const token = tokenFor(ports, partner);
     const view: CheckView = {
       id: ports.secrets.newId(),
       party: partner.id,
@@ -63,7 +65,7 @@ export class Checks {
       ended_at: null,
     };
     this.#keep(view.id, () => view);
-    this.#runs.add(this.#run(view, partner, trace));
+    this.#runs.add(this.#run(view, partner, token, trace));
     return view.id;
   }
 
@@ -95,10 +97,10 @@ export class Checks {
     if (isFull || this.#checks.size > keptMax) this.#checks.delete(oldest);
   }
 
-  async #run(view: CheckView, partner: Partner, trace: Trace): Promise<void> {
+  async #run(view: CheckView, partner: Partner, token: string, trace: Trace): Promise<void> {
     const { ports, recorder } = this.#context;
     const until = ports.clock.now() + limitMs;
-    const run = new CheckRun(this.#context, { partner, trace, until, reports: this.#reports });
+    const run = new CheckRun(this.#context, { partner, token, trace, until, reports: this.#reports });
     const told: (() => CheckStep)[] = [];
     const work = [
       ...steps.filter(({ writes }) => view.write || !writes),

@@ -15,6 +15,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import { Running } from '../../kit/concurrency.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { tokenFor } from '../kernel/partner-token.ts';
 
 /** Time-out of a probe, ms; a partner that answers later counts as unreachable. */
 const probeTimeoutMs = 10_000;
@@ -57,7 +58,7 @@ export class HealthProbes {
       from: null,
       to: null,
       body: null,
-      token: ports.secrets.open(partner.partnerToken, partner.id),
+      token: tokenFor(ports, partner),
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),
       correlationId: ports.secrets.newId(),

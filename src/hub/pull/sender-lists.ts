@@ -15,6 +15,7 @@ import { below, endpointOf, keyOf, type Partner, type PartyId, partyKey } from '
 import type { Trace } from '../../domain/trace.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
+import { tokenFor } from '../kernel/partner-token.ts';
 import type { Caller } from '../ports/hub.ts';
 import type { PartnerPage } from '../ports/ports.ts';
 
@@ -76,7 +77,7 @@ export class SenderLists {
     const pages = ports.lists.pages({
       endpoint,
       url: below(endpoint, [], [query, `limit=${pageSize}`].filter(Boolean).join('&')),
-      token: ports.secrets.open(partner.partnerToken ?? '', partner.id),
+      token: tokenFor(ports, partner),
       encoding: partner.settings.token_encoding,
       from: { country_code: settings.countryCode, party_id: settings.partyId },
       // Several CPOs of one partner share the list: a request that is about all of them names none.
