@@ -2,6 +2,8 @@
  * Authorize in both directions, through a real hub to real partners: what is forwarded, what comes back, and each row of the
  * error table.
  */
+
+import { tokenBody } from '../support/bodies.ts';
 import {
   closeCircuit,
   type Failure,
@@ -156,6 +158,21 @@ for (const direction of directions) {
       const path = to().received[0]?.path.split('?')[0] ?? '';
       t.equal(decodeURIComponent(path.split('/').at(-2) ?? ''), decodeURIComponent(uid));
     }
+  });
+
+  t.test(`${name}: the uid of a token that its eMSP pushed goes on in the case of the eMSP [D12]`, async (t) => {
+    const [own, others] = [`${method}A1b2`, `${method}Other`];
+    await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${own}`, tokenBody(own));
+    await second.push('PUT', `/2.2.1/tokens/NL/SEC/${others}`, tokenBody(others, { party_id: 'SEC' }));
+    const uids = [own.toLowerCase(), own.toUpperCase(), others.toLowerCase(), `${method}none`];
+    for (const uid of uids) await ask(direction, { uid });
+    await ask(direction, { uid: own.toLowerCase(), query: '?type=APP_USER' });
+    const asked = to().received.filter(({ path }) => path.includes('/authorize'));
+    t.strictSame(
+      asked.map(({ path }) => path.split('/').at(-2)),
+      [own, own, ...uids.slice(2), own.toLowerCase()],
+      'any other as it was given',
+    );
   });
 
   t.test(`${name}: a uid that would climb out of the tokens url is refused [OCPI transport]`, async (t) => {

@@ -285,3 +285,21 @@ t.test('a hub is closed only when its follow-up of an event of another node has 
   for await (const { data } of store.scan('orphans')) watches.push(data);
   t.match(watches, [{ state: 'GRACE', session: 'S1' }], 'the session is watched');
 });
+
+t.test('an authorize does not wait for a store that hangs: the uid goes on as it was given [D12]', async (t) => {
+  const scenery = await scene(t);
+  const { clock, cpo, emsp } = scenery;
+  let isAsked = false;
+  const door = await nodeOf(t, scenery, 'door', {
+    get: (key) => {
+      isAsked = key.kind === 'tokens';
+      return isAsked ? new Promise(() => {}) : scenery.hub.created.context.store.get(key);
+    },
+  });
+  const request = { uid: 'Card1', type: 'RFID', to: { country_code: 'NL', party_id: 'EMS' }, body: null } as const;
+  const answered = t.rejects(door.hub.authorizeAtEmsp(callerAt(door, cpo), request), { code: 'authorizeIncomplete' });
+  await eventually('the token is looked up', async () => isAsked);
+  clock.advance(250);
+  await answered;
+  t.match(emsp.received.at(-1)?.path, /\/Card1\/authorize/);
+});

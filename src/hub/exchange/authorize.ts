@@ -6,6 +6,7 @@ import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { objectKey } from '../../domain/object.ts';
 import { below, endpointOf, type PartyId, partyKey } from '../../domain/party.ts';
 import { enumValue, metBy, type Quirk, type QuirksMet } from '../../domain/quirks.ts';
+import { withTimeout } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import { readObject } from '../kernel/row-codecs.ts';
@@ -34,6 +35,9 @@ const refusals: Record<Failure, ErrorCode> = {
 };
 
 const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 'NO_CREDIT', 'NOT_ALLOWED', 'UNKNOWN']);
+
+/** Limit of the look-up of a uid, ms: a store that hangs must not keep a driver waiting, as an authorize needs nothing else of it. */
+const lookUpMs = 250;
 
 /** The habit of an authorize that names no eMSP. */
 const unaddressed = 'authorize-to-hub';
@@ -87,6 +91,13 @@ export function authorize(
     return directory.party(named, role) && directory.isRouted(emsp, cpo) ? named : null;
   }
 
+  /** The uid in the case in which its eMSP stored it: eMSPs may compare it by case, and readers of cards do not know theirs. [D12] */
+  async function storedUid(owner: PartyId, { uid, type }: AuthorizeRequest): Promise<string> {
+    if (uid.toLowerCase() === uid.toUpperCase()) return uid;
+    const token = readObject(store, 'tokens', owner, objectKey('tokens', uid, { tokenType: type })).catch(() => null);
+    return (await withTimeout(ports.clock, lookUpMs, token)) ? ((await token)?.id ?? uid) : uid;
+  }
+
   async function forward(direction: Direction, caller: Caller, request: AuthorizeRequest): Promise<AuthorizeAnswer> {
     const to = await receiver(direction, caller, request);
     if (to === null) {
@@ -102,7 +113,8 @@ export function authorize(
     };
     if (!partner || !endpoint) throw refuse('authorizeNoEndpoint');
     const { country_code, party_id } = caller.party;
-    const segments = direction === 'toCpo' ? [country_code, party_id, request.uid] : [request.uid];
+    const uid = await storedUid(direction === 'toCpo' ? caller.id : to, request);
+    const segments = direction === 'toCpo' ? [country_code, party_id, uid] : [uid];
     const call: SyncCall = {
       what: 'token authorize',
       module: 'tokens',
