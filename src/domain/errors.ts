@@ -62,7 +62,15 @@ export interface HubErrorDetail {
   readonly side?: 'CPO' | 'eMSP';
 }
 
-export class HubError extends Error {
+/** An `Error` without a stack: a refusal is an answer, and capturing the stack takes a quarter of the time that one takes. */
+const Stackless = function (this: Error, message: string) {
+  this.message = message;
+} as unknown as new (
+  message: string,
+) => Error;
+Object.setPrototypeOf(Stackless.prototype, Error.prototype);
+
+export class HubError extends Stackless {
   override readonly name = 'HubError';
   readonly code: ErrorCode;
   readonly detail: HubErrorDetail;
