@@ -72,15 +72,19 @@ export function builtPages(built: string): (prefix: string, page: string) => Fas
     const name = path.slice(prefix.length + 1);
     const isPage = ['GET', 'HEAD'].includes(method) && !/\.\w+$/.test(path);
     if (!isPage && !(names.has(name) && ['GET', 'HEAD'].includes(method)))
-      return reply.code(404).type('text/plain; charset=utf-8').send('Not found\n');
+      return void reply.code(404).type('text/plain; charset=utf-8').send('Not found\n');
     const { bytes, type, etag } = await assetOf(isPage ? page : name);
     void reply.header('etag', etag);
-    if (asked['if-none-match'] === etag) return reply.code(304).send();
-    return reply.type(type).send(bytes);
+    if (asked['if-none-match'] === etag) return void reply.code(304).send();
+    reply.type(type).send(bytes);
   };
 
   return (prefix, page) => async (app) => {
-    const answer = answering(prefix, page);
+    const answered = answering(prefix, page);
+    // Returns no promise, as in `src/ocpi/refusals.ts`.
+    const answer = (request: FastifyRequest, reply: FastifyReply) => {
+      answered(request, reply).catch((error: unknown) => reply.send(error));
+    };
     app.addHook('onSend', async (_request, reply) => void reply.headers(headers));
     app.get('', { prefixTrailingSlash: 'no-slash' }, async (_request, reply) => reply.redirect(`${prefix}/`, 308));
     app.get('/*', answer);

@@ -39,7 +39,8 @@ export function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): v
       ...refusalHeaders[refused.code],
       ...(retryAfterS !== undefined && { 'Retry-After': String(retryAfterS) }),
     };
-    return send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
+    // Not returned: Fastify would await the reply, and Node makes an error of each awaited reply that is never sent.
+    send(request, reply, { http, ocpi, headers, body: refusalText({ ocpi, message, data }) });
   });
 }
 

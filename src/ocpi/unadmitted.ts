@@ -45,13 +45,15 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
   });
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw } = request;
+    // On a connection that has ended, Node would make an error of each write.
+    const end = () => done(null, reply.raw.destroyed && isWhole(payload) ? null : payload);
     const waitMs = turnOf(request, reply);
     const isLast = isAdmitted(raw) ? waitMs === null : refused.has(reply.statusCode) && !isPassedOn(raw);
     if (isLast) {
       reply.header('Connection', 'close');
       markEnding(raw.socket);
     }
-    if (waitMs === 0 || (waitMs === null && isAdmitted(raw))) return done(null, payload);
+    if (waitMs === 0 || (waitMs === null && isAdmitted(raw))) return end();
     request.ocpi?.pass?.closed();
     request.body = undefined;
     // A caller that left needs its answer at once: Fastify then frees what the answer holds.
@@ -61,7 +63,7 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
       clock.clearTimeout(timer);
       reply.raw.off('close', send);
       waiting.delete(cut);
-      done(null, payload);
+      end();
     };
     reply.raw.once('close', send);
     waiting.add(cut);
@@ -73,4 +75,6 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
   });
 }
 
+/** False for a stream: Fastify ends it with the connection. */
+const isWhole = (payload: unknown) => typeof payload === 'string' || payload instanceof Buffer;
 const isHealthCheck = ({ routeOptions }: FastifyRequest) => healthChecks.has(routeOptions.url);

@@ -1,5 +1,7 @@
 /** Refusals of a partner beyond its rate: the first of a second come at once, the others in turn. [UNADMITTED-3] */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -11,7 +13,8 @@ const path = '/2.2.1/locations/NL/CPO/L1';
 
 async function scene(t: Test) {
   const clock = new SimulatedClock('2026-03-01T00:00:00Z');
-  const env = { HUB_RATE_OTHER_PER_MIN: '1', HUB_PROBE_INTERVAL_S: '864000' };
+  const rates = { HUB_RATE_OTHER_PER_MIN: '1', HUB_RATE_UNAUTHENTICATED_PER_S: '100' };
+  const env = { HUB_PROBE_INTERVAL_S: '864000', ...rates };
   const hub = await hubFor(t, env, { clock });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   await cpo.push('PUT', path, locationBody('L1'));
@@ -74,6 +77,51 @@ t.test('a refusal that would wait longer than a second comes at once and ends it
   clock.advance(1_000);
   await eventually('those that wait are answered', () => statuses().length === 200);
   t.notOk(socket.destroyed, 'and their connection goes on');
+});
+
+/** Answers to requests for this path, and of each what it was ended with, once it was. */
+function answersTo(t: Test, wanted: string) {
+  const answers: { readonly response: ServerResponse; ended: unknown[] | null }[] = [];
+  const started = (message: unknown) => {
+    const { request, response } = message as { request: { url: string }; response: ServerResponse };
+    if (request.url !== wanted) return;
+    const one: (typeof answers)[number] = { response, ended: null };
+    answers.push(one);
+    const end = response.end.bind(response) as (...args: unknown[]) => ServerResponse;
+    response.end = (...args: unknown[]) => {
+      one.ended = args;
+      return end(...args);
+    };
+  };
+  subscribe('http.server.request.start', started);
+  t.teardown(() => unsubscribe('http.server.request.start', started));
+  return answers;
+}
+
+t.test('an answer that waits costs nothing more when its caller leaves: no error is made for it', async (t) => {
+  const { hub, cpo } = await scene(t);
+  const refusals = answersTo(t, `/ocpi${path}`);
+  const refused = pipelined(t, hub, cpo, 103);
+  await eventually('a hundred are refused', () => refused.statuses().length >= 100);
+  const pages = answersTo(t, '/console/');
+  const { hostname: host, port } = new URL(hub.url);
+  const visitor = connect({ host, port: Number(port) });
+  t.teardown(() => visitor.destroy());
+  visitor.resume().write('GET /console/ HTTP/1.1\r\nHost: hub\r\n\r\n'.repeat(103));
+  for (const [what, answers, socket] of [
+    ['refusals', refusals, refused.socket],
+    ['pages', pages, visitor],
+  ] as const) {
+    const waiting = () => answers.filter(({ ended }) => ended === null);
+    await eventually(`${what} wait`, () => answers.length === 103 && waiting().length < 50);
+    const left = waiting();
+    t.ok(left.length >= 3, `${left.length} ${what} wait`);
+    const counts = left.map(({ response }) => response.listenerCount('finish'));
+    t.same(new Set(counts), new Set([2]), `Node and Fastify await the end of the ${what}, and nothing else`);
+    socket.destroy();
+    await eventually(`the ${what} have ended`, () => waiting().length === 0);
+    t.same(new Set(left.map(({ ended }) => ended?.[0])), new Set([null]), `nothing is written of the ${what}`);
+  }
 });
 
 t.test('a stop of the hub does not wait for refusals that wait', async (t) => {
