@@ -2,6 +2,7 @@
  * The overview: what it is told, what it draws again, and what it leads to. [contract 5]
  */
 import type { Page } from 'playwright-core';
+import { brief } from '../../src/console/page/data/format.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -118,6 +119,46 @@ browserTest('what needs attention stays within its panel, however long its words
     document.querySelector('.matter li .quiet').textContent = 'https://'.repeat(100);
     Math.max(...['.overview aside', '.matter li'].map((each) => document.querySelector(each).getBoundingClientRect().right)) - innerWidth`);
   t.ok(Number(outside) <= 0, `${outside} px beyond the edge`);
+});
+
+/** In the page: a row as full as rows get, and which of its cells are cut off. */
+const cutOff = `{
+  const row = document.querySelector('tr[data-row]');
+  const [backlog, dead] = row.querySelectorAll('.number:not(.age, .rate)');
+  backlog.textContent = '99,999+';
+  dead.innerHTML = '<a class="urgent">99,999</a>';
+  const states = row.querySelector('.state > div');
+  for (const mark of ['no pushes', 'paused']) {
+    const badge = states.firstElementChild.cloneNode(true);
+    badge.lastChild.textContent = mark;
+    states.append(badge);
+  }
+  row.querySelector('.circuit').innerHTML = '<span class="badge wait"><span>◐</span> half-open</span>';
+  window.cutOff = () => [...row.cells].filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.className);
+}`;
+
+browserTest('a row has room for its numbers, its state and its name at every width', async (t, browser) => {
+  t.strictSame([0, 1_234, 99_999, 123_456, 1_234_567].map(brief), ['0', '1,234', '99,999', '123.5k', '1.2m']);
+  const hub = await hubFor(t);
+  await addMany(hub, 1);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await page.locator('tr[data-row]').first().waitFor();
+  await page.evaluate(cutOff);
+  for (const [width, rolesShown, plotShown] of [
+    [1000, false, false],
+    [1280, false, false],
+    [1440, false, true],
+    [1920, true, true],
+  ] as const) {
+    await page.setViewportSize({ width, height: 900 });
+    t.strictSame(await page.evaluate('cutOff()'), [], `${width} px`);
+    const name = Number(await page.evaluate('document.querySelector("th.name").getBoundingClientRect().width'));
+    t.ok(name >= 170, `a name has ${name} px at ${width}`);
+    t.equal(await page.getByRole('columnheader', { name: 'Roles' }).isVisible(), rolesShown, `roles at ${width} px`);
+    t.equal(await page.getByRole('columnheader', { name: 'Last 2 min' }).isVisible(), plotShown, `plot at ${width} px`);
+    const sticksOut = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+    t.ok(Number(sticksOut) <= 0, `${sticksOut} px beyond the edge at ${width}`);
+  }
 });
 
 /** More than fit on a screen. */

@@ -4,10 +4,14 @@
 
 const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 
 export const count = (value: number): string => whole.format(value);
+
+/** For a narrow column: exact below 100,000, then `123.5k`. */
+export const brief = (value: number): string => (value < 100_000 ? whole : compact).format(value);
 
 /** `1 delivery`, `2 deliveries`. */
 export const many = (number: number, one: string, more = `${one}s`): string =>

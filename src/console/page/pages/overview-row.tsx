@@ -7,7 +7,7 @@ import { moduleNames } from '../../../domain/modules.ts';
 import type { LiveActor, Watch } from '../data/actors.ts';
 import type { Board, OverviewRow } from '../data/board.ts';
 import { liveState } from '../data/circuits.ts';
-import { count, many, perSecond, span } from '../data/format.ts';
+import { brief, count, many, perSecond, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
@@ -31,20 +31,25 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
   const { row, rates } = line;
   const status = told.value ?? row.status;
   const rate = lastRate(line);
+  const name = row.names.join(', ');
+  const marks = [row.silent_since !== null && 'no pushes', row.paused && 'paused'].filter((mark) => mark !== false);
   return (
     <tr data-row aria-rowindex={index + 2}>
       <td class="id mono">
         <Link href={`/partners/${id}`}>{id}</Link>
       </td>
-      <td class="name" title={errorText(row.last_error) ?? undefined}>
-        {row.names.join(', ')}
+      <td class="name" title={[name, errorText(row.last_error)].filter(Boolean).join(' · ')}>
+        {name}
         {!isHealthy(row) && row.last_error && <span class="urgent"> {errorText(row.last_error)}</span>}
       </td>
       <td class="roles">{row.roles.map((role) => (role === 'EMSP' ? 'eMSP' : role)).join(', ')}</td>
-      <td class="state">
-        <Badge state={status} />
-        {row.silent_since !== null && <Badge state="no pushes" tone="wait" />}
-        {row.paused && <Badge state="paused" tone="off" />}
+      <td class="state" title={[status, ...marks].join(', ')}>
+        <div>
+          <Badge state={status} />
+          {marks.map((mark) => (
+            <Badge key={mark} state={mark} tone={mark === 'paused' ? 'off' : 'wait'} />
+          ))}
+        </div>
       </td>
       <Circuit state={liveSync.value ?? row.sync} />
       <Circuit state={liveAsync.value ?? row.async} />
@@ -59,16 +64,18 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
   );
 }
 
-/** A closed circuit is shown in a quiet style. */
+/** A closed circuit is shown in a quiet style; `half-open` is a badge without the explanation that other pages give. */
 function Circuit({ state }: { state: string }) {
-  return <td class="circuit">{state === 'closed' ? <span class="quiet">closed</span> : <Badge state={state} />}</td>;
+  const shown = state === 'halfOpen' ? <Badge state="half-open" tone="wait" /> : <Badge state={state} />;
+  return <td class="circuit">{state === 'closed' ? <span class="quiet">closed</span> : shown}</td>;
 }
 
 function Backlog({ row: { depth, behind, overdue } }: { row: OverviewRow }) {
   if (depth === 0 && !behind) return <span class="quiet">0</span>;
+  const exact = `${count(depth)}${behind ? '+' : ''}`;
   return (
-    <span class={overdue > 0 ? 'urgent' : ''} title={overdue > 0 ? `${count(overdue)} overdue` : undefined}>
-      {count(depth)}
+    <span class={overdue > 0 ? 'urgent' : ''} title={overdue > 0 ? `${exact}, ${count(overdue)} overdue` : exact}>
+      {brief(depth)}
       {behind && '+'}
     </span>
   );
@@ -81,7 +88,7 @@ function Dead({ row: { id, dead } }: { row: OverviewRow }) {
       href={`/deliveries?state=DEAD&receiver=${id}`}
       aria-label={`${many(dead, 'dead letter')} of ${id}`}
     >
-      {count(dead)}
+      {brief(dead)}
     </Link>
   );
 }
