@@ -2,7 +2,8 @@
  * Puts deliveries back into their lanes by filter, for `redrive` and `replay`, or gives them up, for `discard`: a dry run
  * counts them, the user confirms, and the command watches the job.
  *
- * PUT-BACK-1  Nothing is done before its counts were printed and a person confirmed, on the terminal or by `--yes`.
+ * PUT-BACK-1  Nothing is done before its counts were printed and a person confirmed, on the terminal or by `--yes`; and
+ *     nothing that was accepted after the count.
  */
 import type { DeliveryView } from '../api/deliveries.ts';
 import type { DiscardPlan, JobView, RedrivePlan } from '../api/jobs.ts';
@@ -89,7 +90,7 @@ interface Act<Plan> {
 async function plannedJob<Plan extends DiscardPlan>(
   context: Context,
   { dryRun = false, yes = false }: Pick<PutBackFlags, 'dryRun' | 'yes'>,
-  asked: object,
+  asked: { readonly filter: object },
   { path, verb, done, also }: Act<Plan>,
 ): Promise<void> {
   const { hub, screen } = context;
@@ -108,7 +109,9 @@ async function plannedJob<Plan extends DiscardPlan>(
   }
   const question = `${verb[0]?.toUpperCase()}${verb.slice(1)} ${plan.matched}?`;
   if (!yes && !(await screen.ask(question))) throw new Failure(`nothing was ${done}`);
-  await watchJob(context, await hub.send<JobView>('POST', path, { ...asked, dry_run: false }), plan.matched);
+  // What comes later is not in what was confirmed.
+  const confirmed = { ...asked, filter: { ...asked.filter, to_seq: plan.to_seq }, dry_run: false };
+  await watchJob(context, await hub.send<JobView>('POST', path, confirmed), plan.matched);
 }
 
 function counts({ matched, by_receiver, sample }: DiscardPlan, also: string, page: Page): string[] {

@@ -5,6 +5,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { age, type Column, many, span, table } from '../../src/cli/table.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
@@ -75,7 +76,8 @@ async function deadLetters(at: Stage, ids: readonly string[]): Promise<Record<st
   at.answer = () => ({ status: 404, text: 'no such page' });
   for (const id of ids) await push(at, id);
   const dead = async () => (await admin(at.hub, 'GET', '/deliveries?state=DEAD')).items as Record<string, unknown>[];
-  await eventually('dead letters', async () => (await dead()).length === ids.length);
+  const isDead = async (id: string) => (await dead()).some(({ object }) => object === `NL-CPO/${id}`);
+  for (const id of ids) await eventually(`${id} is a dead letter`, () => isDead(id));
   at.answer = () => ({});
   return dead();
 }
@@ -199,6 +201,23 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
     { code: 0, out: /"matched":0/, err: /^Nothing matches: / },
     'stdout is for a program, stderr for people',
   );
+
+  await deadLetters(at, ['D4']);
+  let died = 0;
+  const between = createServer(async (request, answer) => {
+    const { method = '', url, headers } = request;
+    const body = await text(request);
+    if (body.includes('"dry_run":false')) died = (await deadLetters(at, ['D5'])).length;
+    const { authorization = '' } = headers;
+    const sent = { method, headers: { authorization, 'content-type': 'application/json' }, ...(body !== '' && { body }) };
+    const reply = await fetch(`${at.hub.url}${url}`, sent);
+    answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
+  });
+  t.teardown(() => between.close());
+  await once(between.listen(0, '127.0.0.1'), 'listening');
+  const HUB_URL = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+  t.match((await at.run('redrive --receiver NL-EMS --yes', { HUB_URL })).out, /\n1 re-driven by job/);
+  t.equal(died, 2, 'what died after the count stays dead [PUT-BACK-1]');
 });
 
 t.test('a re-drive that skips all of what it finds says that nothing was re-driven', async (t) => {

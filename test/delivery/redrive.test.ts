@@ -312,6 +312,10 @@ t.test('a filter chooses by receiver, module, object, time and sequence', async 
   ] as const) {
     t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true }), { matched }, JSON.stringify(filter));
   }
+  const plan = { filter: {}, dry_run: true };
+  const { to_seq } = await admin(hub, 'POST', '/redrive', plan);
+  t.ok(Number(to_seq) >= sessionSeq && Number(to_seq) <= hub.created.context.store.head(), 'what was counted');
+  t.match(await admin(hub, 'POST', '/discard', { ...plan, filter: { to_seq: tariffSeq } }), { to_seq: tariffSeq });
   t.equal((await asked(hub, '/redrive', { filter: { state: 'PENDING' } })).status, 422);
   t.equal((await asked(hub, '/redrive', { filter: { nonsense: 1 } })).status, 422);
   t.equal((await asked(hub, '/redrive', { filter: { module: 'session' } })).status, 422);

@@ -12,7 +12,7 @@
  * REDRIVE-6  A receiver for whose module memory has no room is put aside: a re-drive goes on with the others and comes
  *     back to it, in order.
  */
-import type { DeliveryRow, Range, StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -120,8 +120,9 @@ export class Redrive {
   ): Promise<DiscardPlan> {
     const byReceiver: Record<PartyId, number> = {};
     const sample: DeliveryView[] = [];
+    const bounded = this.#bounded(filter);
     let matched = 0;
-    for await (const candidate of this.#candidates(filter, routing)) {
+    for await (const candidate of this.#candidates(bounded, routing)) {
       const { event, receiver } = candidate;
       const standing = await this.#dispatcher.standing(receiver, event.seq);
       if (!fits(standing, filter)) continue;
@@ -130,7 +131,12 @@ export class Redrive {
       await each(candidate);
       if (sample.length < sampleMax) sample.push(this.#view(event, receiver, standing));
     }
-    return { matched, by_receiver: byReceiver, sample };
+    return { matched, by_receiver: byReceiver, to_seq: bounded.to_seq, sample };
+  }
+
+  /** The filter without what is accepted from now on. */
+  #bounded<F extends RedriveFilter>(filter: F): F & { readonly to_seq: Seq } {
+    return { ...filter, to_seq: Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, this.#context.store.head()) };
   }
 
   start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
@@ -154,7 +160,7 @@ export class Redrive {
     routing: Routing,
     act: (one: Candidate, job: string) => Promise<StepResult>,
   ): AsyncIterable<(job: string) => Promise<StepResult>> {
-    const to_seq = Math.min(filter.to_seq ?? Number.MAX_SAFE_INTEGER, this.#context.store.head());
+    const bounded = this.#bounded(filter);
     for (let round: RedriveFilter[] = [filter]; round.length > 0; ) {
       const aside = new Map<string, RedriveFilter & Pick<ObjectEventData, 'module'> & { readonly receiver: PartyId }>();
       for (const part of round) {
@@ -165,7 +171,7 @@ export class Redrive {
           yield async (job) => {
             const result = aside.has(place) ? 'unmatched' : await act(candidate, job);
             if (result !== 'full') return result;
-            aside.set(place, { ...filter, receiver, module, from_seq: event.seq, to_seq });
+            aside.set(place, { ...bounded, receiver, module, from_seq: event.seq });
             return 'unmatched';
           };
           // There is nothing behind it but its like.

@@ -141,7 +141,9 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
   const [rate, setRate] = useState(rateDefault);
   const [isForced, setForced] = useState(false);
   const { isRunning, run } = useAction(async () => {
-    const job = await call<JobView>('POST', '/redrive', { filter, rate_per_s: rate, force: isForced });
+    // What comes later is not in what was confirmed.
+    const confirmed = { ...filter, to_seq: plan.to_seq };
+    const job = await call<JobView>('POST', '/redrive', { filter: confirmed, rate_per_s: rate, force: isForced });
     onStarted({ job: job.id, of: String(plan.matched) });
     return null;
   });
