@@ -276,9 +276,14 @@ browserTest(
     answers.set('LATE', unknownThere);
     await push('LATE');
     t.ok(await dialog.getByRole('button', { name: 'Re-drive 0 deliveries' }).isDisabled());
+    const reason = dialog.getByLabel('Reason, for the audit log');
+    t.equal(await reason.count(), 0);
     await dialog.getByRole('checkbox').check();
+    await reason.fill('it lost its newest');
     await dialog.getByRole('button', { name: 'Re-drive 1 delivery' }).click();
     await panel.getByText('Done: 1 delivery re-driven.').waitFor();
+    const audited = (await admin(hub, 'GET', '/audit?verb=redrive')).items as { reason: string | null }[];
+    t.equal(audited[0]?.reason, 'it lost its newest');
     await quiet(hub);
     t.equal(emsp.received.length, sentBefore + 2, 'what died after the count was not sent again');
     t.notMatch(emsp.received.at(-1)?.body, '"kwh":9', 'the older version, as was wished');

@@ -210,9 +210,12 @@ browserTest(
     await viewer.getByText('cannot be shown again').waitFor();
     t.equal(await viewer.getByRole('button', { name: 'Issue a new one' }).count(), 0);
 
+    await page.getByLabel('Reason, for the audit log').fill('the first mail was lost');
     await page.getByRole('button', { name: 'Issue a new one' }).click();
     const issued = page.locator('.copied').filter({ hasText: 'initial token' }).locator('code');
     await issued.waitFor();
+    const audited = (await admin(hub, 'GET', '/audit?verb=initial-token')).items as { reason: string | null }[];
+    t.equal(audited[0]?.reason, 'the first mail was lost');
     await cpo.register((await issued.textContent()) ?? '');
     for (const one of [page, viewer]) await hurried(one, () => one.getByText('NL-CPO is connected.').waitFor());
   },

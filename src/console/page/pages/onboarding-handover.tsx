@@ -9,6 +9,7 @@ import { call } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
+import { useReason } from '../parts/reason.tsx';
 
 type HandshakeView = ReturnType<Operations['handshake']>;
 
@@ -72,8 +73,10 @@ interface IssueProps {
 }
 
 function Issue({ party, isExpected, onIssued }: IssueProps) {
+  const reason = useReason();
   const { isRunning, run } = useAction(async () => {
-    const { initial_token } = await call<{ initial_token: string }>('POST', `/parties/${party.id}/initial-token`);
+    const path = reason.given(`/parties/${party.id}/initial-token`);
+    const { initial_token } = await call<{ initial_token: string }>('POST', path);
     onIssued(initial_token);
     return null;
   });
@@ -85,14 +88,17 @@ function Issue({ party, isExpected, onIssued }: IssueProps) {
           : 'It is connected: its initial token is spent.'}
       </p>
       {mayAdminister.value && (
-        <div class="row">
-          <button type="button" disabled={isRunning} onClick={() => run()}>
-            Issue a new one
-          </button>
-          <span class="quiet">
-            {isExpected ? 'The one before stops working.' : 'It goes on as it is until it has registered with it.'}
-          </span>
-        </div>
+        <>
+          {reason.field}
+          <div class="row">
+            <button type="button" disabled={isRunning} onClick={() => run()}>
+              Issue a new one
+            </button>
+            <span class="quiet">
+              {isExpected ? 'The one before stops working.' : 'It goes on as it is until it has registered with it.'}
+            </span>
+          </div>
+        </>
       )}
     </>
   );

@@ -9,6 +9,7 @@ import { ApiError, call } from '../data/api.ts';
 import { count, many, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 import type { DeliveryFilterValues } from './deliveries-filter.tsx';
 
@@ -140,10 +141,12 @@ interface StartProps extends Pick<RedriveDialogProps, 'onStarted' | 'onClose'> {
 function Start({ plan, filter, onStarted, onClose }: StartProps) {
   const [rate, setRate] = useState(rateDefault);
   const [isForced, setForced] = useState(false);
+  const reason = useReason();
   const { isRunning, run } = useAction(async () => {
     // What comes later is not in what was confirmed.
     const confirmed = { ...filter, to_seq: plan.to_seq };
-    const job = await call<JobView>('POST', '/redrive', { filter: confirmed, rate_per_s: rate, force: isForced });
+    const act = { filter: confirmed, rate_per_s: rate, force: isForced };
+    const job = await call<JobView>('POST', isForced ? reason.given('/redrive') : '/redrive', act);
     onStarted({ job: job.id, of: String(plan.matched) });
     return null;
   });
@@ -181,6 +184,7 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
           Send the {many(plan.stale, 'stale one')} too, over the newer version
         </label>
       )}
+      {isForced && reason.field}
       <p class="row">
         <button type="submit" class={isForced ? 'danger' : 'main'} disabled={isRunning || sent === 0}>
           Re-drive {many(sent, 'delivery', 'deliveries')}
