@@ -134,7 +134,22 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   const rowOf = (event: string) => transitions.getByRole('row').filter({ hasText: event });
   await rowOf('circuit.opened').getByText('sync: opened by an operator').waitFor();
   await rowOf('circuit.closed').getByText('sync: closed by an operator').waitFor();
-  await rowOf('partner.changed').first().getByText('by an operator').waitFor();
+  for (const event of ['circuit.opened', 'partner.changed']) {
+    await rowOf(event).first().getByRole('cell', { name: 'admin', exact: true }).waitFor();
+  }
+});
+
+browserTest('the last transitions are those of its state, however much is noted of the partner', async (t, browser) => {
+  const hub = await hubFor(t);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const ids = Array.from({ length: 31 }, (_, n) => `L${n}`);
+  await Promise.all(ids.map((id) => cpo.call('PUT', `/2.2.1/locations/NL/CPO/${id}`, { id: 1 })));
+  await eventually('all is noted', async () => (await itemsOf(hub, '/events?type=push.refused')).length === 31);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+  const transitions = page.getByRole('region', { name: 'Last transitions' });
+  const row = transitions.getByRole('row').filter({ hasText: 'partner.registered' });
+  await row.getByRole('cell', { name: 'partner', exact: true }).waitFor();
+  t.equal(await transitions.getByText(/push\.refused|report\.noted/).count(), 0);
 });
 
 browserTest('what is to be loaded again while it is being loaded is asked for once, afterwards', async (t, browser) => {

@@ -19,6 +19,8 @@ interface Line {
   readonly event: string;
   readonly from: string;
   readonly to: string;
+  /** Who caused it; '' for a live transition, which does not say. */
+  readonly by: string;
 }
 
 export function History({ id, watch }: { id: string; watch: Watch | null }) {
@@ -27,7 +29,9 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
     const transitions = watch?.actor(actor).value?.transitions ?? [];
     return transitions.map((one, index, all) => lineOf(actor, one, all.length - index));
   });
-  const lines = [...live.sort((a, b) => (a.at < b.at ? 1 : -1)), ...useRecorded(id)].slice(0, shownMax);
+  const lines = [...live, ...useRecorded(id, 'partner'), ...useRecorded(id, 'circuit')]
+    .sort((a, b) => (a.at < b.at ? 1 : -1))
+    .slice(0, shownMax);
   return (
     <section class="card" aria-label="Last transitions">
       <header>
@@ -37,7 +41,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
       {lines.length === 0 ? (
         <Empty title="No recent transitions" hint="What happens from now on is shown here as it happens." />
       ) : (
-        <Table caption="Last transitions" columns={['Time', 'Event', 'From → to']}>
+        <Table caption="Last transitions" columns={['Time', 'Event', 'From → to', 'By']}>
           {lines.map((line) => (
             <tr key={line.key}>
               <td>
@@ -48,6 +52,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
                 {line.from && <span class="quiet">{line.from} → </span>}
                 {line.to}
               </td>
+              <td class="mono">{line.by || <span class="quiet">–</span>}</td>
             </tr>
           ))}
         </Table>
@@ -69,16 +74,20 @@ function lineOf(actor: string, { at: instant, event, from, to }: Transition, num
     event: `${circuit}${event ?? ''}`,
     from: only(before),
     to: only(after),
+    by: '',
   };
 }
 
-/** Recorded events of the connection and the circuits, newest first, as of when the page was opened. */
-function useRecorded(id: string): Line[] {
-  const path = pathWith('/events', { about: `partner:${id}`, order: 'newest', limit: shownMax });
+/**
+ * Recorded changes of the partner or of its circuits, as of when the page was opened. What else is about a partner, such
+ * as `report.noted`, changes no state.
+ */
+function useRecorded(id: string, type: 'partner' | 'circuit'): Line[] {
+  const path = pathWith('/events', { about: `partner:${id}`, type, order: 'newest', limit: shownMax });
   const { data } = useQuery<Page<EventView>>(path);
-  return (data?.items ?? []).map(({ seq, at: instant, type, by, data: of }) => {
+  return (data?.items ?? []).map(({ seq, at: instant, type: event, by, who, data: of }) => {
     const { circuit, module, reason } = of as { circuit?: string; module?: string; reason?: string };
-    const to = [module ?? circuit, reason ?? (by === 'operator' && 'by an operator')].filter(Boolean).join(': ');
-    return { key: `event ${seq}`, at: instant, event: type, from: '', to };
+    const to = [module ?? circuit, reason].filter(Boolean).join(': ');
+    return { key: `event ${seq}`, at: instant, event, from: '', to, by: who ?? by };
   });
 }
