@@ -147,7 +147,7 @@ t.test('trace tells arrival, receiver and attempts, and why something was not fo
   t.match(arrived.out, / {4}NL-CPO sent PUT sessions S1: stored, owed to NL-EMS\n {4}correlation id case-S1\n/);
   t.match(arrived.out, / {4}→ NL-EMS {2}DELIVERED {2}\d+-NL-EMS\n/);
   const kept = await at.run('trace case-S2');
-  t.match(kept.out, 'stored, owed to nobody');
+  t.match(kept.out, 'stored, no receiver');
   t.match(kept.out, '    not forwarded: its cdr_token names a party that is not an eMSP of this hub');
   t.match((await at.run('status not-forwarded')).out, /sessions NL-CPO\/S2 +NL-CPO +unknown eMSP/);
   t.match((await at.run('routes explain NL-CPO FR-XYZ sessions')).out, /are not delivered:\n(.*\n)* {2}NO {3}FR-XYZ/);

@@ -1,5 +1,5 @@
 /**
- * Trace in the console: the story of an object or a request, in whatever form its key was found, and why something went nowhere.
+ * Trace in the console: the story of an object or a request, in whatever form its key was found, and why something was not forwarded.
  */
 import type { Page } from 'playwright-core';
 import { traceKeyOf } from '../../src/console/page/data/trace-key.ts';
@@ -68,16 +68,16 @@ browserTest('the story of an object is told across partners, and its key stays i
   await page.getByText('the newest 5 steps, oldest first', { exact: true }).waitFor();
 });
 
-browserTest('of what went nowhere the reason is told in a sentence', async (t, browser) => {
+browserTest('of what was not forwarded the reason is told in a sentence', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });
   const { cpo } = await traffic(t, hub);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/FOREIGN', sessionBody('FOREIGN', { cdr_token: foreignToken }));
   const page = await consoleFor(t, browser, hub, { token: 'viewer-token-of-the-test', path: '/trace?key=NL-CPO/LOST' });
-  await isTold(page, 'It went nowhere: it has no usable cdr_token, so nobody is known to own it.');
+  await isTold(page, 'It was not forwarded: it has no usable cdr_token, so nobody is known to own it.');
   t.match(await stepsOf(page).textContent(), 'Not forwarded: it has no usable cdr_token');
   await page.goto(`${hub.url}/console/trace?key=nl-cpo/FOREIGN`);
-  await isTold(page, 'It went nowhere: its cdr_token names a party that is not an eMSP of this hub.');
+  await isTold(page, 'It was not forwarded: its cdr_token names a party that is not an eMSP of this hub.');
 });
 
 browserTest(

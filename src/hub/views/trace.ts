@@ -176,7 +176,7 @@ function summaryOf(stored: StoredEvent): string {
     case 'object.patched':
     case 'object.deleted': {
       const { method, module, id, within } = event.data;
-      const owedTo = stored.to.length === 0 ? 'owed to nobody' : `owed to ${stored.to.join(', ')}`;
+      const owedTo = stored.to.length === 0 ? 'no receiver' : `owed to ${stored.to.join(', ')}`;
       return `${stored.party ?? 'the hub'} sent ${method} ${module} ${[id, ...within].join('/')}: stored, ${owedTo}`;
     }
     case 'object.base':

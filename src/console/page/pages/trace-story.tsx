@@ -138,6 +138,8 @@ function Step({ step, before, kind }: StepProps) {
   );
 }
 
+const notTried = (state: DeliveryView['state']) => (state === 'PENDING' ? 'not tried yet' : 'never sent');
+
 function Sent({ delivery }: { delivery: DeliveryView }) {
   const { id, receiver, state, attempts, reason, due_at } = delivery;
   const last = attempts.at(-1);
@@ -158,7 +160,7 @@ function Sent({ delivery }: { delivery: DeliveryView }) {
             <Instant value={last.at} />, {last.class} in {spanMs(last.duration_ms)}
           </>
         ) : (
-          state === 'PENDING' && 'not tried yet'
+          notTried(state)
         )}
         {state === 'PENDING' && due_at !== null && (
           <>

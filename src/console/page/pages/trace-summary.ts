@@ -39,7 +39,7 @@ function forwarded(steps: readonly TraceStep[]): Summary {
   const lastRefusal = steps.findLast(({ not_forwarded }) => not_forwarded !== null);
   const length = `${many(steps.length, 'step')}${over(steps)}.`;
   if (deliveries.length === 0) {
-    if (lastRefusal) return { tone: 'bad', sentence: `It went nowhere: ${lastRefusal.not_forwarded}.` };
+    if (lastRefusal) return { tone: 'bad', sentence: `It was not forwarded: ${lastRefusal.not_forwarded}.` };
     return { tone: 'info', sentence: `${length} There was nothing to forward.` };
   }
   const inState = (state: string) => deliveries.filter((delivery) => delivery.state === state).length;
@@ -52,7 +52,7 @@ function forwarded(steps: readonly TraceStep[]): Summary {
     dead > 0 && `${count(dead)} dead`,
     discarded > 0 && `${count(discarded)} discarded`,
   ].filter(Boolean);
-  const late = last?.not_forwarded ? ` The last change went nowhere: ${last.not_forwarded}.` : '';
+  const late = last?.not_forwarded ? ` The last change was not forwarded: ${last.not_forwarded}.` : '';
   return {
     tone: dead > 0 || late !== '' ? 'bad' : pending > 0 ? 'wait' : 'good',
     sentence: `${length} To ${named(receivers)}: ${parts.join(', ')}.${late}`,
