@@ -50,7 +50,7 @@ const refusals: Readonly<Record<Refusal, (delivery: string, receiver: PartyId) =
   pending: (delivery) => `${delivery} is on its way already`,
   unregistered: (_, receiver) => `${receiver} is not registered: nothing can be sent to it`,
   stale: (_, receiver) =>
-    `${receiver} has a newer version of this object, or may no longer have it; use force to send it`,
+    `${receiver} has a newer version of this object, or may no longer have it; only an operator may force it`,
   notDead: (delivery) => `${delivery} is not a dead letter`,
 };
 

@@ -89,6 +89,6 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
   );
 }
 
-/** The hub's refusal of a stale delivery names `force` as the way out. */
+/** The hub's refusal of a stale delivery says that it can be forced. */
 const isStale = (error: unknown) =>
-  error instanceof ApiError && error.status === 409 && /\buse force\b/.test(error.message);
+  error instanceof ApiError && error.status === 409 && /\bmay force it\b/.test(error.message);
