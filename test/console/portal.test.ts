@@ -38,7 +38,9 @@ browserTest('a partner signs in by its link, and sends its dead letter again', a
   await isOpenToAll(t, page, 'the portal');
 
   isIll = false;
-  await page.getByRole('button', { name: /^Re-drive/ }).click();
+  const redrive = page.getByRole('button', { name: /^Re-drive/ });
+  t.match(await redrive.getAttribute('aria-label'), /^Re-drive PUT NL-CPO.S1, delivery \d+-NL-EMS$/);
+  await redrive.click();
   await emsp.got('the session once more', ({ method }) => method === 'PUT');
   await page.getByText('No dead letters').waitFor();
 

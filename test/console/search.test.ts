@@ -21,6 +21,18 @@ browserTest('Ctrl-K leads to a partner, a page, and what has an id', async (t, b
   await search('ems');
   await found.filter({ hasText: 'NL-EMS' }).waitFor();
   t.match(await found.allTextContents(), [/^NL-EMS partner/, /^ems trace/]);
+  for (const [key, at] of [
+    ['ArrowDown', found.first()],
+    ['ArrowDown', found.last()],
+    ['ArrowDown', found.last()],
+    ['ArrowUp', found.first()],
+    ['ArrowUp', field],
+    ['ArrowUp', field],
+    ['ArrowDown', found.first()],
+  ] as const) {
+    await page.keyboard.press(key);
+    await at.and(page.locator(':focus')).waitFor();
+  }
   await page.keyboard.press('Enter');
   await page.waitForURL('**/console/partners/NL-EMS');
 

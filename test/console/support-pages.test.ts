@@ -81,7 +81,7 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
     return Boolean(items.find(isLost)?.pulled_at);
   });
   const asked = cpo.received.length;
-  await row.getByRole('button', { name: 'Query CPO' }).click();
+  await row.getByRole('button', { name: 'Query CPO about NL-CPO/S-LOST', exact: true }).click();
   await page.locator('.notice').first().waitFor();
   await eventually('the CPO is asked for its sessions', () =>
     cpo.received.slice(asked).some(({ path }) => path.includes('/sessions')),
@@ -144,16 +144,16 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   await row.getByText('active').waitFor();
   t.match(await routes(), [{ active: true }]);
 
-  await row.getByRole('button', { name: 'Explain' }).click();
+  await row.getByRole('button', { name: 'Explain NL-EMS and NO-FJO', exact: true }).click();
   await page.getByText('NL-EMS gets the locations of NO-FJO.').waitFor();
   t.match(page.url(), /from=NO-FJO&to=NL-EMS/, 'the explanation can be shared');
-  await row.getByRole('button', { name: 'Switch off' }).click();
+  await row.getByRole('button', { name: 'Switch off NL-EMS and NO-FJO', exact: true }).click();
   await row.getByRole('button', { name: 'Switch on' }).waitFor();
   await hurried(page, () => page.getByText('NL-EMS does not get the locations of NO-FJO.').waitFor());
   await page.getByText('no active routing rule joins NL-EMS and NO-FJO').waitFor();
   t.match(await routes(), [{ active: false }]);
 
-  await row.getByRole('button', { name: 'Remove' }).click();
+  await row.getByRole('button', { name: 'Remove … NL-EMS and NO-FJO', exact: true }).click();
   await page.getByRole('button', { name: 'Remove the rule' }).click();
   await page.getByText('No routing rule').waitFor();
   t.strictSame(await routes(), []);
@@ -162,6 +162,9 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   await page.getByLabel('receive from CPO').fill('NO-FJO');
   await page.getByRole('button', { name: 'Add rule' }).click();
   await page.getByText('no EMSP party XX-XXX').waitFor();
+  await page.goto(`${hub.url}/console/routing?party=XX-XXX`);
+  await page.getByText('No routing rule of XX-XXX').waitFor();
+  await page.getByText('either the hub knows no such party, or it has no rule').waitFor();
 
   const viewing = await consoleFor(t, browser, hub, { token: viewerToken, path: '/routing' });
   await viewing.getByRole('row').nth(1).waitFor();
@@ -205,7 +208,7 @@ browserTest('who is told is shown with what it is owed, and is tried with a butt
   await page.getByRole('row', { name: /on-call http\S+ disk\.low all not taken 1 0 / }).waitFor();
   await isOpenToAll(t, page, path);
   receiver.answer = () => ({ status: 200, text: 'fine' });
-  await row.getByRole('button', { name: 'Test' }).click();
+  await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
   await page.getByText('on-call took the test: HTTP 200 fine').waitFor();
   t.match(receiver.taken.at(-1)?.body, { type: 'webhook.test' });
 });

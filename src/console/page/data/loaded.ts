@@ -19,8 +19,8 @@ export interface Loaded<T> {
   readonly isDeep: boolean;
 }
 
-export function ofPage<T>({ items, next_cursor: cursor }: Page<T>): Loaded<T> {
-  return { items, cursor, isDeep: false };
+export function ofPage<T>({ items, next_cursor: cursor }: Page<T>, isDeep = false): Loaded<T> {
+  return { items, cursor, isDeep };
 }
 
 /**

@@ -3,6 +3,8 @@
  *
  * PAGED-LIST-1  Loaded items keep their place: a refresh changes rows in place and puts new ones where they belong.
  * PAGED-LIST-2  The slower the hub answers a search, the less often the search is refreshed.
+ * PAGED-LIST-3  Back and a reload restore as many items as were loaded, up to `restoredMax`: the entry of the browser's history
+ *     keeps their number.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, call, type Page, pathWith } from './api.ts';
@@ -22,6 +24,8 @@ export const refreshedMax = 200;
 /** A list of this many items or more is not refreshed any more. */
 export const freshMax = 2_000;
 const refreshMs = 4_000;
+/** Items of one answer of the admin API at most. */
+const restoredMax = 1_000;
 /**
  * The pause after a refresh is at least this many times as long as the refresh took, so that refreshing keeps the hub
  * busy less than 5 % of the time.
@@ -52,7 +56,8 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
     const asked = polling({
       async ask(signal) {
         if (length.current >= freshMax) return;
-        const limit = Math.max(pageSize, Math.min(length.current, refreshedMax));
+        const wanted = isOwn ? Math.min(length.current, refreshedMax) : Math.min(shownBefore(), restoredMax);
+        const limit = Math.max(pageSize, wanted);
         const page = await call<Page<T>>('GET', pathWith(key, { limit }), undefined, signal);
         const hadOwn = isOwn;
         isOwn = true;
@@ -62,7 +67,12 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
           error: null,
           isLoading: false,
           // The next page begins where the list ended when it was asked for.
-          loaded: hadOwn && loaded ? (isGrowing ? loaded : refreshed(loaded, page, listed.current)) : ofPage(page),
+          loaded:
+            hadOwn && loaded
+              ? isGrowing
+                ? loaded
+                : refreshed(loaded, page, listed.current)
+              : ofPage(page, limit > pageSize),
         }));
       },
       failed(error) {
@@ -92,12 +102,14 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
     if (cursor === null) return;
     setState((now) => ({ ...now, isGrowing: true }));
     call<Page<T>>('GET', pathWith(key, { limit: pageSize, cursor })).then(
-      (page) =>
+      (page) => {
+        keepShown(length.current + page.items.length);
         setState((now) => ({
           ...now,
           isGrowing: false,
           loaded: now.key === key ? grown(now.loaded, page, listed.current) : now.loaded,
-        })),
+        }));
+      },
       (error: unknown) => {
         if (!(error instanceof ApiError)) throw error;
         setState((now) => ({ ...now, isGrowing: false, error }));
@@ -108,5 +120,9 @@ export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T>
   const { loaded: data, error, isLoading, isGrowing } = state;
   return { path, data, error, isLoading, isGrowing, reload, more };
 }
+
+/** Of this entry of the browser's history. [PAGED-LIST-3] */
+const shownBefore = (): number => Number((history.state as { shown?: number } | null)?.shown ?? 0);
+const keepShown = (shown: number) => history.replaceState({ ...history.state, shown }, '');
 
 const nothingYet = { key: '', loaded: undefined, error: null, isLoading: true, isGrowing: false };

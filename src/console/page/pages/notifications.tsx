@@ -94,12 +94,12 @@ function Actions({ one: { id, dead }, onDone }: { one: WebhookView; onDone: () =
   return (
     <div class="row">
       {mayOperate.value && (
-        <button type="button" disabled={test.isRunning} onClick={() => test.run()}>
+        <button type="button" aria-label={`Test ${id}`} disabled={test.isRunning} onClick={() => test.run()}>
           Test
         </button>
       )}
       {dead > 0 && (
-        <button type="button" disabled={redrive.isRunning} onClick={() => redrive.run()}>
+        <button type="button" aria-label={`Re-drive ${id}`} disabled={redrive.isRunning} onClick={() => redrive.run()}>
           Re-drive
         </button>
       )}

@@ -171,11 +171,16 @@ function CaseActions({ one: { id, session, cpo, triage }, onDone }: { one: Orpha
   });
   return (
     <div class="row">
-      <button type="button" disabled={pull.isRunning} onClick={() => pull.run()}>
+      <button
+        type="button"
+        aria-label={`Query CPO about ${session}`}
+        disabled={pull.isRunning}
+        onClick={() => pull.run()}
+      >
         Query CPO
       </button>
       <TriageButton name={`the case of ${session}`} triage={triage} path={`${path}/triage`} onDone={onDone} />
-      <button type="button" onClick={() => setResolving(true)}>
+      <button type="button" aria-label={`Resolve … the case of ${session}`} onClick={() => setResolving(true)}>
         Resolve …
       </button>
       {isResolving && (

@@ -213,7 +213,7 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
                     <td>
                       <button
                         type="button"
-                        aria-label={`Re-drive ${id}`}
+                        aria-label={`Re-drive ${method} ${object}, delivery ${id}`}
                         disabled={redrive.isRunning}
                         onClick={() => redrive.run(id)}
                       >

@@ -56,6 +56,7 @@ export function Routing() {
               <>
                 <Rules
                   items={page.items}
+                  party={party}
                   onDone={rules.reload}
                   onExplain={({ emsp, cpo }) => change({ from: cpo, to: emsp, module: filters.module || 'locations' })}
                 />
@@ -97,17 +98,20 @@ function partiesByRole(partners: readonly PartyView[]): Named {
 
 interface RulesProps {
   readonly items: readonly RoutingRule[];
+  /** The filter; '' for none. */
+  readonly party: string;
   readonly onDone: () => void;
   readonly onExplain: (rule: RoutingRule) => void;
 }
 
-function Rules({ items, onDone, onExplain }: RulesProps) {
+function Rules({ items, party, onDone, onExplain }: RulesProps) {
   if (items.length === 0) {
-    return (
-      <Empty
-        title="No routing rule"
-        hint="Without a rule an eMSP gets nothing of a CPO, and its drivers cannot charge there. Add one above."
-      />
+    const hint = 'Without a rule an eMSP gets nothing of a CPO, and its drivers cannot charge there. Add one above.';
+    const filtered = `No rule names ${party}: either the hub knows no such party, or it has no rule. Ids look like NL-CPO.`;
+    return party === '' ? (
+      <Empty title="No routing rule" hint={hint} />
+    ) : (
+      <Empty title={`No routing rule of ${party}`} hint={filtered} />
     );
   }
   return (
@@ -126,9 +130,11 @@ const fromNowOn = (emsp: string, cpo: string) => `${emsp} gets what ${cpo} sends
 const keptWords = (released: number) =>
   released === 0 ? 'No session or CDR was kept for it.' : `Kept sessions and CDRs that are on their way: ${released}.`;
 
-function RuleRow({ rule, onDone, onExplain }: { rule: RoutingRule } & Omit<RulesProps, 'items'>) {
+function RuleRow({ rule, onDone, onExplain }: { rule: RoutingRule } & Omit<RulesProps, 'items' | 'party'>) {
   const { emsp, cpo, active } = rule;
   const [isRemoving, setRemoving] = useState(false);
+  const pair = `${emsp} and ${cpo}`;
+  const switchWord = active ? 'Switch off' : 'Switch on';
   const path = `/routes/${emsp}/${cpo}`;
   const toggle = useAction(async () => {
     const { released } = await call<RuleSet>('PUT', path, { active: !active });
@@ -152,15 +158,20 @@ function RuleRow({ rule, onDone, onExplain }: { rule: RoutingRule } & Omit<Rules
       </td>
       <td>
         <div class="row">
-          <button type="button" onClick={() => onExplain(rule)}>
+          <button type="button" aria-label={`Explain ${pair}`} onClick={() => onExplain(rule)}>
             Explain
           </button>
           {mayOperate.value && (
             <>
-              <button type="button" disabled={toggle.isRunning} onClick={() => toggle.run()}>
-                {active ? 'Switch off' : 'Switch on'}
+              <button
+                type="button"
+                aria-label={`${switchWord} ${pair}`}
+                disabled={toggle.isRunning}
+                onClick={() => toggle.run()}
+              >
+                {switchWord}
               </button>
-              <button type="button" class="danger" onClick={() => setRemoving(true)}>
+              <button type="button" class="danger" aria-label={`Remove … ${pair}`} onClick={() => setRemoving(true)}>
                 Remove …
               </button>
             </>

@@ -62,6 +62,7 @@ export function Shortcuts({ destinations }: { destinations: readonly Destination
   const rows = [
     ...destinations.flatMap(({ title, key }) => (title && key ? [[`g ${key}`, title] as const] : [])),
     ['Ctrl K', 'Search'] as const,
+    ['↓, ↑', 'Next, previous of what the search found'] as const,
     ['/', 'Filter of this page'] as const,
     ['j, k', 'Next, previous row'] as const,
     ['?', 'This list'] as const,

@@ -64,6 +64,7 @@ function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: 
     <Dialog title="Search" onClose={close}>
       <form
         class="search"
+        onKeyDown={moved}
         onSubmit={(event) => {
           event.preventDefault();
           const [first] = places;
@@ -95,6 +96,16 @@ function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: 
       </form>
     </Dialog>
   );
+}
+
+/** Arrow keys move between the field and what is found. */
+function moved(event: KeyboardEvent & { readonly currentTarget: HTMLFormElement }): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step === undefined) return;
+  event.preventDefault();
+  const stops = [...event.currentTarget.querySelectorAll<HTMLElement>('input, li button')];
+  const here = stops.indexOf(document.activeElement as HTMLElement);
+  stops[Math.min(stops.length - 1, Math.max(0, here + step))]?.focus();
 }
 
 /** What the text may mean, the likeliest first. */
