@@ -60,8 +60,23 @@ browserTest('a filter stands in the address, and whoever opens the address sees 
 
   await page.getByLabel('Receiver').fill('N');
   t.equal(await page.getByLabel('Receiver').getAttribute('aria-invalid'), 'true');
+  await page.getByText('Country and party, for example NL-EMS').waitFor();
   await page.getByLabel('Receiver').fill('');
+  await page.getByText('Country and party, for example NL-EMS').waitFor({ state: 'hidden' });
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route('**/admin/v1/deliveries?*none*', async (route) => {
+    await released;
+    return route.continue();
+  });
   await page.getByLabel('Object').fill('NL-CPO/none');
+  const stale = page.locator('.table-scroll[aria-busy="true"]');
+  await stale.waitFor();
+  const opacity = await page.evaluate('getComputedStyle(document.querySelector(".table-scroll")).opacity');
+  t.equal(opacity, '0.5', 'rows of another filter are dimmed');
+  release();
   await page.getByText('No deliveries match').waitFor();
   await page.getByRole('button', { name: 'Clear filters' }).click();
   await comes(page, 5);
@@ -92,6 +107,14 @@ browserTest('a long list grows on demand, and stays in place while new ones come
     name,
     'the row in hand is still in hand',
   );
+  await rowsOf(page).first().getByRole('link').click();
+  await page.getByRole('heading', { name: /^sessions NL-CPO/ }).waitFor();
+  await page.goBack();
+  await comes(page, 55);
+  await page.getByRole('link', { name: 'Routing' }).click();
+  await page.getByRole('heading', { name: 'Routing' }).waitFor();
+  await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
+  await comes(page, 50);
 });
 
 browserTest('one delivery is told with every attempt, its request and what it changes', async (t, browser) => {
@@ -141,6 +164,8 @@ browserTest('one delivery is told with every attempt, its request and what it ch
   await quiet(hub);
   await page.goto(`${hub.url}/console/deliveries/${await deliveryOf(hub, 'S2')}`);
   await page.getByText('It was never sent.').waitFor();
+  await page.goto(`${hub.url}/console/trace?key=NL-CPO/S2`);
+  t.match(await page.getByRole('list', { name: 'Deliveries' }).textContent(), /DEADnever sent: \S/);
 });
 
 browserTest(

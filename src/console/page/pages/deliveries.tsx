@@ -73,7 +73,7 @@ export function Deliveries() {
           loaded.items.length === 0 && loaded.cursor === null ? (
             <NothingFound isFiltered={isFilteredBy(filters)} />
           ) : (
-            <section class="card" aria-label="Deliveries found" aria-busy={list.isLoading}>
+            <section class="card" aria-label="Deliveries found">
               <DeliveryTable items={loaded.items} isOldestFirst={filters.order === 'oldest'} />
               <More list={list} />
             </section>

@@ -2,7 +2,9 @@
  * Filters that live in the address, so that a view can be shared, and the table that all pages use.
  */
 import type { ComponentChildren } from 'preact';
+import { useContext } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
+import { IsBusy } from './states.tsx';
 
 /**
  * Values of the query by name ('' when absent), and a function that changes some of them without a new history entry.
@@ -89,7 +91,7 @@ interface TableProps {
 export function Table({ caption, columns, children }: TableProps) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what is wider than the screen is scrolled by keys, too
-    <section class="table-scroll" aria-label={caption} tabIndex={0}>
+    <section class="table-scroll" aria-label={caption} aria-busy={useContext(IsBusy)} tabIndex={0}>
       <table>
         <thead>
           <tr>

@@ -1,7 +1,7 @@
 /**
  * Debounced fields for filters that the hub applies, so that a half-typed id causes no request.
  */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 
 const settleMs = 450;
 
@@ -26,6 +26,7 @@ export function SettledField(props: SettledFieldProps) {
   const timer = useRef<ReturnType<typeof setTimeout>>();
   useEffect(() => setDraft(value), [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
+  const hint = useId();
   const list = `${label.toLowerCase().replaceAll(' ', '-')}-offered`;
   const isWrong = draft !== '' && pattern?.test.test(draft) === false;
 
@@ -35,35 +36,40 @@ export function SettledField(props: SettledFieldProps) {
     if (wanted !== value && (wanted === '' || pattern?.test.test(wanted) !== false)) onChange(wanted);
   };
   return (
-    <label>
-      {label}
-      <input
-        type="search"
-        value={draft}
-        placeholder={placeholder}
-        spellcheck={false}
-        autocomplete="off"
-        list={options.length > 0 ? list : undefined}
-        aria-invalid={isWrong}
-        title={isWrong ? pattern?.hint : undefined}
-        onInput={({ currentTarget }) => {
-          const text = currentTarget.value;
-          setDraft(text);
-          clearTimeout(timer.current);
-          timer.current = setTimeout(() => settle(text), settleMs);
-        }}
-        onKeyDown={({ key, currentTarget }) => key === 'Enter' && settle(currentTarget.value)}
-        onBlur={({ currentTarget }) => settle(currentTarget.value)}
-        {...(isFirst && { 'data-filter': true })}
-      />
-      {options.length > 0 && (
-        <datalist id={list}>
-          {options.map((option) => (
-            <option key={option} value={option} />
-          ))}
-        </datalist>
-      )}
-    </label>
+    <div class="settled">
+      <label>
+        {label}
+        <input
+          type="search"
+          value={draft}
+          placeholder={placeholder}
+          spellcheck={false}
+          autocomplete="off"
+          list={options.length > 0 ? list : undefined}
+          aria-invalid={isWrong}
+          aria-describedby={isWrong ? hint : undefined}
+          onInput={({ currentTarget }) => {
+            const text = currentTarget.value;
+            setDraft(text);
+            clearTimeout(timer.current);
+            timer.current = setTimeout(() => settle(text), settleMs);
+          }}
+          onKeyDown={({ key, currentTarget }) => key === 'Enter' && settle(currentTarget.value)}
+          onBlur={({ currentTarget }) => settle(currentTarget.value)}
+          {...(isFirst && { 'data-filter': true })}
+        />
+        {options.length > 0 && (
+          <datalist id={list}>
+            {options.map((option) => (
+              <option key={option} value={option} />
+            ))}
+          </datalist>
+        )}
+      </label>
+      <p id={hint} class="hint">
+        {isWrong && pattern?.hint}
+      </p>
+    </div>
   );
 }
 

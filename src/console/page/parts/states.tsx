@@ -1,7 +1,7 @@
 /**
  * What a page shows without data: loading, empty, or an error; each says what to do next.
  */
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, createContext } from 'preact';
 import type { Queried } from '../data/query.ts';
 
 export function Empty({ title, hint, children }: { title: string; hint: string; children?: ComponentChildren }) {
@@ -21,6 +21,9 @@ interface AskedProps<T> {
   readonly children: (data: T) => ComponentChildren;
 }
 
+/** Whether what is shown answers an earlier question, and the answer to the present one is being loaded. */
+export const IsBusy = createContext(false);
+
 /** Renders the children with the answer; an error appears above an older answer, with a button to retry. */
 export function Asked<T>({ query: { data, error, isLoading, reload }, what, children }: AskedProps<T>) {
   return (
@@ -35,7 +38,7 @@ export function Asked<T>({ query: { data, error, isLoading, reload }, what, chil
           </button>
         </div>
       )}
-      {data !== undefined && children(data)}
+      {data !== undefined && <IsBusy.Provider value={isLoading}>{children(data)}</IsBusy.Provider>}
       {data === undefined && isLoading && !error && <p class="loading">Loading {what} …</p>}
     </>
   );
