@@ -27,7 +27,9 @@ export const redriveFilter = discardFilter.extend({
 export const redrivePlan = z.object({
   matched: z.number(),
   by_receiver: z.record(z.string(), z.number()),
-  to_seq: z.number().meta({ description: 'the last event that was counted; as `to_seq` of the filter it keeps later ones out' }),
+  to_seq: z
+    .number()
+    .meta({ description: 'the last event that was counted; as `to_seq` of the filter it keeps later ones out' }),
   /** Matched deliveries that would be skipped, because the receiver has a newer version of the object, or may no longer have it. */
   stale: z.number(),
   /** Matched deliveries that would be skipped, because the receiver is suspended or never registered. */

@@ -209,7 +209,11 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
     const body = await text(request);
     if (body.includes('"dry_run":false')) died = (await deadLetters(at, ['D5'])).length;
     const { authorization = '' } = headers;
-    const sent = { method, headers: { authorization, 'content-type': 'application/json' }, ...(body !== '' && { body }) };
+    const sent = {
+      method,
+      headers: { authorization, 'content-type': 'application/json' },
+      ...(body !== '' && { body }),
+    };
     const reply = await fetch(`${at.hub.url}${url}`, sent);
     answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
   });
