@@ -309,29 +309,35 @@ t.test('who refused a later whole gets the next change as a whole, as it has an 
   t.match(json(came[0] as Received), { name: 'Neu' });
 });
 
-t.test('a DELETE answered 404 or 410 is done, and goes to all that were sent the tariff [D59, D62, D82]', async (t) => {
-  const hub = await hubFor(t);
-  let status = 404;
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'DELETE' ? { status } : {}) });
-  const other = await late(t, hub, 'OTH');
-  for (const id of ['T1', 'T2', 'T3']) await push(cpo, 'PUT', path('tariffs', id), tariffBody(id));
-  await quiet(hub);
-  await push(cpo, 'DELETE', path('tariffs', 'T1'));
-  await quiet(hub);
-  status = 410;
-  await admin(hub, 'DELETE', '/routes/NL-OTH/NL-CPO');
-  await push(cpo, 'DELETE', path('tariffs', 'T2'));
-  await quiet(hub);
-  t.same(await deliveriesOf(hub, '?state=DEAD'), []);
-  t.same(other.received.map(shown).slice(-1), ['DELETE /tariffs/NL/CPO/T2'], 'though no rule joins them any more');
-  status = 400;
-  await push(cpo, 'DELETE', path('tariffs', 'T3'));
-  await quiet(hub);
-  const dead = await deliveriesOf(hub, '?state=DEAD');
-  t.match(dead, [{ method: 'DELETE', receiver: 'NL-EMS' }]);
-  t.equal(dead.length, 1);
-  t.equal(emsp.received.filter(({ method }) => method === 'DELETE').length, 3, 'each once');
-});
+t.test(
+  'a DELETE answered 404, 410 or OCPI 2003 is done, and goes to all that were sent the tariff [D59, D62, D82]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let gone: Reply = notFound;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'DELETE' ? gone : {}) });
+    const other = await late(t, hub, 'OTH');
+    for (const id of ['T1', 'T2', 'T3', 'T4']) await push(cpo, 'PUT', path('tariffs', id), tariffBody(id));
+    await quiet(hub);
+    await push(cpo, 'DELETE', path('tariffs', 'T1'));
+    await quiet(hub);
+    gone = unknown;
+    await push(cpo, 'DELETE', path('tariffs', 'T4'));
+    await quiet(hub);
+    gone = { status: 410 };
+    await admin(hub, 'DELETE', '/routes/NL-OTH/NL-CPO');
+    await push(cpo, 'DELETE', path('tariffs', 'T2'));
+    await quiet(hub);
+    t.same(await deliveriesOf(hub, '?state=DEAD'), []);
+    t.same(other.received.map(shown).slice(-1), ['DELETE /tariffs/NL/CPO/T2'], 'though no rule joins them any more');
+    gone = { status: 400 };
+    await push(cpo, 'DELETE', path('tariffs', 'T3'));
+    await quiet(hub);
+    const dead = await deliveriesOf(hub, '?state=DEAD');
+    t.match(dead, [{ method: 'DELETE', receiver: 'NL-EMS' }]);
+    t.equal(dead.length, 1);
+    t.equal(emsp.received.filter(({ method }) => method === 'DELETE').length, 4, 'each once');
+  },
+);
 
 t.test(
   'a refused part of a location is followed by the whole as it stands now, and by what is queued [D59]',

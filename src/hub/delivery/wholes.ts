@@ -64,9 +64,10 @@ export function isToHeal({ form, asWhole }: Item, { httpStatus, ocpiStatus }: Ou
   return form === 'part' && !asWhole && (httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003);
 }
 
-/** Turns a 404 or 410 to a DELETE into a success: the receiver does not have the object. */
+/** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
 export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
-  const isGone = form === 'end' && (outcome.httpStatus === 404 || outcome.httpStatus === 410);
+  const { httpStatus, ocpiStatus } = outcome;
+  const isGone = form === 'end' && (httpStatus === 404 || httpStatus === 410 || ocpiStatus === 2003);
   return isGone ? { ...outcome, class: 'delivered' } : outcome;
 }
 
