@@ -69,6 +69,8 @@ export interface NewEvent {
 
 export interface StoredEvent extends NewEvent {
   readonly seq: Seq;
+  /** The rows that the event's commit wrote or removed, in its last event; only where asked for. */
+  readonly touched?: readonly RowKey[];
 }
 
 /** Name of a row: the caller chooses `kind` and `owner`; `id` is unique within them. */
@@ -230,6 +232,8 @@ export interface EventQuery {
   readonly to?: string;
   /** Also events that a trim kept at or below the horizon. */
   readonly kept?: true;
+  /** Events with `touched`. */
+  readonly withTouched?: true;
 }
 
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'DEAD' | 'DISCARDED';
@@ -305,11 +309,13 @@ export interface Rewrite {
   readonly fence: Fence;
   /** Events above the horizon, and kept ones; what is remembered of their deliveries is rewritten too. */
   readonly events: readonly Seq[];
-  /** Each keeps its sequence, shelf and place; `name` may change its owner and id. */
+  /** Events of which only the names of rows in `touched` change. */
+  readonly heads: readonly Seq[];
+  /** Each keeps its sequence, shelf and place; `key` may change its owner and id. */
   readonly rows: readonly RowKey[];
-  /** The name to store in place of this one: owner and id of a row. Pure. */
-  name(text: string): string;
-  /** The text to store in place of this JSON (the fields of an event, data) or body. Pure. */
+  /** The name to store in place of this one: of a row, and in `touched`. Events and rows whose names change belong to one rewrite. Pure. */
+  key(key: RowKey): RowKey;
+  /** The text to store in place of this JSON (stream and correlation id of an event, data) or body. Pure. */
   text(text: string): string;
 }
 

@@ -10,10 +10,10 @@
  * EVENT-LOG-4  Until the whole store is verified, a read checks every record that it meets, and the parts of an index
  *     that it relies on: it never gives less than there is.
  */
-import type { Commit, EventQuery, NewEvent, Put, Seq, StoredEvent } from '../contract.ts';
+import type { Commit, EventQuery, NewEvent, Put, RowKey, Seq, StoredEvent } from '../contract.ts';
 import { Damaged } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { type Content, decode, encode, encodeBytes, inspect } from '../records.ts';
+import { type Content, decode, encode, encodeBytes, headOf, inspect } from '../records.ts';
 import type { KeptIndex } from './kept-index.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, soughtKeys, type Unreadable } from './leveldb.ts';
 import type { Horizon } from './trim-point.ts';
@@ -136,6 +136,9 @@ export function toEvent(key: string, { head, data, body }: Content): StoredEvent
   return { seq: keys.seqOf(key), stream, type, at, party, correlationId, to, data, body };
 }
 
+const touchedIn = (value: string): RowKey[] =>
+  ((headOf(value) as EventHead)[8] ?? []).map(([kind, owner, id]) => ({ kind, owner, id }));
+
 /** Records in memory at a time, with their bodies, while events are read without them. */
 const bodiesAtOnce = 16;
 
@@ -163,7 +166,7 @@ export class EventReader {
   }
 
   async read(
-    { limit, size = Number.POSITIVE_INFINITY, to, kept, ...query }: EventQuery,
+    { limit, size = Number.POSITIVE_INFINITY, to, kept, withTouched, ...query }: EventQuery,
     head: Seq,
     horizon: Seq,
     withBody = true,
@@ -186,7 +189,7 @@ export class EventReader {
         if (!value.includes(named)) continue;
         const event = this.#event(key, value, withBody);
         if (event === null || (to !== undefined && !event.to.includes(to))) continue;
-        found.push(event);
+        found.push(withTouched ? { ...event, touched: touchedIn(value) } : event);
         characters += value.length;
         if (found.length === limit || characters >= size) return found;
       }

@@ -5,13 +5,14 @@
  *     rewrites the newest version of every record. It removes the seal, whose boundaries may hold a former name; the
  *     next start verifies the store whole and makes another one.
  * LEVEL-REWRITE-2  Keys change with the names in them: the indexes of an event follow its stream, and a row that is
- *     renamed leaves no record under its former name.
+ *     renamed leaves no record under its former name. A row that an earlier build renamed without the events that name it
+ *     counts as damaged under its former name until these are rewritten.
  * LEVEL-REWRITE-3  After `reclaim` no table and no log of the engine contains a former version.
  */
 import type { Rewrite, RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { encode, inspect, textsOf } from '../records.ts';
-import { type EventHead, indexKeys, type RowHead, stageIndexes } from './event-log.ts';
+import { type EventHead, indexKeys, type RowHead, stageIndexes, type Touched } from './event-log.ts';
 import { type Batch, compact, type Database, SYNCED } from './leveldb.ts';
 import type { Found } from './verify.ts';
 
@@ -24,22 +25,35 @@ export interface Moved {
   readonly size: number;
 }
 
-/** [LEVEL-REWRITE-1] A damaged record is skipped: it is rebuilt from others, or already reported. */
-export function stageRewrite(batch: Batch, db: Database, found: Found, rewrite: Rewrite): Moved[] {
-  for (const seq of rewrite.events) stageEvent(batch, db, seq, rewrite);
-  found.sealing.drop(batch);
-  return rewrite.rows.flatMap((row) => stageRow(batch, db, row, rewrite) ?? []);
+/** What memory follows once the batch is written. */
+export interface Rewritten {
+  readonly moved: readonly Moved[];
+  /** Names that no event has any more, of rows that there are not. */
+  readonly unnamed: readonly string[];
 }
 
-function stageEvent(batch: Batch, db: Database, seq: Seq, { text }: Rewrite): void {
+/** [LEVEL-REWRITE-1] A damaged record is skipped: it is rebuilt from others, or already reported. */
+export function stageRewrite(batch: Batch, db: Database, found: Found, rewrite: Rewrite): Rewritten {
+  const heads = [
+    ...rewrite.events.flatMap((seq) => stageEvent(batch, db, seq, rewrite)),
+    ...rewrite.heads.flatMap((seq) => stageHead(batch, db, seq, rewrite)),
+  ];
+  found.sealing.drop(batch);
+  const moved = rewrite.rows.flatMap((row) => stageRow(batch, db, row, rewrite) ?? []);
+  return { moved, unnamed: heads.filter((key) => found.damagedRows.has(key) && !isAt(db, key)) };
+}
+
+/** Returns the former names of the rows whose names change in the event's head. */
+function stageEvent(batch: Batch, db: Database, seq: Seq, rewrite: Rewrite): string[] {
   const key = keys.eventKey(seq);
   const value = soundAt(db, key);
-  if (value === null) return;
-  const before = textsOf(value);
-  const after = { head: text(before.head), data: text(before.data), body: before.body && text(before.body) };
-  batch.put(key, encode(key, after.head, after.data, after.body));
-  const [stream, , , , correlationId] = JSON.parse(before.head) as EventHead;
-  const [newStream, , , , newId, to] = JSON.parse(after.head) as EventHead;
+  if (value === null) return [];
+  const { text } = rewrite;
+  const { head: before, data, body } = textsOf(value);
+  const [stream, type, at, party, correlationId, to, ...ends] = JSON.parse(before) as EventHead;
+  const [newStream, newId] = JSON.parse(text(JSON.stringify([stream, correlationId]))) as [string, string | null];
+  const { head, renamed } = withKeys([newStream, type, at, party, newId, to, ...ends], rewrite);
+  batch.put(key, encode(key, head, text(data), body && text(body)));
   if (stream !== newStream || correlationId !== newId) {
     for (const old of indexKeys(stream, correlationId, seq)) batch.del(old);
     stageIndexes(batch, newStream, newId, seq);
@@ -50,14 +64,40 @@ function stageEvent(batch: Batch, db: Database, seq: Seq, { text }: Rewrite): vo
     const { head, data } = textsOf(stored);
     batch.put(delivery, encode(delivery, head, text(data)));
   }
+  return renamed;
 }
 
-function stageRow(batch: Batch, db: Database, from: RowKey, { name, text }: Rewrite): Moved | null {
+/** As `stageEvent`, and nothing else of the event changes. */
+function stageHead(batch: Batch, db: Database, seq: Seq, rewrite: Rewrite): string[] {
+  const key = keys.eventKey(seq);
+  const value = soundAt(db, key);
+  if (value === null) return [];
+  const { head: before, data, body } = textsOf(value);
+  const { head, renamed } = withKeys(JSON.parse(before) as EventHead, rewrite);
+  batch.put(key, encode(key, head, data, body));
+  return renamed;
+}
+
+function withKeys(head: EventHead, rewrite: Rewrite): { head: string; renamed: string[] } {
+  const [stream, type, at, party, correlationId, to, idem, events, touched] = head;
+  if (idem === undefined || events === undefined || touched === undefined)
+    return { head: JSON.stringify(head), renamed: [] };
+  const renamed: string[] = [];
+  const newTouched = touched.map(([kind, owner, id, gone]): Touched => {
+    const to = rewrite.key({ kind, owner, id });
+    if (to.owner !== owner || to.id !== id) renamed.push(keys.rowKey({ kind, owner, id }));
+    return [to.kind, to.owner, to.id, gone];
+  });
+  const after: EventHead = [stream, type, at, party, correlationId, to, idem, events, newTouched];
+  return { head: JSON.stringify(after), renamed };
+}
+
+function stageRow(batch: Batch, db: Database, from: RowKey, { key, text }: Rewrite): Moved | null {
   keys.checkRow(from);
   const value = soundAt(db, keys.rowKey(from));
   if (value === null) return null;
   const { head, data, body } = textsOf(value);
-  const to = { kind: from.kind, owner: name(from.owner), id: name(from.id) };
+  const to = key(from);
   const newKey = keys.rowKey(to);
   if (newKey !== keys.rowKey(from)) batch.del(keys.rowKey(from));
   const stored = encode(newKey, head, text(data), body && text(body));
@@ -66,13 +106,17 @@ function stageRow(batch: Batch, db: Database, from: RowKey, { name, text }: Rewr
   return { from, to, shelf, upd, size: stored.length };
 }
 
+const isAt = (db: Database, key: string): boolean =>
+  db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' }) !== undefined;
+
 function soundAt(db: Database, key: string): string | null {
   const value = db.getSync(Buffer.from(key), { keyEncoding: 'buffer', valueEncoding: 'utf8' });
   return value !== undefined && inspect(key, value) === 'sound' ? value : null;
 }
 
 /** Updates memory once the batch is written. */
-export function applyRewrite({ order, recent }: Found, moved: readonly Moved[]): void {
+export function applyRewrite({ order, recent, damagedRows }: Found, { moved, unnamed }: Rewritten): void {
+  for (const key of unnamed) damagedRows.delete(key);
   for (const { from, to, shelf, upd, size } of moved) {
     recent.delete(keys.rowKey(from));
     recent.delete(keys.rowKey(to));

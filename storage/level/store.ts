@@ -31,7 +31,7 @@ import { Lifecycle, type LifecycleOptions } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import * as outbox from './outbox.ts';
 import { Reads } from './reads.ts';
-import { applyRewrite, type Moved, reclaim, stageRewrite } from './rewrite.ts';
+import { applyRewrite, type Rewritten, reclaim, stageRewrite } from './rewrite.ts';
 import { splitLarge } from './seal.ts';
 import { filesWith } from './side-files.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
@@ -180,7 +180,7 @@ class LevelStore extends Reads implements contract.Store {
     this.#checkFence(rewrite.fence);
     await this.lifecycle.verifiedWhole();
     this.lifecycle.writable();
-    let moved: readonly Moved[] = [];
+    let rewritten: Rewritten = { moved: [], unnamed: [] };
     await new Promise<void>((resolve, reject) => {
       this.#groupCommit.push({
         size: 0,
@@ -188,10 +188,10 @@ class LevelStore extends Reads implements contract.Store {
         alone: true,
         stage: (batch) => {
           const { db, found } = this.lifecycle.writable();
-          moved = stageRewrite(batch, db, found, rewrite);
+          rewritten = stageRewrite(batch, db, found, rewrite);
         },
         done: (found) => {
-          applyRewrite(found, moved);
+          applyRewrite(found, rewritten);
           resolve();
         },
         recall: (_found, error) => reject(error),

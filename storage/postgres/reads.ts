@@ -22,6 +22,7 @@ import type {
 } from '../contract.ts';
 import { Damaged, smallBody } from '../contract.ts';
 import * as keys from '../keys.ts';
+import type { Touched } from '../level/event-log.ts';
 import { ask } from './connect.ts';
 import { listing, ROW, sizeOf, whole } from './lists.ts';
 import { fromText } from './schema.ts';
@@ -44,6 +45,8 @@ interface EventColumns {
   readonly to: string;
   readonly data: string;
   readonly body: string | null;
+  /** JSON; only where asked for. */
+  readonly touched?: string | null;
 }
 
 interface RangeColumns extends EventColumns {
@@ -61,17 +64,29 @@ const EVENT_AT = `select ${EVENT} from events e where e.seq = $1 and e.seq > (se
 const behind = (columns: string, after = `greatest($1::int8, (select horizon from ${LOG} l))`) => `
   select ${columns}, (select horizon from ${LOG} l) as horizon from events e
   where e.seq > ${after} and ($3::text is null or $3 = any (e."to")) order by e.seq limit $2`;
-const EVENTS = behind(EVENT);
-const EVENTS_AND_KEPT = behind(EVENT, '$1::int8');
+/** Every event, kept ones included. */
+const ALL = '$1::int8';
 /** $4: characters that the events before the last one may have at most. */
-const inSize = (after?: string) => `
-select ${EVENT}, w.horizon from (
+const inSize = (columns: string, after?: string) => `
+select ${columns}, w.horizon from (
   select l.*, sum(l.chars) over (order by l.seq) - l.chars as before
     from (${behind('e.seq, e.chars + octet_length(e.data) as chars', after)}) l) w
   join events e on e.seq = w.seq
   where w.before < $4::int8 order by e.seq`;
-const EVENTS_IN_SIZE = inSize();
-const EVENTS_AND_KEPT_IN_SIZE = inSize('$1::int8');
+/** By name. */
+const READS = new Map<string, string>(
+  (
+    [
+      [EVENT, ''],
+      [`${EVENT}, e.touched`, '-touched'],
+    ] as const
+  ).flatMap(([columns, touched]) => [
+    [`events${touched}`, behind(columns)],
+    [`events-and-kept${touched}`, behind(columns, ALL)],
+    [`events-in-size${touched}`, inSize(columns)],
+    [`events-and-kept-in-size${touched}`, inSize(columns, ALL)],
+  ]),
+);
 /** $1: ranges. A range without events yields one row without an event, for its horizon and head. */
 const RANGES = `
 select ${EVENT.replace('e.body', 'null as body')}, l.horizon, l.head
@@ -121,18 +136,12 @@ export class PostgresReads {
     return found === undefined ? null : toEvent(found);
   }
 
-  async read({ after, limit, size, to, kept }: EventQuery): Promise<StoredEvent[]> {
+  async read({ after, limit, size, to, kept, withTouched }: EventQuery): Promise<StoredEvent[]> {
     if (limit <= 0) return [];
     const most = sizeOf(size);
     const values = [after, whole(limit), to ?? null, ...(most === null ? [] : [most])];
-    const [name, text] =
-      most === null
-        ? kept
-          ? (['events-and-kept', EVENTS_AND_KEPT] as const)
-          : (['events', EVENTS] as const)
-        : kept
-          ? (['events-and-kept-in-size', EVENTS_AND_KEPT_IN_SIZE] as const)
-          : (['events-in-size', EVENTS_IN_SIZE] as const);
+    const name = `events${kept ? '-and-kept' : ''}${most === null ? '' : '-in-size'}${withTouched ? '-touched' : ''}`;
+    const text = READS.get(name) ?? '';
     const found = await this.#ask<EventColumns & { horizon: Seq }>(name, text, values);
     const horizon = found[0]?.horizon ?? 0;
     let expected = Math.max(after, horizon);
@@ -141,7 +150,9 @@ export class PostgresReads {
       expected += 1;
       if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(expected));
     }
-    return found.map(toEvent);
+    return found.map((event) =>
+      withTouched ? { ...toEvent(event), touched: touchedIn(event.touched) } : toEvent(event),
+    );
   }
 
   async ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
@@ -245,6 +256,9 @@ function toEvent({ seq, stream, type, at, party, correlation_id, to, data, body 
     seq,
   };
 }
+
+const touchedIn = (touched: string | null | undefined): RowKey[] =>
+  (JSON.parse(touched ?? '[]') as Touched[]).map(([kind, owner, id]) => ({ kind, owner, id }));
 
 function toRow({ kind, owner, id, shelf, upd, data, body, seq }: RowColumns): Row {
   return { kind, owner, id, shelf, upd, data: JSON.parse(data), body: body === null ? null : fromText(body), seq };

@@ -6,6 +6,7 @@ import type { Client } from 'pg';
 import type { Rewrite, Row, Seq } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
+import type { Touched } from '../level/event-log.ts';
 import { acknowledged, ask, beginLocking } from './connect.ts';
 import { fromText, toText } from './schema.ts';
 import { DESTS, UNCOUNTED } from './write-sql.ts';
@@ -25,6 +26,9 @@ const PUT_EVENTS = `update events e
   set stream = k.stream, correlation_id = k.correlation, data = k.data, body = k.body, chars = k.chars, touched = k.touched
   from json_to_recordset($1) k(seq int8, stream text, correlation text, data text, body text, chars int, touched text)
   where e.seq = k.seq`;
+const HEADS = 'select seq, touched from events where seq = any ($1::int8[]) and touched is not null';
+const PUT_HEADS = `update events e set touched = k.touched
+  from json_to_recordset($1) k(seq int8, touched text) where e.seq = k.seq`;
 /** A look-up for each receiver: no index begins with the sequence. */
 export const DELIVERIES = `with ${DESTS} select d.* from dests cross join lateral (
   select dest, seq, data from deliveries where dest = dests.dest and seq = any ($1::int8[]) offset 0) d`;
@@ -44,8 +48,16 @@ const REPLACED = `with gone as (
       returning r.kind, r.shelf, r.upd),
   ${UNCOUNTED}`;
 
+function keysIn(touched: string, key: Rewrite['key']): string {
+  const after = (JSON.parse(touched) as Touched[]).map(([kind, owner, id, gone]): Touched => {
+    const to = key({ kind, owner, id });
+    return [to.kind, to.owner, to.id, gone];
+  });
+  return JSON.stringify(after);
+}
+
 /** Requires a session of its own. Rejects like `Store.rewrite`. */
-export async function runRewrite(client: Client, { fence, events, rows, name, text }: Rewrite): Promise<void> {
+export async function runRewrite(client: Client, { fence, events, heads, rows, key, text }: Rewrite): Promise<void> {
   for (const row of rows) keys.checkRow(row);
   await beginLocking(client);
   try {
@@ -62,10 +74,13 @@ export async function runRewrite(client: Client, { fence, events, rows, name, te
       stream: named(stream),
       correlation: correlation === null ? null : named(correlation),
       data: text(data),
-      touched: touched && text(touched),
+      touched: touched && keysIn(touched, key),
       ...replaced(body),
     }));
     await ask(client, 'rewrite-put-events', PUT_EVENTS, [JSON.stringify(newEvents)]);
+    const headTexts = await ask<{ seq: Seq; touched: string }>(client, 'rewrite-heads', HEADS, [heads]);
+    const newHeads = headTexts.map(({ seq, touched }) => ({ seq, touched: keysIn(touched, key) }));
+    await ask(client, 'rewrite-put-heads', PUT_HEADS, [JSON.stringify(newHeads)]);
     const remembered = await ask<{ dest: string; seq: Seq; data: string }>(client, 'rewrite-deliveries', DELIVERIES, [
       events,
     ]);
@@ -73,15 +88,10 @@ export async function runRewrite(client: Client, { fence, events, rows, name, te
     await ask(client, 'rewrite-put-deliveries', PUT_DELIVERIES, [JSON.stringify(deliveries)]);
     const wanted = JSON.stringify(rows.map(({ kind, owner, id }) => ({ kind, owner, id })));
     const found = await ask<Omit<Row, 'data'> & { data: string }>(client, 'rewrite-rows', ROWS, [wanted]);
-    const newRows = found.map(({ kind, owner, id, data, body }) => ({
-      kind,
-      owner,
-      id,
-      newOwner: name(owner),
-      newId: name(id),
-      data: text(data),
-      ...replaced(body),
-    }));
+    const newRows = found.map(({ kind, owner, id, data, body }) => {
+      const to = key({ kind, owner, id });
+      return { kind, owner, id, newOwner: to.owner, newId: to.id, data: text(data), ...replaced(body) };
+    });
     await ask(client, 'rewrite-replaced', REPLACED, [JSON.stringify(newRows)]);
     await ask(client, 'rewrite-put-rows', PUT_ROWS, [JSON.stringify(newRows)]);
     await acknowledged(client, () => client.query('commit'));

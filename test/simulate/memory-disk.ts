@@ -73,6 +73,8 @@ export class MemoryDisk {
   readonly events = new Map<number, DiskEvent>();
   readonly streams = new Map<string, number[]>();
   readonly correlations = new Map<string, number[]>();
+  /** The rows that the commit of an event wrote, by its last event. */
+  readonly touched = new Map<number, RowKey[]>();
   /** By kind. */
   readonly rows = new Map<string, Map<string, DiskRow>>();
   readonly due = new Map<string, string>();
@@ -98,6 +100,11 @@ export class MemoryDisk {
       if (event.correlationId !== null) index(this.correlations, event.correlationId, event.seq);
     }
     const last = this.head;
+    if (puts.length > 0)
+      this.touched.set(
+        last,
+        puts.map(({ kind, owner, id }) => ({ kind, owner, id })),
+      );
     for (const put of puts) this.#put(put, last);
     for (const { key, at } of due) {
       if (at === null) this.due.delete(key);
@@ -193,6 +200,7 @@ export class MemoryDisk {
     const event = this.events.get(seq);
     if (!event) return;
     this.events.delete(seq);
+    this.touched.delete(seq);
     unindex(this.streams, event.stream, seq);
     unindex(this.correlations, event.correlationId, seq);
   }

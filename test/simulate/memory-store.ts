@@ -186,7 +186,7 @@ export class MemoryStore implements Store {
     return event ? parsed(event) : null;
   }
 
-  async read({ after, limit, size = Number.POSITIVE_INFINITY, to }: EventQuery): Promise<StoredEvent[]> {
+  async read({ after, limit, size = Number.POSITIVE_INFINITY, to, withTouched }: EventQuery): Promise<StoredEvent[]> {
     await this.#read(to ?? '');
     const found: StoredEvent[] = [];
     let room = size;
@@ -195,7 +195,7 @@ export class MemoryStore implements Store {
       const event = this.#disk.events.get(seq);
       if (!event || (to !== undefined && !event.to.includes(to))) continue;
       const one = parsed(event);
-      found.push(one);
+      found.push(withTouched ? { ...one, touched: this.#disk.touched.get(seq) ?? [] } : one);
       room -= (one.body?.length ?? 0) + (JSON.stringify(one.data)?.length ?? 0);
     }
     return found;

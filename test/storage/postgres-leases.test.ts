@@ -258,7 +258,7 @@ function suite(server: PostgresServer): void {
       const works = {
         trim: (store: PostgresStore) => trim(store, 1),
         erasure: (store: PostgresStore) =>
-          store.rewrite({ fence: fenceOf(store), events: [1], rows: [], name: as, text: as }),
+          store.rewrite({ fence: fenceOf(store), events: [1], heads: [], rows: [], key: (row) => row, text: as }),
       };
       const ends = Object.entries(works).map(async ([name, work]) => {
         const schema = newSchema(name);

@@ -7,11 +7,12 @@ import type { Opener } from './contract-suite.ts';
 import { append, event, row, trim } from './support.ts';
 
 const replaced = (text: string) => text.replaceAll('secret', 'digest');
+const renamed = ({ kind, owner, id }: RowKey) => ({ kind, owner: replaced(owner), id: replaced(id) });
 
 function rewrite(store: Store, events: readonly number[], rows: readonly RowKey[], parts: Partial<Rewrite> = {}) {
   const fence = store.held();
   if (!fence) throw new Error('no fence');
-  return store.rewrite({ fence, events, rows, name: replaced, text: replaced, ...parts });
+  return store.rewrite({ fence, events, heads: [], rows, key: renamed, text: replaced, ...parts });
 }
 
 export function rewriteSuite(t: Test, open: Opener): void {
@@ -27,6 +28,64 @@ export function rewriteSuite(t: Test, open: Opener): void {
     t.match(await store.get(row('digest')), { body: 'new', seq: last });
     t.match(await store.list(list), { total: 1, rows: [{ body: 'new' }] });
   });
+
+  t.test('[CONTRACT-12] a row is renamed with the events that name it in what they touched', async (t) => {
+    const place = `${directoryFor(t)}/data`;
+    mkdirSync(place);
+    let store = await open(place);
+    t.teardown(() => store.close());
+    const of = (stream: string) => [event({ stream, data: 'secret', body: 'secret' })];
+    await append(store, { events: [...of('a'), ...of('b')], puts: [row('secret')] });
+    await append(store, { events: of('c'), puts: [row('secret'), row('other secret')] });
+    await append(store, {
+      events: of('d'),
+      puts: [{ kind: 'sessions', owner: 'NL-TNM', id: 'gone secret', gone: true }],
+    });
+    await trim(store, 2, {
+      keeps: [{ ...event({ stream: 'b', data: 'secret', body: null }), seq: 2, rows: [row('secret')] }],
+    });
+    const key = (one: RowKey) => (one.id.startsWith('other') ? one : renamed(one));
+    const before = await store.read({ after: 0, limit: 9, kept: true });
+    await rewrite(store, [], [row('secret')], { heads: [2, 3, 4], key });
+    const look = async () => {
+      t.strictSame(await store.read({ after: 0, limit: 9, kept: true }), before, 'nothing else of them changes');
+      const read = await store.read({ after: 0, limit: 9, size: 1e6, kept: true, withTouched: true });
+      t.strictSame(
+        read.map(({ seq, touched }) => [seq, touched?.map(({ kind, owner, id }) => `${kind} ${owner} ${id}`)]),
+        [
+          [2, ['sessions NL-TNM digest']],
+          [3, ['sessions NL-TNM digest', 'sessions NL-TNM other secret']],
+          [4, ['sessions NL-TNM gone digest']],
+        ],
+      );
+      t.match(await store.read({ after: 2, limit: 1, withTouched: true }), [{ seq: 3, touched: { length: 2 } }]);
+    };
+    await look();
+    await store.close();
+    store = await open(place);
+    t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
+    await look();
+  });
+
+  t.test(
+    '[LEVEL-REWRITE-2] a row that was renamed alone is missed until the events that name it are rewritten',
+    async (t) => {
+      const place = `${directoryFor(t)}/data`;
+      mkdirSync(place);
+      let store = await open(place);
+      t.teardown(() => store.close());
+      await append(store, { puts: [row('secret')] });
+      await rewrite(store, [], [row('secret')]);
+      for (const _ of [1, 2]) {
+        await store.close();
+        store = await open(place);
+        await rewrite(store, [], [row('secret')], { heads: [1] });
+        t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
+        t.match(await store.get(row('digest')), { seq: 1 });
+        t.equal(await store.get(row('secret')), null);
+      }
+    },
+  );
 
   t.test(
     '[CONTRACT-12] a rewrite replaces text in events, rows and deliveries, and nothing else changes',

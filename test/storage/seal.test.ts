@@ -136,7 +136,7 @@ t.test('[SEAL-1] [LEVEL-REWRITE-1] a rewrite removes the seal, and with it every
   if (fence === null) throw new Error('no fence');
   const hidden = (text: string) => text.replaceAll('stream 1', 'hidden');
   const events = Array.from({ length: 240 }, (_, i) => 61 + i);
-  await store.rewrite({ fence, events, rows: [], name: hidden, text: hidden });
+  await store.rewrite({ fence, events, heads: [], rows: [], key: (row) => row, text: hidden });
   await append(store);
   await trimAll(store, 100);
   await store.close();

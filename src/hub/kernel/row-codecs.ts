@@ -127,9 +127,11 @@ export async function ownersOf(store: Store, module: ObjectModule, id: string): 
   return owners;
 }
 
+export const billedKind = 'cdrs:sessions';
+
 /** Index row by which the hub finds that a CDR of a session is stored. */
 export function billedKey(cpo: PartyId, session: string): RowKey {
-  return { kind: 'cdrs:sessions', owner: cpo, id: session.toLowerCase() };
+  return { kind: billedKind, owner: cpo, id: session.toLowerCase() };
 }
 
 export function billedPut(key: RowKey): Put {

@@ -7,7 +7,8 @@
  * PERSONS-2  A token itself is removed, with an event that names its digest only. The event of the erasure has digests
  *     only.
  * PERSONS-3  Erasing is refused while a command of the person runs, and, unless forced, while a delivery is owed.
- * PERSONS-4  Each object is rewritten in its own turn and in one write. Erasing again after a crash or an error ends what
+ * PERSONS-4  Each object is rewritten in its own turn and in one write. A row whose key names the person is renamed in one write with
+ *     every event that says of its commit that it wrote that row. Erasing again after a crash or an error ends what
  *     was begun, because digests depend only on names and key.
  * PERSONS-5  By uid, other tokens of the same contract keep their data; by contract all of its tokens are erased.
  */
@@ -23,14 +24,16 @@ import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { billedKey, ownersKind } from '../kernel/row-codecs.ts';
+import { billedKind, ownersKind } from '../kernel/row-codecs.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
 import { removalOf } from './removal.ts';
 
 /** Modules whose objects name tokens. */
 const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
-/** Kinds of rows, besides objects, in which a name may stand. */
+/** Kinds of the index rows of these objects. */
+const indexKinds = [...personal.filter((module) => modules[module].isFoundById).map(ownersKind), billedKind];
+/** Kinds of rows, besides objects and their indexes, in which a name may stand. */
 const otherKinds = [
   ...['commands', 'starts:uid', 'starts:reference', 'reservations', 'reservations:made', 'quarantine'],
   ...['jobs', 'orphans', 'pulls', 'refused', 'reports', 'triage', 'views'],
@@ -40,7 +43,7 @@ const impersonal = /^(?:locations\/|tariffs\/|partner:|route:|backup:|erasure:)/
 /** Limits of a page of the log, so that requests are served between two pages. */
 const pageEvents = 200;
 const pageCharacters = 1 << 19;
-/** Events of different streams that are rewritten in one write. */
+/** Events of different streams, or rows, that are rewritten in one write. */
 const unitEvents = 64;
 /** Rounds of searching and rewriting: pushes that arrive meanwhile may bring a name again. */
 const roundsMax = 3;
@@ -56,6 +59,11 @@ interface Found {
   readonly named: number;
   /** Rows that contain a name, by the stream of their object; other rows under the empty stream. */
   readonly rows: ReadonlyMap<string, readonly RowKey[]>;
+  /** Events that name a row which is renamed, by `nameOf` the row. */
+  readonly touching: ReadonlyMap<
+    string,
+    { readonly key: RowKey; readonly stream: string; readonly seqs: readonly Seq[] }
+  >;
   readonly tokens: number;
   readonly pending: number;
   readonly commands: number;
@@ -158,22 +166,32 @@ export class Persons implements PersonVerbs {
   }
 
   /** [PERSONS-4] */
-  async #rewrite({ events, rows, replacer }: Found): Promise<void> {
+  async #rewrite({ events, rows, touching, replacer }: Found): Promise<void> {
     const { store, recorder } = this.#context;
     const write = async (seqs: readonly Seq[], keys: readonly RowKey[]): Promise<void> => {
       const fence = store.held();
       if (this.#closed || !fence) throw new HubError('unavailable', { retryAfterS: 1 });
-      await store.rewrite({ fence, events: seqs, rows: keys, name: replacer.inName, text: replacer.inText });
+      const renamed = new Set(keys.map(nameOf));
+      const key = (row: RowKey) => (renamed.has(nameOf(row)) ? renamedKey(row, replacer) : row);
+      const heads = new Set([...renamed].flatMap((name) => touching.get(name)?.seqs ?? []));
+      for (const seq of seqs) heads.delete(seq);
+      await store.rewrite({ fence, events: seqs, heads: [...heads], rows: keys, key, text: replacer.inText });
       await nextTurn();
     };
+    const keys = new Map([...rows].map(([stream, all]) => [stream, new Map(all.map((key) => [nameOf(key), key]))]));
+    for (const [name, { key, stream }] of touching) {
+      keys.set(stream, (keys.get(stream) ?? new Map<string, RowKey>()).set(name, key));
+    }
     const isObject = (stream: string): boolean => isModule(stream.slice(0, stream.indexOf('/')));
-    for (const stream of new Set([...events.keys(), ...rows.keys()])) {
+    for (const stream of new Set([...events.keys(), ...keys.keys()])) {
       if (isObject(stream))
-        await recorder.inTurn(stream, () => write(events.get(stream) ?? [], rows.get(stream) ?? []));
+        await recorder.inTurn(stream, () => write(events.get(stream) ?? [], [...(keys.get(stream)?.values() ?? [])]));
     }
     const others = [...events].flatMap(([stream, seqs]) => (isObject(stream) ? [] : seqs));
     for (let from = 0; from < others.length; from += unitEvents) await write(others.slice(from, from + unitEvents), []);
-    await write([], rows.get('') ?? []);
+    const otherRows = [...(keys.get('')?.values() ?? [])];
+    for (let from = 0; from < otherRows.length; from += unitEvents)
+      await write([], otherRows.slice(from, from + unitEvents));
   }
 
   /** [PERSONS-2] */
@@ -200,35 +218,60 @@ export class Persons implements PersonVerbs {
       (token.uid !== undefined && uids.has(token.uid.toLowerCase())) ||
       (contract !== undefined && token.contract?.toLowerCase() === contract);
     const streams = new Set<string>();
-    for await (const record of this.#objects(replacer)) if (record.tokens.some(isTheirs)) streams.add(record.stream);
+    const others = new Set<string>();
+    const billed = new Map<string, string>();
+    for await (const { stream, tokens, touched } of this.#objects(replacer)) {
+      (tokens.some(isTheirs) ? streams : others).add(stream);
+      for (const key of touched) if (key.kind === billedKind) billed.set(nameOf(key), stream);
+    }
+    /** The stream in whose write a row is renamed, empty for those of no object; null for a row that keeps its name. */
+    const renamedWith = (key: RowKey): string | null => {
+      if (otherKinds.includes(key.kind)) return '';
+      const stream = objectOf(key);
+      if (stream === null || streams.has(stream)) return stream;
+      // A CDR of a session that the hub does not have.
+      const isOnlyBilled = key.kind === billedKind && !others.has(stream) && streams.has(billed.get(nameOf(key)) ?? '');
+      return isOnlyBilled ? '' : null;
+    };
+    const isInKey = ({ owner, id }: RowKey) => replacer.finds(owner) || replacer.finds(id);
     const events = new Map<string, Seq[]>();
+    const touching = new Map<string, { key: RowKey; stream: string; seqs: Seq[] }>();
     const counts = { named: 0, pending: 0, tokens: 0, commands: 0 };
     for await (const event of this.#log()) {
+      let isTouching = false;
+      for (const key of event.touched ?? []) {
+        const stream = isInKey(key) ? renamedWith(key) : null;
+        if (stream === null) continue;
+        isTouching = true;
+        const known = touching.get(nameOf(key)) ?? { key, stream, seqs: [] };
+        touching.set(nameOf(key), known);
+        known.seqs.push(event.seq);
+      }
       const isObject = streams.has(event.stream);
-      if (
+      const isOthers =
         !isObject &&
-        (impersonal.test(event.stream) || personal.some((module) => event.stream.startsWith(`${module}/`)))
-      )
-        continue;
-      const isNamed = [event.stream, JSON.stringify(event.data), event.body ?? ''].some(replacer.finds);
-      if (!isNamed && !(isObject && event.to.length > 0)) continue;
-      events.set(event.stream, [...(events.get(event.stream) ?? []), event.seq]);
+        (impersonal.test(event.stream) || personal.some((module) => event.stream.startsWith(`${module}/`)));
+      const isNamed =
+        isTouching ||
+        (!isOthers &&
+          [event.stream, event.correlationId ?? '', JSON.stringify(event.data), event.body ?? ''].some(replacer.finds));
       if (isNamed) counts.named += 1;
+      if (isOthers || (!isNamed && !(isObject && event.to.length > 0))) continue;
+      events.set(event.stream, [...(events.get(event.stream) ?? []), event.seq]);
       if (isObject) counts.pending += await this.#owed(event);
     }
     const rows = new Map<string, RowKey[]>();
-    const add = (stream: string, ...keys: RowKey[]) => rows.set(stream, [...(rows.get(stream) ?? []), ...keys]);
-    for (const kind of [...personal, ...otherKinds]) {
+    for (const kind of [...personal, ...indexKinds, ...otherKinds]) {
       for await (const row of this.#context.store.scan(kind)) {
-        const stream = isModule(kind) ? streamOf(kind, row.owner, row.id) : '';
-        if (isModule(kind) && !streams.has(stream)) continue;
+        const stream = renamedWith(row);
+        if (stream === null) continue;
         if (![row.owner, row.id, JSON.stringify(row.data), row.body ?? ''].some(replacer.finds)) continue;
-        add(stream, ...rowsOf(row, replacer));
+        rows.set(stream, [...(rows.get(stream) ?? []), { kind, owner: row.owner, id: row.id }]);
         if (kind === 'tokens') counts.tokens += 1;
         if (kind === 'commands' && runningStates.has((row.data as CommandRecord).state)) counts.commands += 1;
       }
     }
-    return { ...known, events, rows, ...counts };
+    return { ...known, events, rows, touching, ...counts };
   }
 
   /** All names of the person: those of the tokens that have the given one. [PERSONS-5] */
@@ -262,20 +305,23 @@ export class Persons implements PersonVerbs {
   }
 
   /** The tokens in every stored object and event of one in which the replacer finds something. */
-  async *#objects(replacer: Replacer): AsyncIterable<{ stream: string; tokens: readonly TokenNames[] }> {
+  async *#objects(
+    replacer: Replacer,
+  ): AsyncIterable<{ stream: string; tokens: readonly TokenNames[]; touched: readonly RowKey[] }> {
     for (const module of personal) {
       for await (const row of this.#context.store.scan(module)) {
         if (![row.id, JSON.stringify(row.data), row.body ?? ''].some(replacer.finds)) continue;
         yield {
           stream: streamOf(module, row.owner, row.id),
           tokens: tokensIn(module === 'tokens', row.data, row.body),
+          touched: [],
         };
       }
     }
-    for await (const { stream, type, data, body } of this.#log()) {
+    for await (const { stream, type, data, body, touched = [] } of this.#log()) {
       if (!type.startsWith('object.') || !personal.some((module) => stream.startsWith(`${module}/`))) continue;
       if (![stream, JSON.stringify(data), body ?? ''].some(replacer.finds)) continue;
-      yield { stream, tokens: tokensIn(stream.startsWith('tokens/'), data, body) };
+      yield { stream, tokens: tokensIn(stream.startsWith('tokens/'), data, body), touched };
     }
   }
 
@@ -283,7 +329,8 @@ export class Persons implements PersonVerbs {
   async *#log(): AsyncIterable<StoredEvent> {
     for (let after: Seq = 0; ; ) {
       if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
-      const page = await this.#context.store.read({ after, limit: pageEvents, size: pageCharacters, kept: true });
+      const query = { after, limit: pageEvents, size: pageCharacters, kept: true, withTouched: true } as const;
+      const page = await this.#context.store.read(query);
       yield* page;
       const last = page.at(-1);
       if (!last) return;
@@ -300,12 +347,20 @@ export class Persons implements PersonVerbs {
   }
 }
 
-/** A row, and the index rows that bear its name, where the name itself is replaced. */
-function rowsOf({ kind, owner, id }: RowKey, replacer: Replacer): RowKey[] {
-  const key = { kind, owner, id };
-  if (!isModule(kind) || !replacer.finds(id)) return [key];
-  const index = modules[kind].isFoundById ? [{ kind: ownersKind(kind), owner: id, id: owner }] : [];
-  return [key, ...index, ...(kind === 'sessions' ? [billedKey(owner, id)] : [])];
+const nameOf = ({ kind, owner, id }: RowKey): string => JSON.stringify([kind, owner, id]);
+
+const renamedKey = ({ kind, owner, id }: RowKey, { inName }: Replacer): RowKey => ({
+  kind,
+  owner: inName(owner),
+  id: inName(id),
+});
+
+/** The stream of the object that a row is, or to which an index row leads; null for other rows. */
+function objectOf({ kind, owner, id }: RowKey): string | null {
+  if (kind === billedKind) return streamOf('sessions', owner, id);
+  const module = personal.find((one) => kind === one || kind === ownersKind(one));
+  if (module === undefined) return null;
+  return kind === module ? streamOf(module, owner, id) : streamOf(module, id, owner);
 }
 
 const shownRow = ({ kind, owner, id, data, body }: Row): SubjectView['rows'][number] => ({

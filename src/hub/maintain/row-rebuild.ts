@@ -21,7 +21,7 @@ import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
 import { changeOf } from '../kernel/object-history.ts';
-import { billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
+import { billedKind, billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
 import { withoutWho } from '../kernel/who.ts';
 import { webhookPut } from '../notify/notifier.ts';
 import { conditionPut, stream as notices } from '../notify/watch.ts';
@@ -117,7 +117,7 @@ const gone: Rebuild = async ({ kind, owner, id }) => ({ kind, owner, id, gone: t
 const rebuilds: Record<string, Rebuild> = {
   ...Object.fromEntries(moduleNames.map((module) => [module, object])),
   ...Object.fromEntries(moduleNames.filter(isFoundById).map((module) => [ownersKind(module), ownerOf])),
-  'cdrs:sessions': async (key) => billedPut(key),
+  [billedKind]: async (key) => billedPut(key),
   pulls: async ({ id }, history) => {
     const found = fold<PullRecord>(await history(`pull:${id}`), 'pull.', (before, { type, data, at }) =>
       applyToPull(before, { type, data } as PullEvent, at),
