@@ -13,6 +13,9 @@ export const erasure = z.object({
   events: z.number().meta({ description: 'events of the log that contain one of them' }),
   rows: z.number().meta({ description: 'stored objects, commands and index rows that contain one of them' }),
   tokens: z.number().meta({ description: 'tokens that are removed' }),
+  tokens_of: z
+    .array(z.object({ emsp: z.string(), tokens: z.number() }))
+    .meta({ description: 'whose tokens these are: how many of each eMSP' }),
   pending: z.number().meta({ description: 'deliveries that are still owed: they would carry digests' }),
   until_restart: z
     .array(z.string())
@@ -20,7 +23,7 @@ export const erasure = z.object({
 });
 
 export const subject = z.object({
-  uids: z.array(z.string()),
+  uids: z.array(z.string()).meta({ description: 'of the eMSPs’ tokens, and the one asked for' }),
   contracts: z.array(z.string()),
   rows: z
     .array(

@@ -25,6 +25,7 @@ export function command(): Command {
             ['events', String(erasure.events)],
             ['rows', String(erasure.rows)],
             ['tokens removed', String(erasure.tokens)],
+            ['of', erasure.tokens_of.map(({ emsp, tokens }) => `${emsp} ${tokens}`).join(', ') || null],
             ['deliveries owed', String(erasure.pending)],
             ['digests', erasure.digests.join(', ')],
             ['until a restart in', erasure.until_restart.join(', ') || null],

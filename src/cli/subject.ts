@@ -7,17 +7,23 @@ import { verb } from './verb.ts';
 export interface PersonFlags {
   readonly uid?: string;
   readonly contract?: string;
+  readonly party?: string;
 }
 
 export const personOptions = [
   ['--uid <uid>', 'uid of a token of the person'],
   ['--contract <id>', 'contract id of the person: all of its tokens'],
+  ['--party <id>', 'only tokens of this eMSP, and what concerns these'],
 ] as const;
 
-export function personOf({ uid, contract }: PersonFlags): PersonFlags {
+export function personOf({ uid, contract, party }: PersonFlags): PersonFlags {
   if (uid === undefined && contract === undefined)
     throw new Failure('expected --uid, --contract or both', { exitCode: 2 });
-  return { ...(uid !== undefined && { uid }), ...(contract !== undefined && { contract }) };
+  return {
+    ...(uid !== undefined && { uid }),
+    ...(contract !== undefined && { contract }),
+    ...(party !== undefined && { party }),
+  };
 }
 
 export function command(): Command {

@@ -9,11 +9,15 @@
  * PERSON-3  JSON stays JSON: only inside texts is anything replaced, never in a number, a literal or a date.
  */
 
+import { type PartyId, partyKey } from './party.ts';
+
 export interface Person {
   /** Uid of a token; null when the person is given by contract alone. */
   readonly uid: string | null;
   /** Contract id; null when the person is given by uid alone. */
   readonly contract: string | null;
+  /** The eMSP whose tokens are meant; null for any. */
+  readonly party: PartyId | null;
 }
 
 /** The names in one token, as received; absent where the token does not have it. */
@@ -21,6 +25,8 @@ export interface TokenNames {
   readonly uid?: string;
   readonly contract?: string;
   readonly visual?: string;
+  /** The eMSP that it names. */
+  readonly party?: PartyId;
 }
 
 /** The shortest name that can be told from other text. */
@@ -33,8 +39,13 @@ export function tokensIn(isToken: boolean, data: unknown, body: string | null): 
   const { id, facts } = fieldsOf(data);
   const object = fieldsOf(parsed(body));
   const own = isToken ? { ...namesOf(object), ...(typeof id === 'string' && { uid: id }) } : {};
-  const inFacts = namesOf(fieldsOf(fieldsOf(facts).cdrToken));
-  return [own, inFacts, namesOf(fieldsOf(object.cdr_token))].filter((names) => Object.keys(names).length > 0);
+  const fact = fieldsOf(fieldsOf(facts).cdrToken);
+  const inFacts = { ...namesOf(fact), ...(typeof fact.party === 'string' && { party: fact.party }) };
+  const stated = fieldsOf(object.cdr_token);
+  const { country_code: country, party_id: party } = stated;
+  const isParty = typeof country === 'string' && typeof party === 'string';
+  const inBody = { ...namesOf(stated), ...(isParty && { party: partyKey(country, party) }) };
+  return [own, inFacts, inBody].filter((names) => Object.keys(names).length > 0);
 }
 
 function namesOf({ uid, contract_id, visual_number }: Readonly<Record<string, unknown>>): TokenNames {
@@ -60,6 +71,7 @@ function parsed(text: string | null): unknown {
 export interface Replacer {
   /** Whether the text contains one of the names. */
   finds(text: string): boolean;
+  findsAny(texts: readonly string[]): boolean;
   /** A plain text with the names replaced. */
   inName(text: string): string;
   /** A JSON text, or a plain one, with the names replaced. [PERSON-3] */
@@ -91,7 +103,7 @@ export function replacerOf(names: Iterable<string>, nameFor: (name: string) => s
     if (!finds(text)) return text;
     return parsed(text) === undefined ? inName(text) : text.replace(strings, inString);
   };
-  return { finds, inName, inText };
+  return { finds, findsAny: (texts) => texts.some(finds), inName, inText };
 }
 
 const strings = /"(?:[^"\\]|\\.)*"/g;

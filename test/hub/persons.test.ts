@@ -7,7 +7,7 @@ import { Holding } from '../delivery/watched.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import type { HubAddress } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
@@ -261,7 +261,7 @@ t.test(
   },
 );
 
-t.test('[PERSONS-5] by contract all its tokens are erased, by uid the others stay', async (t) => {
+t.test('[PERSON-SEARCH-2] by contract all its tokens are erased, by uid the others stay', async (t) => {
   const { dataDir, hub, emsp } = await scene(t);
   const second = '04999999999999';
   await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${second}`, tokenOf(second, contract));
@@ -271,6 +271,60 @@ t.test('[PERSONS-5] by contract all its tokens are erased, by uid the others sta
   t.ok(namesIn(dataDir, [second, contract]).length > 0);
   t.match(await erase(hub, { contract: contract.toLowerCase() }), { tokens: 1 });
   t.strictSame(namesIn(dataDir, [uid, second, contract]), []);
+});
+
+t.test('[PERSON-SEARCH-1, PERSON-SEARCH-3, PERSON-SEARCH-4] what others push links no two persons', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: ({ path }) => (path.includes('/commands/') ? { body: { result: 'REJECTED', timeout: 30 } } : {}),
+  });
+  const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'DE', partyId: 'ABC' });
+  await admin(hub, 'PUT', '/routes/DE-ABC/NL-CPO', { active: true });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  const start = (of: string, from: PlainPartner) => ({
+    ...{ response_url: `${from.url}/result`, location_id: 'LOC1' },
+    token: { ...tokenOf(of, 'C-OF-A-START'), ...(from === other && { country_code: 'DE', party_id: 'ABC' }) },
+  });
+  const theirs = 'DE-ABC-CPPPP0002';
+  const as = { country_code: 'DE', party_id: 'ABC' };
+  await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${uid}`, tokenOf(uid, contract, { visual_number: visual }));
+  // The same uid at another eMSP, and a session that has the uid of one person and the contract of another.
+  await other.push('PUT', `/2.2.1/tokens/DE/ABC/${uid}`, tokenOf(uid, theirs, as));
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/SV', sessionBody('SV', cdrToken(uid, contract)));
+  const mixed = { cdr_token: { ...cdrToken(otherUid, theirs).cdr_token, ...as } };
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/MIX', sessionBody('MIX', mixed));
+  await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${otherUid}`, tokenOf(otherUid, otherContract));
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/MIX2', sessionBody('MIX2', cdrToken(uid, otherContract)));
+  await emsp.push('POST', '/2.2.1/commands/START_SESSION', start(uid, emsp), toCpo);
+  await other.push('POST', '/2.2.1/commands/START_SESSION', start(uid, other), toCpo);
+  await quiet(hub);
+
+  const found = await admin(hub, 'POST', '/subject', { contract: theirs });
+  const rows = (found.rows as { kind: string; owner: string; id: string }[]).map(
+    ({ kind, owner }) => `${kind} ${owner}`,
+  );
+  t.strictSame(found.uids, [uid.toLowerCase()]);
+  t.strictSame(rows.sort(), ['commands ', 'sessions NL-CPO', 'tokens DE-ABC']);
+  t.notMatch(JSON.stringify(found), visual);
+  t.notMatch(JSON.stringify(found), otherContract);
+  t.match(await erase(hub, { uid, dry_run: true }), { tokens: 2, tokens_of: { length: 2 } });
+  t.match(await erase(hub, { uid, party: 'NL-EMS', dry_run: true }), { tokens: 1, tokens_of: [{ emsp: 'NL-EMS' }] });
+  t.match(await erase(hub, { contract: theirs, party: 'NL-EMS', dry_run: true }), { events: 0, rows: 0, tokens: 0 });
+  const planned = await erase(hub, { contract: theirs, dry_run: true });
+  t.match(planned, { tokens: 1, tokens_of: [{ emsp: 'DE-ABC', tokens: 1 }] });
+  t.match(await erase(hub, { contract: theirs }), { tokens: 1 });
+  const kept = await admin(hub, 'POST', '/subject', { uid, party: 'NL-EMS' });
+  t.strictSame((kept.rows as { kind: string; owner: string }[]).map(({ kind, owner }) => `${kind} ${owner}`).sort(), [
+    'commands ',
+    'sessions NL-CPO',
+    'sessions NL-CPO',
+    'tokens NL-EMS',
+  ]);
+  t.strictSame(kept.contracts, [contract.toLowerCase()], 'the contract of somebody else is not among them');
+  t.strictSame(idsOf(await cpo.call('GET', '/2.2.1/tokens')), [uid, otherUid]);
+  const sessions = await emsp.call('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z');
+  t.match(sessions.text, uid, 'the session of the other eMSP is as it was');
+  t.notMatch(JSON.stringify(await itemsOf(hub, '/events?limit=200')), theirs);
 });
 
 t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {

@@ -3,7 +3,9 @@
  * URL that a proxy logs; so neither is open to a viewer.
  */
 import { z } from 'zod';
+import { partyId } from '../../api/fields.ts';
 import { erasure, subject } from '../../api/persons.ts';
+import type { Person } from '../../domain/person.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
@@ -11,15 +13,13 @@ const name = z.string().min(1).max(255).exactOptional();
 const given = {
   uid: name.meta({ description: 'uid of one of the person’s tokens, in either case' }),
   contract: name.meta({ description: 'contract id (eMAID), in either case' }),
+  party: partyId.exactOptional().meta({ description: 'only tokens of this eMSP, and what concerns these' }),
 };
 const isSome = ({ uid, contract }: { uid?: string; contract?: string }): boolean =>
   uid !== undefined || contract !== undefined;
 const some = 'expected uid, contract or both';
 
-const personOf = ({ uid = null, contract = null }: { uid?: string | null; contract?: string | null }) => ({
-  uid,
-  contract,
-});
+const personOf = ({ uid = null, contract = null, party = null }: Partial<Person>): Person => ({ uid, contract, party });
 
 export function persons(operations: Operations): AdminRoute[] {
   return [
