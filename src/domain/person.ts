@@ -7,8 +7,10 @@
  * PERSON-2  In a record of the person every occurrence is replaced, in any case and however it is escaped (JSON,
  *     percent-encoding). A name of fewer than 8 characters is replaced only where it is a whole word.
  * PERSON-3  JSON stays JSON: only inside texts is anything replaced, never in a number, a literal or a date.
+ * PERSON-4  The time of a search grows with the text, not with the number of names.
  */
 
+import { nameSearch } from './name-search.ts';
 import { type PartyId, partyKey } from './party.ts';
 
 export interface Person {
@@ -88,22 +90,53 @@ export const hasPseudonym = (text: string): boolean => pseudonymForm.test(text);
 export function replacerOf(names: Iterable<string>, nameFor: (name: string) => string): Replacer {
   // The longest first: a visual number often begins with the contract id.
   const known = [...new Set([...names].map((name) => name.toLowerCase()))].sort((a, b) => b.length - a.length);
-  const searched = known.length === 0 ? /(?!)/giu : new RegExp(known.map(patternOf).join('|'), 'giu');
-  const byLength = known.map((name) => [new RegExp(`^(?:${escaped(name)})$`, 'iu'), nameFor(name)] as const);
-  const replacementOf = (found: string): string => byLength.find(([pattern]) => pattern.test(found))?.[1] ?? found;
-  const inName = (text: string): string => text.replace(searched, replacementOf);
+  const search = nameSearch(known);
+  const patterns = new Map<string, Pattern>();
+  /** A pattern of the names that may stand in the text, for one of all names takes time in proportion to their number. [PERSON-4] */
+  const patternFor = (text: string): Pattern | null => {
+    const those = search(text);
+    if (those.length === 0) return null;
+    const key = those.join('\0');
+    const pattern = patterns.get(key) ?? patternAll(those, nameFor);
+    if (patterns.size >= patternsMax) patterns.clear();
+    patterns.set(key, pattern);
+    return pattern;
+  };
+  const finds = (text: string): boolean => {
+    const pattern = patternFor(text);
+    return pattern !== null && text.search(pattern.searched) !== -1;
+  };
+  const inName = (text: string): string => {
+    const pattern = patternFor(text);
+    return pattern === null ? text : text.replace(pattern.searched, pattern.replacementOf);
+  };
   const inString = (quoted: string): string => {
     const text = JSON.parse(quoted) as string;
     if (date.test(text)) return quoted;
     const after = inName(text);
     return after === text ? quoted : JSON.stringify(after);
   };
-  const finds = (text: string): boolean => text.search(searched) !== -1;
   const inText = (text: string): string => {
     if (!finds(text)) return text;
     return parsed(text) === undefined ? inName(text) : text.replace(strings, inString);
   };
   return { finds, findsAny: (texts) => texts.some(finds), inName, inText };
+}
+
+interface Pattern {
+  readonly searched: RegExp;
+  replacementOf(found: string): string;
+}
+
+/** Patterns that are kept; a record has few names, so few of them occur. */
+const patternsMax = 500;
+
+function patternAll(names: readonly string[], nameFor: (name: string) => string): Pattern {
+  const whole = names.map((name) => [new RegExp(`^(?:${escaped(name)})$`, 'iu'), nameFor(name)] as const);
+  return {
+    searched: new RegExp(names.map(patternOf).join('|'), 'giu'),
+    replacementOf: (found) => whole.find(([pattern]) => pattern.test(found))?.[1] ?? found,
+  };
 }
 
 const strings = /"(?:[^"\\]|\\.)*"/g;

@@ -59,6 +59,27 @@ t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothi
       t.notOk(replacerOf([`${mark.repeat(36)}X`], digestOf).finds(text.repeat(5000)), 'it ends');
 });
 
+t.test('[PERSON-2, NAME-SEARCH-1] of many names each is found in every form', async (t) => {
+  const bytes = (name: string, of = name) => [...name].map((one) => (of.includes(one) ? encoded(one) : one)).join('');
+  const encoded = (one: string) => [...new TextEncoder().encode(one)].map((byte) => `%${byte.toString(16)}`).join('');
+  const escaped = (name: string) => name.replace(/[A-Z]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`);
+  const names = [
+    ...Array.from({ length: 300 }, (_, i) => `04AB${(0xa1b2c3 + i * 7919).toString(16).toUpperCase()}`),
+    ...['NL-EMS-C1', 'NL-EMS-C1-9', 'CARD', 'CARD-7', 'ЖЁЛТАЯ-КАРТА', 'KARTE ſ1234', `LONG ${'X'.repeat(60)}`],
+  ];
+  const replacer = replacerOf(names, digestOf);
+  const found: string[] = [];
+  const missed: string[] = [];
+  for (const name of names) {
+    for (const form of [name, name.toLowerCase(), name.toUpperCase(), escaped(name), bytes(name), bytes(name, 'A4-1')])
+      for (const text of [`{"uid":"${form}"}`, JSON.stringify({ text: `{"uid":"${form}"}` }), `/tokens/${form}/x`])
+        (replacer.inText(text).includes(digestOf(name.toLowerCase())) ? found : missed).push(text);
+  }
+  t.strictSame(missed, []);
+  t.equal(found.length, names.length * 18);
+  for (const name of names) t.notOk(replacer.finds(`{"uid":"${name.slice(0, 3)}/${name.slice(3)}"}`), name);
+});
+
 t.test('[PERSON-1] a token is found where OCPI names one', async (t) => {
   const token = { uid: 'U', contract_id: 'C', visual_number: 'V' };
   t.strictSame(tokensIn(true, { id: 'U' }, JSON.stringify({ contract_id: 'C' })), [{ contract: 'C', uid: 'U' }]);

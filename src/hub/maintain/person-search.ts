@@ -37,6 +37,8 @@ const impersonal = /^(?:locations\/|tariffs\/|partner:|route:|backup:|erasure:)/
 /** Limits of a page of the log, so that requests are served between two pages. */
 const pageEvents = 200;
 const pageCharacters = 1 << 19;
+/** Work between two turns of the event loop. */
+const turnMs = 10;
 const runningStates: ReadonlySet<CommandRecord['state']> = new Set(['forwarding', 'awaiting', 'relaying']);
 
 /** The eMSPs at which a uid is the person's; null: at any. */
@@ -92,6 +94,8 @@ export class PersonSearch {
   readonly #dispatcher: Dispatcher;
   readonly #reports: Pick<PartnerReports, 'flushAll'>;
   #closed = false;
+  /** When the present turn of the event loop began, at the earliest; monotonic ms. */
+  #begun = Number.NEGATIVE_INFINITY;
 
   constructor(context: Context, dispatcher: Dispatcher, reports: Pick<PartnerReports, 'flushAll'>) {
     this.#context = context;
@@ -119,6 +123,7 @@ export class PersonSearch {
     const foreign = new Set<string>();
     for (const kind of otherKinds) {
       for await (const row of this.#context.store.scan(kind)) {
+        await this.#turn();
         const texts = [row.owner, row.id, JSON.stringify(row.data), row.body ?? ''];
         if (texts.some(replacer.finds) && !texts.some(at(emspOfRow(row)).finds)) foreign.add(nameOf(row));
       }
@@ -159,10 +164,13 @@ export class PersonSearch {
     const tokens = new Map<PartyId, number>();
     for (const kind of [...personal, ...indexKinds, ...otherKinds]) {
       for await (const row of this.#context.store.scan(kind)) {
+        await this.#turn();
         const stream = renamedWith(row);
         if (stream === null) continue;
         if (![row.owner, row.id, JSON.stringify(row.data), row.body ?? ''].some(replacer.finds)) continue;
-        rows.set(stream, [...(rows.get(stream) ?? []), { kind, owner: row.owner, id: row.id }]);
+        const known = rows.get(stream) ?? [];
+        rows.set(stream, known);
+        known.push({ kind, owner: row.owner, id: row.id });
         if (kind === 'tokens') tokens.set(row.owner, (tokens.get(row.owner) ?? 0) + 1);
         if (kind === 'commands' && runningStates.has((row.data as CommandRecord).state)) counts.commands += 1;
       }
@@ -260,6 +268,7 @@ export class PersonSearch {
 
   async *#stored(module: ObjectModule, replacer: Replacer): AsyncIterable<Named> {
     for await (const { owner, id, data, body } of this.#context.store.scan(module)) {
+      await this.#turn();
       if (!replacer.findsAny([id, JSON.stringify(data), body ?? ''])) continue;
       const { viewer } = data as { viewer?: PartyId | null };
       const tokens = tokensIn(module === 'tokens', data, body);
@@ -280,12 +289,23 @@ export class PersonSearch {
       if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
       const query = { after, limit: pageEvents, size: pageCharacters, kept: true, withTouched: true } as const;
       const page = await this.#context.store.read(query);
-      yield* page;
+      for (const event of page) {
+        await this.#turn();
+        yield event;
+      }
       const last = page.at(-1);
       if (!last) return;
       after = last.seq;
       await nextTurn();
     }
+  }
+
+  /** Gives way to requests after `turnMs` of work. */
+  async #turn(): Promise<void> {
+    const { clock } = this.#context.ports;
+    if (clock.monotonic() - this.#begun < turnMs) return;
+    await nextTurn();
+    this.#begun = clock.monotonic();
   }
 
   /** How many deliveries of an event are still owed. */
