@@ -6,7 +6,8 @@
  *     Another field with an equal value does not make a record the person's.
  * PERSON-2  In a record of the person every occurrence is replaced, in any case and however it is escaped (JSON,
  *     percent-encoding). A name of fewer than 8 characters is replaced only where it is a whole word.
- * PERSON-3  JSON stays JSON: only inside texts is anything replaced, never in a number, a literal or a date.
+ * PERSON-3  JSON stays JSON: only inside texts is anything replaced, never in a literal, a date or a number, but for a number that is a
+ *     uid, contract id or visual number.
  * PERSON-4  The time of a search grows with the text, not with the number of names.
  */
 
@@ -43,18 +44,28 @@ export function tokensIn(isToken: boolean, data: unknown, body: string | null): 
   const own = isToken ? { ...namesOf(object), ...(typeof id === 'string' && { uid: id }) } : {};
   const fact = fieldsOf(fieldsOf(facts).cdrToken);
   const inFacts = { ...namesOf(fact), ...(typeof fact.party === 'string' && { party: fact.party }) };
-  const stated = fieldsOf(object.cdr_token);
+  const stated = statedToken(object.cdr_token);
   const { country_code: country, party_id: party } = stated;
   const isParty = typeof country === 'string' && typeof party === 'string';
   const inBody = { ...namesOf(stated), ...(isParty && { party: partyKey(country, party) }) };
   return [own, inFacts, inBody].filter((names) => Object.keys(names).length > 0);
 }
 
+/** A `cdr_token` of any shape is stored: one that is a text is JSON or a uid. */
+function statedToken(value: unknown): Readonly<Record<string, unknown>> {
+  if (typeof value !== 'string') return typeof value === 'number' ? { uid: value } : fieldsOf(value);
+  const object = parsed(value);
+  return typeof object === 'object' && object !== null ? fieldsOf(object) : { uid: value };
+}
+
 function namesOf({ uid, contract_id, visual_number }: Readonly<Record<string, unknown>>): TokenNames {
+  const [name, contract, visual] = [uid, contract_id, visual_number].map((one) =>
+    typeof one === 'number' ? String(one) : one,
+  );
   return {
-    ...(typeof uid === 'string' && { uid }),
-    ...(typeof contract_id === 'string' && { contract: contract_id }),
-    ...(typeof visual_number === 'string' && { visual: visual_number }),
+    ...(typeof name === 'string' && { uid: name }),
+    ...(typeof contract === 'string' && { contract }),
+    ...(typeof visual === 'string' && { visual }),
   };
 }
 
@@ -118,7 +129,11 @@ export function replacerOf(names: Iterable<string>, nameFor: (name: string) => s
   };
   const inText = (text: string): string => {
     if (!finds(text)) return text;
-    return parsed(text) === undefined ? inName(text) : text.replace(strings, inString);
+    if (parsed(text) === undefined) return inName(text);
+    return text.replace(strings, inString).replace(numbered, (whole: string, field: string, number: string) => {
+      const after = inName(number);
+      return after === number ? whole : `${field}${JSON.stringify(after)}`;
+    });
   };
   return { finds, findsAny: (texts) => texts.some(finds), inName, inText };
 }
@@ -140,6 +155,8 @@ function patternAll(names: readonly string[], nameFor: (name: string) => string)
 }
 
 const strings = /"(?:[^"\\]|\\.)*"/g;
+/** A name that was written as a number. A text has no such quotes without backslashes. */
+const numbered = /("(?:uid|contract_id|visual_number|cdr_token)"\s*:\s*)(\d+)(?=\s*[,}])/g;
 const date = /^\d{4}-\d\d-\d\dT/;
 /** A word begins behind no letter or digit, unless these end an escape. */
 const wordStart = String.raw`(?:(?<![\p{L}\p{N}])|(?<=%[0-9a-f]{2})|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))`;

@@ -53,6 +53,12 @@ t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothi
   const numbers = replacerOf(['2026', '1234'], digestOf);
   const body = '{"n":1234,"at":"2026-01-02T03:04:05Z","uid":"1234"}';
   t.equal(numbers.inText(body), '{"n":1234,"at":"2026-01-02T03:04:05Z","uid":"<1234>"}', 'no number and no date');
+  const written = '{"uid" : 1234,"kwh":1234,"cdr_token":1234, "contract_id":12345,"text":"\\"uid\\":1234,"}';
+  t.equal(
+    numbers.inText(written),
+    '{"uid" : "<1234>","kwh":1234,"cdr_token":"<1234>", "contract_id":12345,"text":"\\"uid\\":<1234>,"}',
+    'a name that was written as a number',
+  );
   t.notOk(replacerOf([], digestOf).finds('anything'));
   for (const mark of ['\\', '\\"', '\\/', '"', 'a', '\\a', 'ſ'])
     for (const text of [mark, `${'\\'.repeat(9)}${mark}`])
@@ -87,6 +93,16 @@ t.test('[PERSON-1] a token is found where OCPI names one', async (t) => {
     tokensIn(false, { id: 'U', facts: { cdrToken: { uid: 'U' } } }, JSON.stringify({ uid: 'X', cdr_token: token })),
     [{ uid: 'U' }, { uid: 'U', contract: 'C', visual: 'V' }],
   );
-  for (const body of [null, 'no JSON', '[]', '{"cdr_token":5}', '{"uid":"U"}', '{"evses":[{"uid":"U"}]}'])
+  for (const [cdr_token, names] of [
+    [
+      { uid: 12345678, contract_id: 'C' },
+      { uid: '12345678', contract: 'C' },
+    ],
+    [JSON.stringify({ country_code: 'nl', party_id: 'ems', uid: 'U' }), { uid: 'U', party: 'NL-EMS' }],
+    ['04A1B2C3', { uid: '04A1B2C3' }],
+    [12345678, { uid: '12345678' }],
+  ] as const)
+    t.strictSame(tokensIn(false, {}, JSON.stringify({ cdr_token })), [names]);
+  for (const body of [null, 'no JSON', '[]', '{"uid":"U"}', '{"evses":[{"uid":"U"}]}'])
     t.strictSame(tokensIn(false, {}, body), [], String(body));
 });
