@@ -392,7 +392,10 @@ t.test(
       { rows: { length: 3 } },
       'a push that was refused is shown, too',
     );
+    const shown = async () => JSON.stringify(await admin(hub, 'GET', '/parties/NL-CPO'));
+    t.match(await shown(), contract, 'the last error names the person');
     t.match(await erase(hub, { uid, force: true }), { state: 'DONE', pending: 2 });
+    t.notMatch(await shown(), contract);
     t.strictSame(namesIn(dataDir, names), []);
     holding.releaseAll(down);
     await hub.settled();

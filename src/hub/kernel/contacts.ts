@@ -120,6 +120,11 @@ export class Contacts {
     return sum;
   }
 
+  /** Replaces an erased person's names in what partners answered. */
+  rewrite(text: (excerpt: string) => string): void {
+    for (const [partner, error] of this.#errors) this.#errors.set(partner, { ...error, excerpt: text(error.excerpt) });
+  }
+
   lastError(partner: PartyId): LastError | null {
     return this.#errors.get(partner) ?? null;
   }

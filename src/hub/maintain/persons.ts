@@ -127,6 +127,7 @@ export class Persons implements PersonVerbs {
       }
     } finally {
       ended(this.#context.store.head());
+      this.#context.contacts.rewrite(found.replacer.inName);
     }
   }
 
