@@ -1,6 +1,8 @@
 /** A person's data is exported whole, and erased from everything that the hub keeps, while lists, deliveries and the log hold. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { impersonalKinds, otherKinds } from '../../src/hub/maintain/person-search.ts';
+import { rowKinds } from '../../src/hub/maintain/row-rebuild.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { adminToken, skip, startNodes } from '../cluster/nodes.ts';
 import { Holding } from '../delivery/watched.ts';
@@ -170,6 +172,14 @@ async function ranCommands(t: Test, hub: TestHub | HubAddress): Promise<void> {
   );
   await quiet(hub);
 }
+
+t.test('[PERSON-SEARCH-4] every kind of row is searched unless it names no person', async (t) => {
+  for (const kind of impersonalKinds) t.ok(rowKinds.includes(kind), kind);
+  t.strictSame([...otherKinds].sort(), [
+    ...['commands', 'conditions', 'jobs', 'orphans', 'pulls', 'pulls:last', 'quarantine', 'refused', 'reports'],
+    ...['reservations', 'starts:reference', 'starts:uid', 'triage', 'views'],
+  ]);
+});
 
 /** Every row of every table of a schema, as the database tells it. */
 async function rowsIn(server: PostgresServer, schema: string): Promise<string> {

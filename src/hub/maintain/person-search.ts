@@ -22,16 +22,20 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import { billedKind, ownersKind } from '../kernel/row-codecs.ts';
 import type { PartnerReports } from '../partners/reports.ts';
+import { historyKinds } from './history.ts';
+import { rowKinds } from './row-rebuild.ts';
 
 /** Modules whose objects name tokens. */
 const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
 /** Kinds of the index rows of these objects. */
 const indexKinds = [...personal.filter((module) => modules[module].isFoundById).map(ownersKind), billedKind];
-/** Kinds of rows, besides objects and their indexes, in which a name may stand. */
-const otherKinds = [
-  ...['commands', 'starts:uid', 'starts:reference', 'reservations', 'reservations:made', 'quarantine'],
-  ...['jobs', 'orphans', 'pulls', 'refused', 'reports', 'triage', 'views'],
+/** Kinds of rows that name no person. */
+export const impersonalKinds: readonly string[] = [
+  ...['locations', ownersKind('locations'), 'tariffs', ...historyKinds],
+  ...['partners', 'directory', 'routes', 'webhooks', 'audit', 'backups'],
 ];
+/** All others, besides objects and their indexes: a name may stand in them. */
+export const otherKinds = rowKinds.filter((kind) => ![...personal, ...indexKinds, ...impersonalKinds].includes(kind));
 /** Streams of facts that name no person: searching them would only replace equal texts of others. */
 const impersonal = /^(?:locations\/|tariffs\/|partner:|route:|backup:|erasure:)/;
 /** Limits of a page of the log, so that requests are served between two pages. */

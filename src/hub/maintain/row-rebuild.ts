@@ -184,6 +184,9 @@ const rebuilds: Record<string, Rebuild> = {
   },
 };
 
+/** Every kind of row. */
+export const rowKinds: readonly string[] = Object.keys(rebuilds);
+
 /** Kinds of rows that a trim deletes with their events, by the prefix of their streams. */
 const endWithEvents: Readonly<Record<string, string>> = {
   commands: 'command:',
