@@ -7,26 +7,22 @@
  *
  * CONTRACT-1  `append` resolves only when the events, rows and due times of the commit are durable, all or none.
  * CONTRACT-2  Sequences are dense, 1, 2, 3 …; commit order is sequence order.
- * CONTRACT-3  Every commit carries an idempotency key: appending the same key twice writes once, and the second answer
- *     has `replayed` set.
- * CONTRACT-4  The store refuses a commit under a fence that is no longer held with `Fenced` and changes nothing. A
- *     commit without a fence may come from any node whose writes the store accepts, and only optimistic concurrency
- *     guards it (CONTRACT-11): a TypeError refuses it when it writes rows or sets timers with an empty `seen`.
+ * CONTRACT-3  Every commit carries an idempotency key: appending the same key twice writes once, and the second answer has `replayed` set.
+ * CONTRACT-4  The store refuses a commit under a fence that is no longer held with `Fenced` and changes nothing. A commit without a fence may
+ *     come from any node whose writes the store accepts, and only optimistic concurrency guards it (CONTRACT-11): a TypeError refuses it when
+ *     it writes rows or sets timers with an empty `seen`.
  * CONTRACT-5  After any failed write the store acknowledges nothing until it has been reopened and verified.
- * CONTRACT-6  `settle` is lazily durable: it is ordered with appends, survives a killed process once it resolves, and a
- *     power cut loses at most about 1 s of it. A lost settle means that a delivery is sent again, never that it is
- *     forgotten.
+ * CONTRACT-6  `settle` is lazily durable: it is ordered with appends, survives a killed process once it resolves, and a power cut loses at
+ *     most about 1 s of it. A lost settle means that a delivery is sent again, never that it is forgotten.
  * CONTRACT-7  Every read sees every append and every settle that resolved before the read began.
- * CONTRACT-8  The store never returns data that was damaged at rest: reading it throws `Damaged`, and `health()` names
- *     it.
- * CONTRACT-9  `trim` moves the horizon atomically: it removes the events at or below the new horizon, except those kept
- *     so that rows can be rebuilt. `read` begins above the horizon, `event` returns null at or below it, `history` and
- *     `correlated` also return the kept events. Sequences continue unchanged.
- * CONTRACT-10 A backup is a snapshot of one moment. A directory with the backup's final name is complete and verified,
- *     or does not exist.
- * CONTRACT-11 Optimistic concurrency: the store refuses a commit with `Conflict`, and changes nothing, when a row that
- *     the commit was decided on has been written or removed since. Other commits of the same batch go through. A commit
- *     whose idempotency key is already in the log is not checked again (CONTRACT-3).
+ * CONTRACT-8  The store never returns data that was damaged at rest: reading it throws `Damaged`, and `health()` names it.
+ * CONTRACT-9  `trim` moves the horizon atomically: it removes the events at or below the new horizon, except those kept so that rows can be
+ *     rebuilt. `read` begins above the horizon, `event` returns null at or below it, `history` and `correlated` also return the kept events.
+ *     Sequences continue unchanged.
+ * CONTRACT-10 A backup is a snapshot of one moment. A directory with the backup's final name is complete and verified, or does not exist.
+ * CONTRACT-11 Optimistic concurrency: the store refuses a commit with `Conflict`, and changes nothing, when a row that the commit was decided
+ *     on has been written or removed since. Other commits of the same batch go through. A commit whose idempotency key is already in the log
+ *     is not checked again (CONTRACT-3).
  * CONTRACT-12 `rewrite` replaces text in records, all or none; sequences, lists, floors and verification hold as before.
  *
  * Names (stream, correlation id, kind, owner, id, shelf, `upd`, dest, key of a timer) must not contain U+0000 or an
@@ -40,9 +36,7 @@ export type { BackupManifest, BackupOptions } from './backups.ts';
 /** Position of an event in the log: dense, from 1. */
 export type Seq = number;
 
-/**
- * Fencing token: proves which node may write. `token` grows with each change of writer (embedded: each process start).
- */
+/** Fencing token: proves which node may write. `token` grows with each change of writer (embedded: each process start). */
 export interface Fence {
   readonly token: number;
   readonly node: string;
@@ -252,9 +246,7 @@ export interface DeliveryRow {
   readonly data: unknown;
 }
 
-/**
- * Low watermark of a receiver: every delivery owed to `dest` at or below `seq` is delivered or has a row of its own.
- */
+/** Low watermark of a receiver: every delivery owed to `dest` at or below `seq` is delivered or has a row of its own. */
 export interface Floor {
   readonly dest: string;
   readonly seq: Seq;
