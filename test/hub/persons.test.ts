@@ -177,7 +177,7 @@ t.test('[PERSON-SEARCH-4] every kind of row is searched unless it names no perso
   for (const kind of impersonalKinds) t.ok(rowKinds.includes(kind), kind);
   t.strictSame([...otherKinds].sort(), [
     ...['commands', 'conditions', 'jobs', 'orphans', 'pulls', 'pulls:last', 'quarantine', 'refused', 'reports'],
-    ...['reservations', 'starts:reference', 'starts:uid', 'triage', 'views'],
+    ...['reservations', 'reservations:made', 'starts:reference', 'starts:uid', 'triage', 'views'],
   ]);
 });
 
