@@ -59,6 +59,7 @@ const examples: Readonly<Record<string, string>> = {
   country_code: 'NL',
   party_id: 'TNM',
   path: '/deliveries?state=DEAD',
+  party: 'NL-TNM',
   receiver: 'NL-TNM',
   identifier: 'sessions',
   url: 'https://example.com/ocpi/2.2.1/sessions',

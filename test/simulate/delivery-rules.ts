@@ -12,6 +12,7 @@
  * TEST-DELIVERY-RULES-9  No attempt of a module while its circuit is open, one while it is half-open; never more than the partner may have in flight.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
+import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import type { DeliveryRow, Floor } from '../../storage/contract.ts';
 import { demand, type Fact, type Facts } from './facts.ts';
 import { keyOf, type MemoryDisk } from './memory-disk.ts';
@@ -31,6 +32,8 @@ import {
 } from './owed.ts';
 import { changed, type Json, same } from './reference.ts';
 import { TimingRules } from './timing-rules.ts';
+
+type Call = Pick<OutboundCall, 'correlationId' | 'method' | 'body'>;
 
 export class DeliveryRules {
   readonly #facts: Facts;
@@ -70,8 +73,8 @@ export class DeliveryRules {
   }
 
   /** The call is about to be made. */
-  begins(correlationId: string, receiver: string, stream: string, company: string, state: AsyncState): Flight {
-    const owed = this.#find(correlationId, receiver, stream);
+  begins(call: Call, receiver: string, stream: string, company: string, state: AsyncState): Flight {
+    const owed = this.#find(call.correlationId, receiver, stream);
     const { lane } = owed;
     const where = () => `${owed.fact.seq}-${receiver} ${stream}`;
     demand(lane.inFlight === 0, 'one in flight per receiver and object', where);
@@ -87,7 +90,7 @@ export class DeliveryRules {
     demand(state.circuit === 'closed' || ofModule === 0, 'one trial at a time while half-open', where);
     this.#judgeTurn(owed);
     this.#timing.begins(owed, company, state);
-    this.#judgeStale(owed);
+    this.#judgeStale(owed, call);
     this.#judgeSession(owed);
     this.#timing.noticeHeld(owed, this.#byReceiver.get(receiver) ?? []);
     lane.inFlight++;
@@ -108,7 +111,8 @@ export class DeliveryRules {
     if (fact.data.method === 'DELETE') demand(method === 'DELETE', 'a delivery carries what was pushed', where);
     else if (isAsPushed) demand(body === fact.body, 'a delivery carries what was pushed', where);
     else {
-      demand(isPatch || within.length > 0, 'a delivery carries what was pushed', where);
+      const mayBeWhole = isPatch || within.length > 0 || owed.redriven > 0;
+      demand(mayBeWhole, 'a delivery carries what was pushed', where);
       demand(method === 'PUT' && this.#isWhole(owed, JSON.parse(body)), 'a delivery carries the whole object', where);
       this.#facts.around.hit('a whole object went in place of a part');
     }
@@ -346,12 +350,13 @@ export class DeliveryRules {
     }
   }
 
-  /** An older version is not sent over a newer one that the receiver has, unless forced. */
-  #judgeStale(owed: Owed): void {
+  /** An older version is not sent over a newer one that the receiver has, unless forced: the log decides. */
+  #judgeStale(owed: Owed, { method, body }: Call): void {
     if (owed.redriven === 0 || owed.isForced) return;
-    const dateOf = ({ fact }: Owed) => Date.parse(String(fact.data.lastUpdated ?? '')) || Number.POSITIVE_INFINITY;
+    const sent = method === 'PUT' && body !== null ? (JSON.parse(body) as unknown) : undefined;
+    const asOf = this.#laterOf(owed.fact).findLast(({ after }) => sent !== undefined && same(sent, after)) ?? owed.fact;
     for (const later of owed.lane.owed) {
-      const isNewer = later.fact.seq > owed.fact.seq && later.redriven === 0 && dateOf(later) > dateOf(owed);
+      const isNewer = later.fact.seq > asOf.seq && later.redriven === 0;
       const isOver = isNewer && later.isDelivered && overlaps(owed.fact, later.fact);
       demand(
         !isOver,

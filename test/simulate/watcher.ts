@@ -54,8 +54,7 @@ export function watcherOf(world: World): Watcher {
     );
     const circuit = circuitOf(id, passage.module);
     const paused = world.paused.has(id);
-    const flight = judge.deliveries.begins(call.correlationId, receiver, stream, id, { circuit, paused });
-    return flight;
+    return judge.deliveries.begins(call, receiver, stream, id, { circuit, paused });
   }
 
   function beginsSync({ partner, call, kind }: Passage): Trial {

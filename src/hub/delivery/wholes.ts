@@ -92,8 +92,7 @@ export class Wholes {
   /** The request to send now. Null when the receiver needs the whole object and there is none to send. */
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
     const data = event.data as ObjectEventData;
-    const mayMiss = item.form === 'part' && data.facts.publish !== false;
-    const asWhole = item.asWhole || (mayMiss && (await this.#isMissing(item, event)));
+    const asWhole = item.asWhole || (item.form === 'part' && (await this.#isMissing(item, event)));
     if (!asWhole) return { owed: owedTo(data, item.receiver), head: item };
     const owed = await this.asOf(event, item.owedAt);
     return owed && { owed, head: { ...item, asWhole, size: owed.body?.length ?? 0 } };
@@ -101,11 +100,11 @@ export class Wholes {
 
   /** Whether the receiver of a part misses a change before it: after a restart only the object says so. */
   async #isMissing(item: Item, event: StoredEvent): Promise<boolean> {
+    const { owner, module, facts } = event.data as ObjectEventData;
     const isKnown = item.seq < (this.#missing.get(laneOf(item)) ?? 0);
-    // What a re-drive sends was decided by it, as far as the receiver has any version.
-    if (item.isRedriven) return isKnown && !(await this.#hasBefore(item));
+    // What a re-drive sends was decided by it, and what is private now goes as a part, to those who have a version.
+    if (item.isRedriven || facts.publish === false) return isKnown && !(await this.#hasBefore(item));
     if (isKnown) return true;
-    const { owner, module } = event.data as ObjectEventData;
     if (!this.#deliveries.hasDead(item.receiver)) return false;
     const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
     const { sent, outdated } = row === null ? {} : objectFromRow(row);
