@@ -7,7 +7,7 @@ const module = z.enum(moduleNames);
 const count = z.number().int();
 
 export const refusedPush = z.object({
-  module,
+  module: module.nullable().meta({ description: 'null when the path names none' }),
   method: z.string(),
   path: z.string(),
   object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}; null when the request does not name it' }),

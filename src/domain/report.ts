@@ -6,13 +6,14 @@ import type { ErrorCode } from './errors.ts';
 import type { ObjectModule } from './modules.ts';
 import type { PartyId } from './party.ts';
 
-/** A push that was refused. Two refusals are the same when method, path and reason are. */
+/** A push that was refused, or a request that no route takes. Two refusals are the same when method, path and reason are. */
 export interface RefusedPush {
   /** The partner whose token came with it. */
   readonly partner: PartyId;
-  readonly module: ObjectModule;
+  /** Null when the path of the request names none. */
+  readonly module: ObjectModule | null;
   readonly method: string;
-  /** Path and query, as requested. */
+  /** Path and query, as requested; without the query where no route takes the request. */
   readonly path: string;
   /** `{cc}-{pid}/{id}`; null when the request does not name it. */
   readonly object: string | null;

@@ -10,6 +10,7 @@ import { objectName } from '../domain/object.ts';
 import { partyKey } from '../domain/party.ts';
 import type { RefusedPush } from '../domain/report.ts';
 import type { OcpiRoute } from './route.ts';
+import { meantBy, pathOf, shownPath } from './unknown-path.ts';
 
 const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
   'rateLimited',
@@ -19,13 +20,17 @@ const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ]);
 
-/** The refused push, or malformed authorization, without its partner; null for a request that is no push, or whose refusal is not its own fault. */
+/**
+ * The refused push, malformed authorization, or request in a form that no route has, without its partner; null for
+ * another request, or whose refusal is not its own fault.
+ */
 export function refusedPush(
   request: Pick<FastifyRequest, 'method' | 'url' | 'params' | 'body'>,
   route: OcpiRoute | undefined,
   { code, reason }: { readonly code: ErrorCode; readonly reason: string },
 ): (Omit<RefusedPush, 'partner'> & { readonly body: string | null }) | null {
-  const module = route && pushedModule(route);
+  if (!route) return unknownForms.has(code) ? refusedForm(request, { code, reason }) : null;
+  const module = pushedModule(route);
   if (!module || faultsOfTheHub.has(code)) return null;
   const { method, url } = request;
   // One for all tokens: a CPO that never names the eMSP must not displace its other refusals.
@@ -39,6 +44,14 @@ export function refusedPush(
   // Bytes are what no JSON could be read from.
   const body = typeof read === 'string' ? read : read instanceof Buffer ? read.toString('utf8', 0, readMax) : null;
   return { module, method, path: url.slice(0, pathMax), object, code, reason, body };
+}
+
+const unknownForms: ReadonlySet<ErrorCode> = new Set(['pathNotFound', 'methodNotAllowed']);
+
+/** Without the query, so that a list that is asked for again and again counts as one refusal. */
+function refusedForm(request: Pick<FastifyRequest, 'method' | 'url'>, why: Pick<RefusedPush, 'code' | 'reason'>) {
+  const path = pathOf(request);
+  return { ...meantBy(path), method: request.method, path: shownPath(path).slice(0, pathMax), ...why, body: null };
 }
 
 const pathMax = 512;

@@ -24,6 +24,7 @@ import { answerRouting, authorizationTokens, instanceHeader } from '../transport
 import { readJson } from '../transport/json-body.ts';
 import { otherMethods, withHead } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
+import { refusal } from '../transport/status-codes.ts';
 import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
@@ -44,6 +45,7 @@ import { paceKeeper } from './pace.ts';
 import { passageOf, send } from './passage.ts';
 import { answerErrors, type RequestLog } from './refusals.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, version } from './route.ts';
+import { expectedForm, pathOf } from './unknown-path.ts';
 
 export interface OcpiServerOptions {
   readonly log: RequestLog;
@@ -189,6 +191,7 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
     const line = {
       method: request.method,
       route: request.routeOptions.url ?? null,
+      ...(!request.routeOptions.url && credential && { path: pathOf(request).split('/', 4).join('/').slice(0, 64) }),
       party: caller?.id ?? credential?.partner.id ?? null,
       httpStatus: reply.statusCode,
       ocpiStatus: ocpiStatus ?? null,
@@ -218,11 +221,13 @@ const served = withHead(routes);
 
 /** 405 with `Allow` for a path that has other methods, else 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
-  const path = request.url.replace(/[?#].*$/, '').replace(/^\/ocpi/, '');
-  const allowed = otherMethods(served, path, request.method);
-  if (allowed.length === 0) return new HubError('pathNotFound');
-  reply.header('Allow', allowed.join(', '));
-  return new HubError('methodNotAllowed');
+  const path = pathOf(request);
+  const allowed = otherMethods(served, path.replace(/^\/ocpi/, ''), request.method);
+  const code = allowed.length === 0 ? 'pathNotFound' : 'methodNotAllowed';
+  if (allowed.length > 0) reply.header('Allow', allowed.join(', '));
+  const expected = expectedForm(routes, request.method, path);
+  if (expected === null) return new HubError(code);
+  return new HubError(code, { message: `${refusal({ code, detail: {} }).message}: expected ${expected}` });
 }
 
 function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, options: OcpiServerOptions): void {

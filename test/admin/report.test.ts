@@ -7,6 +7,7 @@ import { cdrBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
@@ -39,6 +40,61 @@ t.test('a refused push is in the report, the trace of its object and of its requ
     t.equal(steps[0]?.summary, `NL-CPO sent PUT /ocpi${path}: refused, 2 times so far: ${missing}`);
   }
   t.same((await reportOf(hub, 'NL-EMS')).refused, [], 'another partner has none of it');
+});
+
+t.test('a request that no route takes is in the report, the trace, the log line and the metric [D69]', async (t) => {
+  const lines: string[] = [];
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const hub = await hubFor(t, { HUB_LOG_LEVEL: 'info' }, { clock, logTo });
+  const { cpo } = await routedPair(t, hub);
+  const rows: [method: string, path: string, object: string | null, reason: string][] = [
+    ['PUT', 'locationsNL/CPO/L1', 'NL-CPO/L1', 'Not found: expected PUT /locations/{country_code}/{party_id}/{id}'],
+    ['PUT', 'sessionsnl/cpo/S1', 'NL-CPO/S1', 'Not found: expected PUT /sessions/{country_code}/{party_id}/{id}'],
+    ['PUT', 'cdrs/NL/CPO/C1', 'NL-CPO/C1', 'Not found: expected POST /cdrs'],
+    [
+      'PATCH',
+      'tariffs/NL/CPO/T1',
+      'NL-CPO/T1',
+      'Method not allowed: expected PUT /tariffs/{country_code}/{party_id}/{id}',
+    ],
+    ['POST', 'sessions', null, 'Method not allowed: expected PUT /sessions/{country_code}/{party_id}/{id}'],
+    ['POST', 'tokens/NL/EMS/CARD1/authorize', null, 'Method not allowed: expected POST /tokens/{uid}/authorize'],
+    ['GET', 'chargingprofiles/S1?limit=3', null, 'Not found'],
+  ];
+  for (const [at, [method, path, , reason]] of rows.entries()) {
+    const answer = await cpo.call(method, `/2.2.1/${path}`, method === 'GET' ? undefined : {}, {
+      'X-Correlation-ID': `refused-${at}`,
+    });
+    t.equal(answer.json.status_message, reason, `${method} ${path}`);
+  }
+  await ocpi(hub, 'PUT', '/2.2.1/locationsNL/CPO/L2', { token: 'nobody', body: {} });
+  const { refused } = await reportOf(hub, 'NL-CPO');
+  for (const [method, path, object, reason] of rows) {
+    const shown = `/ocpi/2.2.1/${path.replace('CARD1', ':uid').replace(/\?.*/, '')}`;
+    const module = /^(locations|sessions|cdrs|tariffs|tokens)/.exec(path)?.[0] ?? null;
+    const found = refused.filter((one) => one.path === shown);
+    t.match(found, [{ module, method, object, reason, count: 1, body: '' }], `${method} ${path}`);
+  }
+  t.equal(refused.length, rows.length);
+  for (const key of ['NL-CPO/L1', 'refused-0']) {
+    const { steps } = await traceOf(hub, key);
+    t.match(
+      steps,
+      [{ type: 'push.refused', summary: /PUT \/ocpi\/2.2.1\/locationsNL.CPO.L1: refused: Not found/ }],
+      key,
+    );
+  }
+  t.match((await traceOf(hub, 'refused-5')).steps, [{ type: 'push.refused', module: 'tokens' }]);
+  const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
+    authorization: `Bearer ${hub.adminToken}`,
+  });
+  t.match(text, '\nocpi_hub_refused_total{partner="NL-CPO",module="locations",reason="pathNotFound"} 1\n');
+  t.match(text, '\nocpi_hub_refused_total{partner="NL-CPO",module="none",reason="pathNotFound"} 1\n');
+  const logged = lines.map((line) => JSON.parse(line)).filter(({ msg, route }) => msg === 'request' && route === null);
+  t.match(logged[0], { path: '/ocpi/2.2.1/locationsNL', party: 'NL-CPO', reason: rows[0]?.[3] });
+  t.notMatch(JSON.stringify(logged), 'CARD1');
+  t.notOk(logged.find(({ party }) => party === null)?.path);
 });
 
 t.test('refusals are the same when method, path and reason are, and metrics count each [D86]', async (t) => {

@@ -118,7 +118,7 @@ export class CheckRun {
       const { module, count, reason, method, path } = one;
       this.found(
         habitRefused(one) ?? 'push-refused',
-        module,
+        module ?? 'all',
         `refused ${times(count)}: ${method} ${path}: ${reason}`,
         true,
       );

@@ -84,7 +84,7 @@ export class PartnerReports {
     party: PartyId = push.partner,
   ): void {
     const { secrets, meter } = this.#context.ports;
-    meter.refused(push.partner, push.module, push.code);
+    meter.refused(push.partner, push.module ?? 'none', push.code);
     const at = this.#now();
     const id = secrets.digest(`${push.method} ${push.path} ${push.reason}`).slice(0, 22);
     const { refused } = this.#notesOf(push.partner);
