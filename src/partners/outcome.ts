@@ -6,6 +6,7 @@ import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import { enumValue, isDigits, type Quirk } from '../domain/quirks.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import { memoized } from '../kit/memo.ts';
+import { parsedUrl } from '../kit/url.ts';
 import { type Envelope, readEnvelope, readRaw, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 import type { Answer, Met, NoAnswer, TooLarge } from './wire/exchange.ts';
@@ -164,7 +165,7 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
   const read = readEnvelope(met.text);
   const told = read.ok ? withoutToken(read.envelope.statusMessage ?? '', call).slice(0, 200) : '';
   if (!isSuccess(met.status)) {
-    const verdict = ofStatus(met.status, header(met.headers['retry-after']), now);
+    const verdict = ofStatus(met.status, header(met.headers['retry-after']), now, leadsTo(met, call));
     if (!read.ok) return verdict;
     const { statusCode, data } = read.envelope;
     const message = `${verdict.message}${saying(statusCode, told)}`;
@@ -271,13 +272,20 @@ export const noAnswerOf = (met: NoAnswer | TooLarge): string => ofNoAnswer(met).
 
 const isSuccess = (status: number) => status >= 200 && status < 300;
 
-function ofStatus(status: number, retryAfter: string | null, now: number): Verdict {
+/** Where a redirect leads, without its query, which may hold a token; empty when it does not say. */
+function leadsTo({ headers }: Answer, call: OutboundCall): string {
+  const url = parsedUrl(header(headers.location) ?? '', call.url);
+  if (url === null || !headers.location) return '';
+  return ` to ${withoutToken(`${url.origin}${url.pathname}`, call).slice(0, 200)}`;
+}
+
+function ofStatus(status: number, retryAfter: string | null, now: number, to = ''): Verdict {
   const waitMs = retryAfterMs(retryAfter, now);
   const known = statusClasses[status] ?? hundredClasses[Math.floor(status / 100)] ?? 'invalid_response';
   const throttled = known === 'throttled' || (status === 503 && waitMs !== undefined);
   const message =
     hundredClasses[Math.floor(status / 100)] === 'invalid_response'
-      ? `The partner answered with a redirect (HTTP ${status}), which the hub does not follow`
+      ? `The partner answered with a redirect${to} (HTTP ${status}), which the hub does not follow`
       : `The partner answered HTTP ${status}`;
   return {
     class: throttled ? 'throttled' : known,

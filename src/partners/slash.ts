@@ -3,10 +3,11 @@
  * and redirect from the other form. [D55]
  *
  * SLASH-1  A call is sent with its own URL, unless its endpoint is known to want the other form.
- * SLASH-2  A 307 or 308 is followed if it leads to the same origin, query and path except for the trailing slash: once,
- *     with the same method, body and token, within the call's timeout. Servers may rewrite escapes, so decoded paths
- *     are compared, in which an encoded slash stays distinct. The new request has the call's own path with or without
- *     slash, never the redirect's.
+ * SLASH-2  A 307 or 308 is followed if it leads to the same host, query and path except for the trailing slash: once,
+ *     with the same method, body and token, within the call's timeout. A server behind a proxy may know neither scheme
+ *     nor port of its callers, so these may be missing in what it says. Servers may rewrite escapes, so decoded paths
+ *     are compared, in which an encoded slash stays distinct. The new request goes to the call's own origin, and has
+ *     its path with or without slash, never the redirect's.
  * SLASH-3  The form that was answered 2xx is remembered per endpoint and depth below it, because servers route by
  *     depth. It is kept only in memory: after a restart each endpoint and depth costs one extra round trip, once.
  * SLASH-4  A remembered form that the server no longer has fails no delivery: after a 404 that speaks of no object, a
@@ -92,11 +93,17 @@ function otherForm(url: string, answer: Answer): string | null {
   if (answer.status !== 307 && answer.status !== 308) return null;
   const { location } = answer.headers;
   const [own, next] = [new URL(url), typeof location === 'string' ? parsedUrl(location, url) : null];
-  if (next === null || next.origin !== own.origin || next.search !== own.search) return null;
+  if (next === null || !isSameHost(own, next) || next.search !== own.search) return null;
   const [asked, wanted] = [decodedPath(own.pathname), decodedPath(next.pathname)];
   if (wanted === `${asked}/`) return `${own.origin}${own.pathname}/${own.search}`;
   return asked === `${wanted}/` ? `${own.origin}${own.pathname.slice(0, -1)}${own.search}` : null;
 }
+
+const isSameHost = (own: URL, next: URL): boolean =>
+  next.hostname === own.hostname && (next.port === own.port || presetPorts.has(next.port));
+
+/** Ports that a URL need not name, of either scheme. */
+const presetPorts: ReadonlySet<string> = new Set(['', '80', '443']);
 
 /**
  * A path with its escapes decoded, except those of `/` and `%`, so that paths with different segments stay different.

@@ -208,6 +208,10 @@ t.test('a 307 or 308 that differs by the slash alone is followed, wherever it is
     ['/a/cdrs', (url) => `${url}/a/cdrs/`, '/a/cdrs/'],
     ['/a/cdrs', (url) => `${url.replace('http', 'HTTP')}/a/cdrs/#part`, '/a/cdrs/'],
     ['/a/cdrs', () => 'cdrs/', '/a/cdrs/'],
+    // As a server behind a proxy writes it that does not know the scheme, or the port, of its callers.
+    ['/a/cdrs', (url) => `${url.replace('http', 'https')}/a/cdrs/`, '/a/cdrs/'],
+    ['/a/cdrs', () => 'http://127.0.0.1/a/cdrs/', '/a/cdrs/'],
+    ['/a/cdrs', () => 'http://127.0.0.1:443/a/cdrs/', '/a/cdrs/'],
     ['/a/cdrs/', () => '/a/cdrs', '/a/cdrs'],
     ['/a/cdrs?x=1&y=%20', () => '/a/cdrs/?x=1&y=%20', '/a/cdrs/?x=1&y=%20'],
   ];
@@ -267,7 +271,7 @@ t.test('no other redirect is followed, and none twice [D55]', async (t) => {
     ['another query', 307, () => '/a/?x=1'],
     ['another port', 308, () => 'http://127.0.0.1:1/a/'],
     ['another host', 308, (url) => `${url.replace('127.0.0.1', 'localhost')}/a/`],
-    ['another scheme', 308, (url) => `${url.replace('http', 'https')}/a/`],
+    ['another scheme and host', 308, (url) => `${url.replace('http://127.0.0.1', 'https://localhost')}/a/`],
   ];
   for (const [name, status, location] of rows) {
     const { partner, call } = await clientAt(t, (socket) =>
@@ -283,6 +287,20 @@ t.test('no other redirect is followed, and none twice [D55]', async (t) => {
   );
   t.equal((await call('/a')).class, 'invalid_response', 'to and fro');
   t.same(partner.requests.map(lineOf), ['POST /a', 'POST /a/'], 'to and fro: what was asked');
+});
+
+t.test('the outcome names where a redirect leads that is not followed, without its query and the token', async (t) => {
+  const rows: [location: string, says: string][] = [
+    ['https://user:pw@other.example/a/?key=1#x', ' to https://other.example/a/ (HTTP 308), which'],
+    ['/login/partner-token', `/login/… (HTTP 308), which`],
+    ['http://[', 'a redirect (HTTP 308), which'],
+    ['', 'a redirect (HTTP 308), which'],
+  ];
+  for (const [location, says] of rows) {
+    const { call } = await clientAt(t, (socket) => socket.write(http(308, '', { location })));
+    const { message } = await call('/a');
+    t.ok(message.includes(says), `${location}: ${message}`);
+  }
 });
 
 t.test('a redirect that was followed takes no time beyond that of the call [D55]', async (t) => {
