@@ -139,6 +139,10 @@ export function circuitSign(outcome: Pick<Outcome, 'class'>): CircuitSign {
   return signs[outcome.class];
 }
 
+/** Whether the partner refused a call for good: with a 4xx that is no matter of time, or an OCPI 2xxx. */
+export const isRefusal = ({ class: met }: Pick<Outcome, 'class'>): boolean =>
+  met === 'client_error' || met === 'not_found' || met === 'auth_error';
+
 /** Outcome of a call that an error of the hub prevented: it is retried, like a call to an unavailable partner. */
 export function faultOf(error: unknown): Outcome {
   const message = `a fault of the hub: ${error instanceof Error ? error.message : String(error)}`;

@@ -30,6 +30,7 @@ export const quirks = {
   'no-next-link': 'its list has more rows and no link to them; the hub goes on by offset',
   'unreadable-next-link': 'the next link of its list cannot be read; the hub goes on by offset',
   'foreign-next-link': 'the next link of its list leads to another origin; the hub goes on by offset',
+  'refused-next-link': 'it refuses the next link of its own list; the hub goes on by offset',
   'list-without-data': 'it leaves out the data of an answer whose list is empty',
   'enveloped-callback': 'it puts the result of a command into an envelope',
   'early-cdr': 'it posts CDRs before a routing rule lets them pass: the hub keeps them until one does',

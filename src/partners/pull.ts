@@ -12,8 +12,10 @@
  *     repeated page there shows a partner that does not read `offset`, and fails nothing. A success without `data` is
  *     an empty list, on the first page or where the partner tells a total; it is no end by which others are deleted.
  * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
+ * PULL-7  Where the partner tells a total, a link that it then refuses is left, and the list goes on by `offset`.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { isRefusal, type Outcome } from '../domain/errors.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { resolvedLink } from '../kit/url.ts';
@@ -36,6 +38,8 @@ interface Reading {
   total: number | null;
   /** A page had a link to the next. */
   isLinked: boolean;
+  /** The partner refused the page that it linked to: no further link is followed. */
+  isLinkRefused: boolean;
   /** Digest of the last page. */
   last: string;
 }
@@ -66,14 +70,24 @@ export function partnerLists(client: Pick<Client, 'read'>): PartnerLists {
     });
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const reading: Reading = { list, seen: new Set(), rows: 0, firstRows: 0, total: null, isLinked: false, last: '' };
+    const read = { rows: 0, firstRows: 0, total: null, isLinked: false, isLinkRefused: false, last: '' };
+    const reading: Reading = { list, seen: new Set(), ...read };
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url);
       if (refusal !== null) return yield failed(refusal);
       reading.seen.add(url);
       const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
-      if (outcome.class !== 'delivered') return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
+      if (outcome.class !== 'delivered') {
+        const instead = insteadOf(reading, outcome);
+        if (instead === null || (instead.url !== null && reading.seen.has(instead.url)))
+          return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
+        reading.isLinkRefused = true;
+        // Nothing is behind the link; the quirk is noted all the same.
+        if (instead.url === null) yield { ...emptyPage, total: reading.total, quirks: ['refused-next-link'] };
+        url = instead.url;
+        continue;
+      }
       const total = totalOf(one(headers['x-total-count'])) ?? reading.total;
       const isLeftOut = (outcome.data ?? null) === null && (number === 1 || total !== null);
       const data = isLeftOut ? [] : outcome.data;
@@ -91,7 +105,8 @@ export function partnerLists(client: Pick<Client, 'read'>): PartnerLists {
       if (number === 1) reading.firstRows = texts.length;
       reading.total = total;
       const next = afterPage(reading, one(headers.link), url, texts.length);
-      const quirk = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
+      const guessed = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
+      const quirk = reading.isLinkRefused ? 'refused-next-link' : guessed;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
       const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : []), ...empty];
       const isEndKnown = isLeftOut
@@ -115,13 +130,21 @@ function refusalOf({ seen, total, firstRows, rows }: Reading, url: string): stri
   return total === null ? `the list has more than ${most} pages` : `${rows} of ${total} came in ${seen.size} pages`;
 }
 
+const emptyPage = { kind: 'page', texts: [], madeAt: null, isEndKnown: true } as const;
+
+/** What follows in place of a page that was linked to and refused; null when the list cannot go on. [PULL-7] */
+function insteadOf({ list, total, rows, isLinked, isLinkRefused }: Reading, outcome: Outcome): Next | null {
+  if (!isLinked || isLinkRefused || total === null || !isRefusal(outcome)) return null;
+  return { url: rows >= total ? null : atOffset(list.url, rows) };
+}
+
 /** What follows a page of so many rows. */
 function afterPage(reading: Reading, header: string, url: string, pageRows: number): Next {
   const { list, rows, total } = reading;
   const link = nextLink(header);
   const next = link === null ? null : resolvedLink(link, url);
   if (link !== null) reading.isLinked = true;
-  const isOwn = next !== null && new URL(next).origin === new URL(list.url).origin;
+  const isOwn = next !== null && !reading.isLinkRefused && new URL(next).origin === new URL(list.url).origin;
   if (isOwn) return { url: next };
   const quirk = link === null ? 'no-next-link' : next === null ? 'unreadable-next-link' : 'foreign-next-link';
   if (total !== null && rows >= total) return { url: null, ...(link !== null && { quirk }) };

@@ -38,6 +38,11 @@ const without = ({ reply }: Page, total: string | null): Reply => ({
   headers: total === null ? {} : { 'X-Total-Count': total },
 });
 const foreign = (page: Page) => `<${page.elsewhere}/ocpi/2.2.1/locations?offset=${page.offset + 2}>; rel="next"`;
+/** Links to a page of its own that it refuses. */
+const refused = (page: Page): Reply =>
+  page.offset === 900
+    ? { status: 422, text: '{"detail":[]}' }
+    : linked(page, '</ocpi/2.2.1/locations?limit=100&offset=900>; rel="next"');
 
 const rows: readonly Row[] = [
   {
@@ -59,6 +64,24 @@ const rows: readonly Row[] = [
     page: (page) => linked({ ...page, reply: without(page, null) }, foreign(page)),
     pull: { state: 'FAILED', error: 'the link of page 1 leads to another origin', stored: 2 },
     quirks: ['locations foreign-next-link 1'],
+  },
+  {
+    ...{ habit: 'a link that is refused', count: 5, page: refused, offsets: [0, 900, 2, 4] },
+    ...{ pull: { state: 'DONE', stored: 5 }, quirks: ['locations refused-next-link 2'] },
+  },
+  {
+    ...{ habit: 'a link behind the last page that is refused', count: 2, page: refused, offsets: [0, 900] },
+    ...{ pull: { state: 'DONE', stored: 2 }, quirks: ['locations refused-next-link 1'] },
+  },
+  {
+    ...{ habit: 'a link that is refused, and no total', count: 5, offsets: [0, 900] },
+    page: (page) => refused({ ...page, reply: without(page, null) }),
+    pull: { state: 'FAILED', error: 'page 2: client_error: The partner answered HTTP 422', stored: 2 },
+  },
+  {
+    ...{ habit: 'a link and an offset that are refused', count: 5, offsets: [0, 900, 2] },
+    page: (page) => (page.offset === 0 ? refused(page) : refused({ ...page, offset: 900 })),
+    pull: { state: 'FAILED', error: 'page 3: client_error: The partner answered HTTP 422', stored: 2 },
   },
   {
     ...{ habit: 'no link and no total', count: 5, page: (page) => without(page, null), offsets: [0] },
@@ -132,6 +155,25 @@ for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [] } of r
     );
   });
 }
+
+t.test('a check finds a next link that its own server refuses [PULL-7]', async (t) => {
+  const hub = await hubFor(t);
+  await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
+    answer: ({ path }) => {
+      const offset = Number(new URL(path, 'http://partner').searchParams.get('offset') ?? 0);
+      return refused({
+        offset,
+        reply: { body: [locationBody('L1')], headers: { 'X-Total-Count': '2' } },
+        elsewhere: '',
+      });
+    },
+  });
+  const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check', {});
+  const { findings } = await ended(hub, `/checks/${String(id)}`);
+  const found = (findings as { name: string; module: string }[]).filter(({ module }) => module === 'locations');
+  t.match(found, [{ name: 'refused-next-link', seen: /HTTP 422/ }]);
+});
 
 t.test(
   'a check reads a link to http of an https list as https, and follows none to another origin [PULL-3]',

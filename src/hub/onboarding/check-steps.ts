@@ -1,5 +1,5 @@
 /** The steps of a check of a partner, in order: versions, endpoints, lists, receivers, authorization, and writes. */
-import { HubError } from '../../domain/errors.ts';
+import { HubError, isRefusal } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
@@ -141,6 +141,7 @@ async function checkNext(
   const isOwn = new URL(url).origin === new URL(endpoint).origin;
   if (!isOwn) return check.found('foreign-next-link', module, `Link: <${next}>`);
   const page = await check.page({ module, endpoint, url });
+  if (isMore && isRefusal(page.outcome)) return check.found('refused-next-link', module, page.outcome.message);
   if (!checkPage(check, module, 1, page)) return;
   if (page.texts[0] !== undefined && page.texts[0] === texts[0]) {
     check.found('same-page', module, `the second page begins with the object of the first`);
