@@ -92,7 +92,7 @@ t.test('versions list 2.2.1 alone, details list each module by role [interface, 
   ]);
   t.same(
     details.endpoints.map(({ identifier, role }) => `${identifier} ${role}`).sort(),
-    ['credentials SENDER', 'hubclientinfo SENDER', 'commands RECEIVER', ...both].sort(),
+    ['credentials SENDER', 'credentials RECEIVER', 'hubclientinfo SENDER', 'commands RECEIVER', ...both].sort(),
   );
   for (const { identifier, url } of details.endpoints) t.equal(url, `${hub.url}/ocpi/2.2.1/${identifier}`);
 });

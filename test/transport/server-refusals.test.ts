@@ -473,6 +473,7 @@ t.test('version details list every module by role, under the public URL [interfa
     offered.sort(),
     [
       'credentials SENDER',
+      'credentials RECEIVER',
       'hubclientinfo SENDER',
       'commands RECEIVER',
       ...['locations', 'tariffs', 'tokens', 'sessions', 'cdrs'].flatMap(both),

@@ -39,7 +39,8 @@ const base = { path: `/${version}/credentials`, by: anyParty, budget: 'other' } 
 
 export const credentials: OcpiModule = {
   identifier: 'credentials',
-  roles: ['SENDER'],
+  // The role means nothing here; clients look for either.
+  roles: ['SENDER', 'RECEIVER'],
   routes: [
     { ...base, method: 'GET', handle: (hub, { credential }) => data(hub.credentialsOf(credential)) },
     {
