@@ -71,9 +71,10 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
   };
 }
 
+/** A parameter without a value counts as absent. [D71] */
 function readOne(query: Query, name: string): string | undefined {
   const value = query[name];
-  if (value === undefined || typeof value === 'string') return value;
+  if (value === undefined || typeof value === 'string') return value || undefined;
   throw invalid(name, 'one value');
 }
 

@@ -245,11 +245,12 @@ eachList('a bad value is 200/2001 and named [D1, D3, D31]', async (t, list) => {
   const plain = { ...list, query: '' };
   const from = 'date_from=2020-01-01T00:00:00Z';
   const cases = [
-    ...['-1', '1.5', 'ten', '', '%201', '1e2', '0x1'].map((value) => ['limit', `${from}&limit=${value}`] as const),
-    ...['-1', '1.5', 'x', ''].map((value) => ['offset', `${from}&offset=${value}`] as const),
-    ...['yesterday', '2026-02-30T00:00:00Z', '2026-02-01', '2026-02-01T25:00:00Z', '1767225600', ''].flatMap(
-      (value) => [['date_from', `date_from=${value}`] as const, ['date_to', `${from}&date_to=${value}`] as const],
-    ),
+    ...['-1', '1.5', 'ten', '%201', '1e2', '0x1'].map((value) => ['limit', `${from}&limit=${value}`] as const),
+    ...['-1', '1.5', 'x'].map((value) => ['offset', `${from}&offset=${value}`] as const),
+    ...['yesterday', '2026-02-30T00:00:00Z', '2026-02-01', '2026-02-01T25:00:00Z', '1767225600'].flatMap((value) => [
+      ['date_from', `date_from=${value}`] as const,
+      ['date_to', `${from}&date_to=${value}`] as const,
+    ]),
     ['limit', `${from}&limit=1&limit=2`],
     ['date_from', `${from}&${from}`],
     ...['x', 'e30', '%00', 'bnVsbA'].map((value) => ['cursor', `${from}&cursor=${value}`] as const),
@@ -259,6 +260,12 @@ eachList('a bad value is 200/2001 and named [D1, D3, D31]', async (t, list) => {
     t.equal(statusOf(answer), '200/2001', query);
     t.equal(answer.json.status_message?.split(':')[0], name, `${query}: names ${name}`);
   }
+});
+
+eachList('a parameter without a value counts as absent [D71]', async (t, list) => {
+  const [plain, empty] = [await pageOf(list, ''), await pageOf(list, 'date_to=&limit=&offset=')];
+  t.same([statusOf(empty), namesOf(empty)], ['200/1000', namesOf(plain)]);
+  t.equal(empty.headers.get('x-total-count'), plain.headers.get('x-total-count'));
 });
 
 eachList('a client that counts offsets by itself gets everything once [D32]', async (t, list) => {

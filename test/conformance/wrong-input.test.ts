@@ -87,7 +87,6 @@ const pageQueries: Door['queries'] = [
   ['?limit=1.5', 'limit: expected non-negative integer'],
   ['?limit=ten', 'limit: expected non-negative integer'],
   ['?offset=-1', 'offset: expected non-negative integer'],
-  ['?offset=', 'offset: expected non-negative integer'],
   ['?offset=1&offset=2', 'offset: expected one value'],
   ['?date_from=yesterday', 'date_from: expected RFC 3339 date-time'],
   ['?date_from=2026-13-01T00:00:00Z', 'date_from: expected RFC 3339 date-time'],

@@ -38,10 +38,16 @@ t.test('dates are read with and without Z, with fractions and with a zone [D31]'
   }
 });
 
+t.test('a parameter without a value counts as absent [D71]', async (t) => {
+  const empty = { date_from: '', date_to: '', limit: '', offset: '', cursor: '' };
+  t.strictSame(read(empty), read({}));
+  const refusal = { code: 'invalid', message: 'date_from: expected RFC 3339 date-time' };
+  t.throws(() => readPage(empty, { pageDefault: 100, pageMax: 500 }, { dateFrom: true }), refusal);
+});
+
 t.test('a query that cannot be read is refused and names the parameter [D3, D31]', async (t) => {
   const rows: [query: Record<string, unknown>, message: string][] = [
     [{ limit: '-1' }, 'limit: expected non-negative integer'],
-    [{ limit: '' }, 'limit: expected non-negative integer'],
     [{ limit: '1.5' }, 'limit: expected non-negative integer'],
     [{ offset: 'ten' }, 'offset: expected non-negative integer'],
     [{ offset: '0x10' }, 'offset: expected non-negative integer'],
