@@ -39,7 +39,8 @@ export const quirks = {
   'blank-date': 'it writes a blank between date and time, which is read as T',
   'lower-case': 'it writes values of enumerations in lower case, which are read as if in upper case',
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
-  'first-link': 'it takes the first link of a list for the next page: it gets no link to the previous one',
+  'first-link':
+    'it takes the first link of a list for the next page: link_prev: false leaves out the one to the page before',
   'strict-modules': 'it refuses version details with modules that it does not know: it is not offered these',
   'pull-only': 'it has no server: nothing is sent to it, and it reads the lists',
 } as const satisfies Readonly<Record<string, string>>;

@@ -202,11 +202,17 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
   };
 }
 
-/** Answers a page of a list, and counts the settings of the caller that made it what it is. [D70] */
-export function listedFor(hub: Hub, { caller }: Exchange, module: string, page: Page, found: Listed<string>): Answer {
+/** Answers a page of a list, and counts the settings of the caller that made it what it is, or would help it. [D70] */
+export function listedFor(
+  hub: Hub,
+  { caller, goesBack }: Exchange,
+  module: string,
+  page: Page,
+  found: Listed<string>,
+): Answer {
   const { id, settings } = caller.partner;
   const used: Quirk[] = [];
-  if (isWithoutPrev(page, found)) used.push('first-link');
+  if (isWithoutPrev(page, found) || goesBack({ partner: id, module }, page, found)) used.push('first-link');
   if (settings.pull_only) used.push('pull-only');
   hub.used({ partner: id, module, object: null }, used);
   return listed(addressOf(hub, `/${module}`), page, found);

@@ -11,6 +11,7 @@ import type { RoutingParty } from '../transport/headers.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { type Page, type PageLimits, pageHeaders } from '../transport/pagination.ts';
 import { success } from '../transport/status-codes.ts';
+import type { BackwardReaders } from './backward.ts';
 import type { CallerRule, Onboarding } from './caller.ts';
 import type { Budget } from './limits.ts';
 
@@ -65,6 +66,7 @@ export interface Exchange {
   /** The parties for which the caller may speak: all of its partner's, or the one that `OCPI-from-*` names. */
   readonly parties: () => readonly PartyRole[];
   readonly pages: PageLimits;
+  readonly goesBack: BackwardReaders;
   /** The time of day now, RFC 3339. */
   readonly arrivedAt: () => string;
   /** Reserves memory before a large read. */

@@ -28,6 +28,7 @@ import { refusal } from '../transport/status-codes.ts';
 import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
+import { backwardReaders } from './backward.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, namesHub, partiesNamed, receiverNamed } from './caller.ts';
 import type { RateLimiter } from './limits.ts';
@@ -115,7 +116,8 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
     });
     admitRequests(app, hub, options);
     answerErrors(app, hub, options.log);
-    for (const route of routes) addRoute(app, hub, route, options);
+    const goesBack = backwardReaders(options.clock);
+    for (const route of routes) addRoute(app, hub, route, { pages: options.pages, clock: options.clock, goesBack });
   };
   return async (app) => {
     await app.register(door, { prefix: '/ocpi' });
@@ -230,7 +232,9 @@ function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
   return new HubError(code, { message: `${refusal({ code, detail: {} }).message}: expected ${expected}` });
 }
 
-function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, options: OcpiServerOptions): void {
+type Parts = Pick<OcpiServerOptions, 'pages' | 'clock'> & Pick<Exchange, 'goesBack'>;
+
+function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, parts: Parts): void {
   app.route({
     method: route.method,
     url: route.path,
@@ -238,7 +242,7 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, options: Ocp
     config: { ocpi: route },
     // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {
-      void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, options)));
+      void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, parts)));
     },
   });
 }
@@ -257,11 +261,7 @@ async function answer(
   }
 }
 
-function exchangeOf(
-  hub: Hub,
-  request: FastifyRequest,
-  { pages, clock }: Pick<OcpiServerOptions, 'pages' | 'clock'>,
-): Exchange {
+function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, goesBack }: Parts): Exchange {
   const { credential, caller, pass, touch } = request.ocpi ?? {};
   if (!credential || !caller || !pass || !touch) throw new Error('the request has no caller');
   const bytes = request.body as Buffer | HubError | null | undefined;
@@ -280,6 +280,7 @@ function exchangeOf(
     isToHub: () => namesHub(hub, request.headers),
     parties: () => partiesNamed(credential.partner, request.headers),
     pages: { hasPrev: caller.partner.settings.link_prev, ...pages },
+    goesBack,
     arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {
       touch(characters);

@@ -44,6 +44,8 @@ export interface Page {
   readonly filters: readonly (readonly [name: string, value: string])[];
   /** Whether the links include `rel="prev"`. */
   readonly hasPrev: boolean;
+  /** Whether the caller wrote the offset. */
+  readonly hasOffset: boolean;
 }
 
 type Query = Readonly<Record<string, unknown>>;
@@ -57,9 +59,10 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
   const to = readDate(query, 'date_to');
   if (demands.dateFrom && !from) throw invalid('date_from', 'RFC 3339 date-time');
   const cursor = readOne(query, 'cursor');
+  const offset = readCount(query, 'offset');
   return {
     request: {
-      offset: readCount(query, 'offset') ?? 0,
+      offset: offset ?? 0,
       limit: Math.min(readCount(query, 'limit') ?? limits.pageDefault, limits.pageMax),
       ...(limits.sizeMax !== undefined && { size: limits.sizeMax }),
       ...(from && { from: from.sortable }),
@@ -67,6 +70,7 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
       ...(cursor !== undefined && { after: readCursor(cursor) }),
     },
     hasPrev: limits.hasPrev ?? true,
+    hasOffset: offset !== undefined,
     filters: [from, to].flatMap((date) => (date ? [[date.name, date.text] as const] : [])),
   };
 }
@@ -159,9 +163,15 @@ const isLater = ({ request }: Page, { total }: Pick<PageFound, 'total'>) =>
 export const isWithoutPrev = (page: Page, found: Pick<PageFound, 'total'>): boolean =>
   !page.hasPrev && isLater(page, found);
 
+/** Offset to which the link to the page before leads; null when there is none. */
+export function previousOffset(page: Page, { total }: Pick<PageFound, 'total'>): number | null {
+  if (!page.hasPrev || !isLater(page, { total })) return null;
+  return Math.max(0, Math.min(page.request.offset, total) - page.request.limit);
+}
+
 function prevLink(url: string, page: Page, found: PageFound): string | null {
-  if (!page.hasPrev || !isLater(page, found)) return null;
-  const offset = Math.max(0, Math.min(page.request.offset, found.total) - page.request.limit);
+  const offset = previousOffset(page, found);
+  if (offset === null) return null;
   return link(url, [...page.filters, ['offset', offset], ['limit', page.request.limit]], 'prev');
 }
 

@@ -5,7 +5,7 @@
 import type { PartyView } from '../../src/api/parties.ts';
 import type { ReportView } from '../../src/api/report.ts';
 import { choicesOf, defaultSettings } from '../../src/domain/partner-settings.ts';
-import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
+import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
@@ -117,6 +117,42 @@ t.test('link_prev: false leaves the next link alone', async (t) => {
   });
   t.match(text, '\nocpi_hub_quirks_total{partner="NL-EMS",module="hubclientinfo",quirk="first-link"} 1\n');
 });
+
+t.test(
+  'a reader that takes the link to the page before for the next one is found, and the setting ends it',
+  async (t) => {
+    const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+    const hub = await hubFor(t, {}, { clock });
+    const { cpo, emsp } = await routedPair(t, hub);
+    for (const id of ['T1', 'T2', 'T3', 'T4']) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariffBody(id));
+    /** Follows the first link, so many pages far or until there is none. */
+    const read = async (query: string, pagesMax: number) => {
+      let path: string | undefined = `/2.2.1/tariffs?${query}`;
+      let pages = 0;
+      for (; path !== undefined && pages < pagesMax; pages++) {
+        const { headers } = await emsp.call('GET', path);
+        path = /<[^>]*\/ocpi([^>]+)>/.exec(headers.get('link') ?? '')?.[1];
+      }
+      return pages;
+    };
+    await read('limit=2', 2);
+    for (const _ of [1, 2]) {
+      clock.advance(60_001);
+      await read('limit=2&offset=0', 2);
+    }
+    for (const _ of [1, 2]) await read('limit=2', 3);
+    await read('limit=2', 1);
+    await read('limit=2&offset=2', 2);
+    await read('limit=1&offset=3', 2);
+    t.strictSame(await quirksOf(hub, 'NL-EMS'), [], 'once back, or anew, is no habit');
+    t.equal(await read('limit=1', 9), 9, 'it never comes to an end');
+    t.strictSame(await quirksOf(hub, 'NL-EMS'), ['tariffs first-link 2']);
+    t.strictSame(await sourcesOf(hub, 'NL-EMS'), ['first-link learnt']);
+    t.match(await reported(hub, 'NL-EMS'), [{ example: /link_prev: false/ }]);
+    await set(hub, 'NL-EMS', { link_prev: false });
+    t.equal(await read('limit=1', 9), 4);
+  },
+);
 
 t.test('authorize_to_hub: resolve asks who pushed the token, else the only routed eMSP [D43]', async (t) => {
   const hub = await hubFor(t);
