@@ -67,7 +67,7 @@ export async function fileOf(
   const isOnePage = query.limit !== undefined;
   async function* items(): AsyncGenerator<unknown> {
     for (let page = first; ; page = await pageAt(page.next_cursor)) {
-      for (const each of page.items) yield shown(each);
+      for (const each of page.items) yield await shown(each);
       if (page.next_cursor === null || isOnePage) return;
     }
   }
@@ -75,7 +75,7 @@ export async function fileOf(
 }
 
 async function* shownOf(items: readonly unknown[], shown: Shown): AsyncGenerator<unknown> {
-  for (const item of items) yield shown(item);
+  for (const item of items) yield await shown(item);
 }
 
 async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {

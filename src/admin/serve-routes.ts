@@ -7,8 +7,9 @@
  */
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerRole } from '../api/audit.ts';
-import { masked } from '../domain/mask.ts';
+import { masking } from '../domain/mask.ts';
 import type { Trace } from '../domain/trace.ts';
+import { nextTurn } from '../kit/system-clock.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { otherMethods, withHead } from '../transport/methods.ts';
 import type { AuditTrail } from './audit-trail.ts';
@@ -113,11 +114,19 @@ async function answer(
   const { params, query, body } = request;
   const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };
   // [SERVE-ROUTES-3]
-  const shown = caller.role === 'viewer' ? masked : (value: unknown) => value;
+  const shown = caller.role === 'viewer' ? maskedInTurns : (value: unknown) => value;
   const file = await fileOf(route, raw, request.headers.accept, shown);
   if (file) return reply.type(file.type).send(file.content);
   const result = await route.run(raw);
-  return reply.code(route.statusOf?.(result) ?? route.status).send(shown(result));
+  return reply.code(route.statusOf?.(result) ?? route.status).send(await shown(result));
+}
+
+/** Other requests go on while a large answer is masked. [MASK-4] */
+async function maskedInTurns(value: unknown): Promise<unknown> {
+  for (const steps = masking(value); ; await nextTurn()) {
+    const { done, value: shown } = steps.next();
+    if (done === true) return shown;
+  }
 }
 
 /** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */

@@ -12,14 +12,21 @@ import { t } from '../support/tap.ts';
 const viewerToken = 'viewer-token-of-the-masks';
 const names = { uid: '04A7B3C9D1E280', contract_id: 'NL-EMS-C0FFEE42-7', visual_number: '9988-7766-5544' };
 /** Uids that an answer names in no field of a token, from which it would know them elsewhere. */
-const alone = { listed: '04D5E6F7081929', authorized: '04F1E2D3C4B5A6' };
+const alone = {
+  listed: '04D5E6F7081929',
+  authorized: '04F1E2D3C4B5A6',
+  spoken: '04C0FFEE123456',
+  unread: '04BADBAD778899',
+};
 const cdr_token = { country_code: 'NL', party_id: 'EMS', uid: names.uid, type: 'RFID', contract_id: names.contract_id };
 
 t.test('no name of a person in anything that a viewer is shown', async (t) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken, HUB_RETRY_SCHEDULE_S: '3600' });
   let isEchoing = false;
   const echo = ({ body, path }: { body: string; path: string }) =>
-    isEchoing ? { status: 400, text: `cannot take ${body} at ${path}` } : { body: { result: 'ACCEPTED', timeout: 30 } };
+    isEchoing
+      ? { status: 400, text: `unknown token ${alone.spoken}: cannot take ${body} at ${path}` }
+      : { body: { result: 'ACCEPTED', timeout: 30 } };
   const unissued = (uid: string) => tokenBody(uid, { issuer: undefined });
   const lists = (received: Received) =>
     received.path.startsWith('/ocpi/2.2.1/tokens?') ? { body: [unissued(alone.listed)] } : echo(received);
@@ -56,6 +63,9 @@ t.test('no name of a person in anything that a viewer is shown', async (t) => {
     );
     await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${names.uid}`, { ...token, type: 1 });
     await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/X${round}`, sessionBody('other', { cdr_token }));
+    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/D${round}`, '['.repeat(30_000) + ']'.repeat(30_000));
+    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/W${round}`, `{'uid': '${alone.unread}'}`);
+    await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${percentEncoded(names.uid)}`, { uid: 1 });
     const unowned = { ...cdr_token, country_code: 'NL', party_id: 'ZZZ' };
     await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/U${round}`, sessionBody(`U${round}`, { cdr_token: unowned }));
   }
@@ -108,10 +118,12 @@ t.test('no name of a person in anything that a viewer is shown', async (t) => {
   t.match(deliveries.text, '…', 'what is hidden is marked');
 });
 
+const percentEncoded = (text: string) => text.replaceAll(/[0-9A-Z]/g, (each) => `%${each.charCodeAt(0).toString(16)}`);
+
 /** The names in a text, in the forms that a text may have. */
 function namesIn(text: string): string[] {
   const forms = [...Object.values(names), ...Object.values(alone)].flatMap((name) => [
-    ...[name, encodeURIComponent(name), Buffer.from(name).toString('hex')],
+    ...[name, encodeURIComponent(name), percentEncoded(name), Buffer.from(name).toString('hex')],
     ...['', 'x', 'xy'].map((before) =>
       Buffer.from(before + name)
         .toString('base64')
