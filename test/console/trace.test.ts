@@ -30,8 +30,8 @@ browserTest('the story of an object is told across partners, and its key stays i
   await page.keyboard.press('Enter');
   await isTold(page, 'To NL-EMS: 1 delivered, 1 dead.');
   t.equal(new URL(page.url()).searchParams.get('key'), 'sessions/NL/CPO/S1');
-  t.equal(await stepsOf(page).count(), 3);
-  await page.getByText('3 steps, oldest first', { exact: true }).waitFor();
+  t.equal(await stepsOf(page).count(), 4);
+  await page.getByText('4 steps, oldest first', { exact: true }).waitFor();
   t.match(
     await stepsOf(page).first().textContent(),
     /object\.put.*NL-CPO sent PUT sessions S1: stored, owed to NL-EMS.*DELIVERED/,
@@ -39,10 +39,11 @@ browserTest('the story of an object is told across partners, and its key stays i
   const patched = await stepsOf(page).nth(1).textContent();
   t.match(patched, /object\.patched.*Noted:.*is older than the stored/);
   t.match(patched, /NL-EMS.*DEAD.*not_found.*HTTP 404/);
-  t.match(await stepsOf(page).last().textContent(), /delivery\.dead.*is dead: not_found/);
+  t.match(await stepsOf(page).nth(2).textContent(), /delivery\.dead.*is dead: not_found/);
+  t.match(await stepsOf(page).last().textContent(), /object\.missed.*never reached NL-EMS/);
 
   await push('S1', { kwh: 4, last_updated: '2026-01-02T06:00:00Z' }).catch(() => {});
-  await hurried(page, () => are(5, stepsOf(page)));
+  await hurried(page, () => are(7, stepsOf(page)));
 
   await stepsOf(page).nth(1).getByRole('link', { name: 'its request' }).click();
   await page.getByRole('heading', { name: 'request-of-the-test' }).waitFor();

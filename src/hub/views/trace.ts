@@ -186,7 +186,7 @@ function summaryOf(stored: StoredEvent): string {
         ? `${event.data.module} ${event.data.id} was kept for ${stored.to.join(', ')}, and was sent when it registered`
         : `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
     case 'object.missed':
-      return `${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'} as a whole: the next change goes to it as a whole`;
+      return `a change of ${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'}: the next one goes to it as a whole`;
     case 'push.refused': {
       const { method, path, reason, count } = event.data;
       return `${stored.party} sent ${method} ${path}: refused${count > 1 ? `, ${count} times so far` : ''}: ${reason}`;
