@@ -18,7 +18,7 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import type { Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import { isModule, isOwned, modules } from '../../domain/modules.ts';
+import { isModule, isOwned, modules, pairOf } from '../../domain/modules.ts';
 import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { owedWhole } from '../exchange/ingest.ts';
@@ -105,7 +105,9 @@ export class Wholes {
     // What a re-drive sends was decided by it, and what is private now goes as a part, to those who have a version.
     if (item.isRedriven || facts.publish === false) return isKnown && !(await this.#hasBefore(item));
     if (isKnown) return true;
-    if (!this.#deliveries.hasDead(item.receiver)) return false;
+    const { emsp, cpo } = pairOf(module, owner, item.receiver);
+    // What came since its routing rule ended is not for it.
+    if (!this.#deliveries.hasDead(item.receiver) || !this.#context.directory.isRouted(emsp, cpo)) return false;
     const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
     const { sent, outdated } = row === null ? {} : objectFromRow(row);
     return isOwned(module) ? sent?.includes(item.receiver) === false : outdated?.includes(item.receiver) === true;
