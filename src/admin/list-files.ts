@@ -6,7 +6,8 @@
  * LIST-FILES-2  The first page is read before the answer begins, so that a wrong filter is refused as for a page. When a later
  *     page fails the connection is cut: no file ends too early without that being seen.
  * LIST-FILES-3  CSV has one column for each field of an item, of objects in it too (`circuits.sync`). A list inside an item is
- *     JSON in its cell. A cell that a spreadsheet would take for a formula is quoted with `'`.
+ *     JSON in its cell. What a spreadsheet would take for a formula is marked with `'`, also behind `;`, a tab or a line break,
+ *     where some begin a cell; texts with these are quoted.
  */
 import { pipeline, Readable } from 'node:stream';
 import { stringify } from 'csv-stringify';
@@ -88,7 +89,7 @@ function asCsv(items: AsyncIterable<unknown>, item: z.core.$ZodType): Readable {
     for await (const each of items) yield columns.map((path) => cellOf(each, path));
   }
   const header = columns.map((path) => path.join('.'));
-  const lines = stringify({ header: true, columns: header, escape_formulas: true });
+  const lines = stringify({ header: true, columns: header, quoted_match: /[;\t\r]/ });
   // A page that fails destroys the answer with it. [LIST-FILES-2]
   return pipeline(Readable.from(rows()), lines, () => {});
 }
@@ -100,8 +101,12 @@ function columnsOf(schema: z.core.$ZodType, path: readonly string[] = []): (read
   return Object.entries(schema.shape).flatMap(([name, field]) => columnsOf(field, [...path, name]));
 }
 
+/** What begins a formula, in its wide forms, too. [LIST-FILES-3] */
+const formula = /(^|[;\t\r\n])(?=[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])/g;
+
 function cellOf(item: unknown, path: readonly string[]): unknown {
   const value = path.reduce<unknown>((inside, name) => (inside as Record<string, unknown> | null)?.[name], item);
-  if (typeof value === 'object' && value !== null) return JSON.stringify(value);
-  return typeof value === 'boolean' ? String(value) : value;
+  if (typeof value === 'number' || value === null || value === undefined) return value;
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return text.replaceAll(formula, "$1'");
 }

@@ -17,7 +17,7 @@ async function listsFor(t: Test) {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 400, text: 'no' }) });
   for (let n = 0; n < 3; n++)
-    await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`, { name: `=1+1 "${n}",\n` }));
+    await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`, { name: `=1+1 "${n}";=2;-3,\n+4` }));
   await eventually('all are dead', async () => {
     const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: unknown[] };
     return items.length === 3;
@@ -41,7 +41,7 @@ function cellsOf(text: string): string[][] {
 const cellIn = (item: Item, column: string): string => {
   const value = column.split('.').reduce<unknown>((inside, name) => (inside as Item | null)?.[name], item);
   const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
-  return /^[=+\-@\t\r]/.test(text) && typeof value === 'string' ? `'${text}` : text;
+  return typeof value === 'number' ? text : text.replaceAll(/(^|[;\t\n])(?=[=+\-@\t])/g, "$1'");
 };
 
 t.test('[LIST-FILES-1, LIST-FILES-3] every list answers all of its items as lines and as CSV', async (t) => {
@@ -124,3 +124,31 @@ t.test('[LIST-FILES-2] a file whose later page fails is destroyed', async (t) =>
     await t.rejects(read, /the store is gone/, accept);
   }
 });
+
+t.test(
+  '[LIST-FILES-3] no part of a text becomes a formula, whatever separates the cells of a spreadsheet',
+  async (t) => {
+    const items = ['foo;=HYPERLINK("x");bar', '=1', 'a\t@b\n-c\r\n+d', 'a-b=c; d', '\uFF1D1'].map((text, n) => ({
+      n: -n,
+      text,
+    }));
+    const list = route({
+      ...{ method: 'GET', path: '/made-up', summary: '', query: z.looseObject({}) },
+      answer: listOf(z.object({ n: z.number(), text: z.string() })),
+      run: () => ({ items, next_cursor: null }),
+    });
+    const raw = { params: {}, query: {}, body: undefined, trace: { requestId: '', correlationId: '' } };
+    const file = await fileOf(list, { ...raw, caller: { name: '', role: 'admin' } }, 'text/csv', (item) => item);
+    const text = String(await file?.content.map(String).reduce((all, part) => all + part, ''));
+    t.equal(
+      text,
+      `n,text
+0,"foo;'=HYPERLINK(""x"");bar"
+-1,'=1
+-2,"a\t'@b\n'-c\r\n'+d"
+-3,"a-b=c; d"
+-4,'\uFF1D1
+`,
+    );
+  },
+);
