@@ -64,7 +64,7 @@ export function serveRoutes(served: ServedRoutes): FastifyPluginAsync {
       if (reply.statusCode === 401 || reply.statusCode === 429) return;
       const line = {
         method,
-        path: pathOf(request),
+        path: loggedPath(request),
         status: reply.statusCode,
         durationMs: Math.round(reply.elapsedTime),
       };
@@ -155,7 +155,7 @@ export function answerProblems(admin: FastifyInstance, log: AdminLog | undefined
   admin.setErrorHandler((error, request, reply) => {
     const known = problemOf(error);
     if (known === null)
-      log?.error({ err: error, path: pathOf(request) }, 'admin request failed with an unexpected error');
+      log?.error({ err: error, path: loggedPath(request) }, 'admin request failed with an unexpected error');
     const problem = known ?? new Problem(500, 'the hub met an error of its own; its log says more');
     return reply
       .code(problem.status)
@@ -193,6 +193,12 @@ export function traceOf(request: FastifyRequest): Trace {
 /** `/parties/{id}` → `/parties/:id`. */
 function fastifyPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+/** The pattern of a trace: its key may be a uid, which no log has. */
+function loggedPath(request: FastifyRequest): string {
+  const { url = '' } = request.routeOptions;
+  return url.includes('/trace/:') ? url : pathOf(request);
 }
 
 function pathOf(request: FastifyRequest): string {

@@ -106,7 +106,9 @@ export function sameIds(
   for (const [field, inPath = ''] of Object.entries(path)) {
     const inBody = body[field];
     if (typeof inBody === 'string' && inBody.toLowerCase() !== inPath.toLowerCase()) {
-      throw new HubError('invalid', { message: `${field}: expected ${JSON.stringify(inPath)}, as in the path` });
+      // The sentence is logged, and a uid is not. [MASK-1]
+      const expected = field === 'uid' ? 'that' : `${JSON.stringify(inPath)}, as`;
+      throw new HubError('invalid', { message: `${field}: expected ${expected} in the path` });
     }
   }
 }

@@ -118,6 +118,23 @@ t.test('no name of a person in anything that a viewer is shown', async (t) => {
   t.match(deliveries.text, '…', 'what is hidden is marked');
 });
 
+t.test('the log has no uid, neither of a trace nor of a refusal', async (t) => {
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const hub = await hubFor(t, { HUB_LOG_LEVEL: 'info' }, { logTo });
+  const { emsp } = await routedPair(t, hub);
+  const refused = await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${names.uid}`, tokenBody('OTHER'));
+  t.equal(refused.json.status_message, 'uid: expected that in the path');
+  await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${names.uid}`, tokenBody(names.uid));
+  for (const key of [names.uid, `NL-EMS/${names.uid}`]) await admin(hub, 'GET', `/trace/${key}`);
+  await eventually('the requests are logged', () => /"path":"[^"]*\/trace\/:party\/:id"/.test(lines.join('')));
+  t.match(lines.join(''), /"path":"[^"]*\/trace\/:key"/);
+  t.strictSame(
+    lines.filter((line) => line.includes(names.uid)),
+    [],
+  );
+});
+
 const percentEncoded = (text: string) => text.replaceAll(/[0-9A-Z]/g, (each) => `%${each.charCodeAt(0).toString(16)}`);
 
 /** The names in a text, in the forms that a text may have. */

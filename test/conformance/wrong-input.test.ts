@@ -76,7 +76,7 @@ const instants = (...names: string[]): BodyRow[] =>
 const inPath = (own: Readonly<Record<string, string>>): BodyRow[] =>
   Object.entries(own).map(([name, value]) => [
     { [name]: name === 'country_code' ? 'DE' : 'ZZZ' },
-    `${name}: expected "${value}", as in the path`,
+    name === 'uid' ? 'uid: expected that in the path' : `${name}: expected "${value}", as in the path`,
   ]);
 
 const stamp = [...strings('last_updated'), ...instants('last_updated')];
