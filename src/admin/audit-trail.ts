@@ -17,6 +17,8 @@ export interface AuditOptions {
   readonly visitors: Visitors;
   /** Every change needs a reason. */
   readonly isReasonRequired?: boolean | undefined;
+  /** Whether an act is an entry; absent: each is. */
+  readonly isNoted?: (act: NotedAct) => boolean;
   readonly log?: ErrorLog;
 }
 
@@ -71,23 +73,19 @@ export class AuditTrail {
     { correlationId: correlation_id }: Trace,
   ): Promise<void> {
     if (request.method === 'HEAD' || (method === 'GET' && !showsBodies)) return;
-    const { visitors, log } = this.#options;
+    const { visitors, isNoted = () => true, log } = this.#options;
     const [about = ''] = request.url.replace(/^.*?\/(?:admin|portal)\/v1/, '').split('?', 1);
-    await noteAct(
-      this.#operations,
-      {
-        operator,
-        role,
-        verb: `${method} ${path}`,
-        about,
-        reason: this.#reasons.get(request) ?? null,
-        address: visitors.exact(request.raw),
-        status,
-        correlation_id,
-      },
-      log,
-      method === 'GET' ? request.url : undefined,
-    );
+    const act: NotedAct = {
+      operator,
+      role,
+      verb: `${method} ${path}`,
+      about,
+      reason: this.#reasons.get(request) ?? null,
+      address: visitors.exact(request.raw),
+      status,
+      correlation_id,
+    };
+    if (isNoted(act)) await noteAct(this.#operations, act, log, method === 'GET' ? request.url : undefined);
   }
 }
 

@@ -3,14 +3,15 @@
  * API's, at the same paths and with the same answers, each for the partner of the session alone.
  *
  * PORTAL-1  A door answers what is another partner's as what is not there: 404.
- * PORTAL-2  What a partner does, and its sign-in, is an entry of the audit log, with the role `partner`; what it reads is not.
+ * PORTAL-2  What a partner does, and its sign-in, is an entry of the audit log, with the role `partner`; what it reads is not, nor
+ *     an act that was refused and changed nothing, which is counted. [QUOTA-6]
  * PORTAL-3  A partner has a budget of requests here as at the OCPI door, of its own: the page uses up none of its pushes.
  */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
-import { HubError } from '../domain/errors.ts';
+import { type ErrorCode, HubError } from '../domain/errors.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
-import type { Operations } from '../hub/ports/operator.ts';
+import type { NotedAct, Operations } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { AuditTrail, noteAct } from './audit-trail.ts';
 import { checks } from './nouns/checks.ts';
@@ -105,6 +106,7 @@ export function portalRoutes(
       const { asked = (request) => request, answered = (answer: unknown) => answer } = door;
       const run = async (request: RawRequest) => {
         const own = ownOf(request.caller);
+        if (route.method !== 'GET') operations.portalAct(own.partner);
         return answered((await route.run(await asked(request, own))) as never, own);
       };
       // It sent these bodies itself, or got them. [PORTAL-2]
@@ -130,6 +132,9 @@ const words = {
   realm: 'ocpi-hub portal',
   token: 'a token of the portal',
 };
+
+/** Code under which an act is counted that was refused with a status. */
+const refusals: Readonly<Record<number, ErrorCode>> = { 404: 'notFound', 409: 'conflict', 429: 'quotaExceeded' };
 
 /** Register it under the prefix `/portal/v1`. */
 export function portalServer(operations: Operations, options: PortalOptions): FastifyPluginAsync {
@@ -179,10 +184,16 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
         status: 201,
         correlation_id: traceOf(request).correlationId,
       };
-      await noteAct(operations, act, log);
+      if (operations.portalNoted(partner, 0)) await noteAct(operations, act, log);
       log.info({ partner, address }, 'a partner signed in to its portal');
       return reply.code(201).header('cache-control', 'no-store').send(session);
     });
+  const isNoted = ({ operator: partner, about, reason, status }: NotedAct): boolean => {
+    const isRefused = status >= 400 && status < 500;
+    if (isRefused) operations.portalRefused(partner, refusals[status] ?? 'invalid');
+    else operations.portalNoted(partner, about.length + (reason?.length ?? 0));
+    return !isRefused;
+  };
   return serveRoutes({
     table: portalRoutes(operations, options),
     allow,
@@ -190,7 +201,7 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
     log,
     shutForS: options.shutForS,
     shutBecause: 'the hub serves no partners now',
-    trail: new AuditTrail(operations, { visitors, log }),
+    trail: new AuditTrail(operations, { visitors, isNoted, log }),
     open,
     // The pages beside it answer any other path.
     more: (scope) =>

@@ -74,6 +74,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   endpointsMissing: 502,
   unavailable: 503,
   rateLimited: 503,
+  quotaExceeded: 429,
 };
 
 const details: Partial<Record<ErrorCode, string>> = {
@@ -81,6 +82,7 @@ const details: Partial<Record<ErrorCode, string>> = {
   conflict: 'it exists already',
   unavailable: 'the hub cannot record changes now',
   rateLimited: 'exchanges of this partner are in progress',
+  quotaExceeded: 'the quota of the day is used up',
 };
 
 const retryAfterS = 5;
@@ -100,7 +102,8 @@ function refused({ code, message, detail }: HubError): Problem | null {
   const status = statuses[code];
   if (status === undefined) return null;
   const text = detail.inside ?? (message === code ? (details[code] ?? code) : message);
-  const headers = status === 503 ? { 'retry-after': String(Math.ceil(detail.retryAfterS ?? retryAfterS)) } : {};
+  const headers =
+    status === 503 || status === 429 ? { 'retry-after': String(Math.ceil(detail.retryAfterS ?? retryAfterS)) } : {};
   return new Problem(status, text, { headers });
 }
 

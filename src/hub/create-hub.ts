@@ -228,7 +228,7 @@ export function createHub(
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id, trace) => jobs.cancel(id, trace),
-      ...portalAccess(context),
+      ...portalAccess(context, daily),
       startCheck: (id, write, trace) => checks.start(id, write, trace),
       checkOf: (id) => checks.view(id),
       checks: (party) => checks.views(party),

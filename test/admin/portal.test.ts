@@ -216,9 +216,44 @@ t.test('the audit log has the link, the sign-in and each act, with the role part
       ['admin', 'admin', 'POST /parties/{id}/portal-link', '/parties/NL-ONE/portal-link', 201],
       ['NL-ONE', 'partner', 'POST /session', '/session', 201],
       ['NL-ONE', 'partner', 'POST /deliveries/{id}/redrive', `/deliveries/${dead.id}/redrive`, 202],
-      ['NL-ONE', 'partner', 'POST /parties/{id}/initial-token', '/parties/NL-TWO/initial-token', 404],
     ],
   );
+});
+
+t.test('acts count against the quota of the partner, and refused ones are counted alone [QUOTA-6]', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+  const hub = await hubFor(t, { ...env, HUB_QUOTA_MB_PER_DAY: '1' }, { clock });
+  const one = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
+  const call = await signedIn(hub, 'NL-ONE');
+  const ownEntries = async () => {
+    const entries = await itemsOf(hub, '/audit');
+    return entries.filter(({ operator }) => operator === 'NL-ONE').map(({ verb }) => verb);
+  };
+  const metrics = async () =>
+    (await callOnce('GET', `${hub.url}/metrics`, undefined, { authorization: `Bearer ${hub.adminToken}` })).text;
+  const quotaOf = async () =>
+    Number(/^ocpi_hub_partner_load\{partner="NL-ONE",room="day"\} (\S+)/m.exec(await metrics())?.[1] ?? 0);
+  const before = await quotaOf();
+  const reason = 'x'.repeat(490);
+  for (let n = 0; n < 5; n++) t.equal((await call('POST', `/deliveries/${n}-NL-ONE/redrive`, { reason })).status, 404);
+  t.strictSame(await ownEntries(), ['POST /session'], 'a refused act is no entry');
+  t.equal(await quotaOf(), before, 'nor is it counted as written');
+  t.match(await metrics(), /ocpi_hub_refused_total\{partner="NL-ONE",module="portal",reason="notFound"\} 5/);
+
+  t.equal((await call('POST', '/parties/NL-ONE/check', { reason })).status, 202);
+  const act = Math.round(((await quotaOf()) - before) * 1_000_000);
+  t.ok(act >= 1024 + reason.length, `the act takes ${act} characters`);
+  for (let n = 0; n < 3; n++)
+    await one.call(
+      'PUT',
+      `/2.2.1/tokens/NL/ONE/T${n}`,
+      tokenBody(`T${n}`, { party_id: 'ONE', filler: 'x'.repeat(250_000) }),
+    );
+  t.ok((await quotaOf()) >= 1, 'the quota is used up');
+  t.equal((await call('POST', '/parties/NL-ONE/check')).status, 429);
+  t.equal((await open(hub, await linkOf(hub, 'NL-ONE'))).status, 201, 'it still signs in');
+  t.equal((await call('GET', '/caller')).status, 200, 'and reads');
+  t.strictSame(await ownEntries(), ['POST /parties/{id}/check', 'POST /session']);
 });
 
 t.test('a partner signs in although the audit log takes nothing, and a line of the log is the record', async (t) => {

@@ -59,14 +59,14 @@ browserTest('the story of an object is told across partners, and its key stays i
   const recent = page.getByRole('navigation', { name: 'Traced before' }).getByRole('link');
   t.strictSame(await recent.allTextContents(), ['request-of-the-test', 'sessions/NL/CPO/S1'], 'newest first');
   await recent.last().click();
-  await are(5, stepsOf(page));
+  await are(7, stepsOf(page));
   t.notMatch(await page.evaluate('JSON.stringify(localStorage)'), 'S1', 'they are of this tab alone');
   await page.route('**/trace/**', async (route) => {
     const response = await route.fetch();
     await route.fulfill({ response, json: { ...((await response.json()) as object), has_older: true } });
   });
   await page.reload();
-  await page.getByText('the newest 5 steps, oldest first', { exact: true }).waitFor();
+  await page.getByText('the newest 7 steps, oldest first', { exact: true }).waitFor();
 });
 
 browserTest('of what was not forwarded the reason is told in a sentence', async (t, browser) => {

@@ -9,6 +9,8 @@
  *     many quotas.
  * QUOTA-5  What is recorded of its refused pushes and of authorizations counts, too. Beyond the quota the body of a refused
  *     push and the fact of an authorization are not recorded; the authorization itself is never refused for that.
+ * QUOTA-6  An act in the portal counts what the audit log has of it. Beyond the quota it is refused; a sign-in is not, and
+ *     has a line of the log alone.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';

@@ -11,6 +11,7 @@ import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { hourMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import type { PortalVerbs } from '../ports/portal.ts';
 
 const sessionMs = 8 * hourMs;
@@ -21,7 +22,10 @@ interface Pass {
   readonly suspendedAt: string | null;
 }
 
-export function portalAccess({ directory, ports, settings }: Context): PortalVerbs {
+export function portalAccess(
+  { directory, ports, settings }: Context,
+  quota: Pick<Quota, 'hasRoom' | 'check' | 'spend'>,
+): PortalVerbs {
   const { clock, secrets } = ports;
   const now = () => clock.wall();
   const read = (value: unknown): Pass => {
@@ -58,5 +62,12 @@ export function portalAccess({ directory, ports, settings }: Context): PortalVer
       };
     },
     portalPartner: (token) => admitted(sessions.open(token))?.id ?? null,
+    portalAct: (partner) => quota.check(partner),
+    portalNoted(partner, characters) {
+      const hasRoom = quota.hasRoom(partner);
+      if (hasRoom) quota.spend(partner, characters);
+      return hasRoom;
+    },
+    portalRefused: (partner, code) => ports.meter.refused(partner, 'portal', code),
   };
 }

@@ -1,5 +1,6 @@
 /** How partners get into their portal. */
 import type { PortalLink, PortalSession } from '../../api/portal.ts';
+import type { ErrorCode } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 
 export interface PortalVerbs {
@@ -9,4 +10,10 @@ export interface PortalVerbs {
   openPortal(link: string): PortalSession | null;
   /** Whose session a token is; null when it has ended. */
   portalPartner(token: string): PartyId | null;
+  /** Throws `quotaExceeded` when the partner has used up its quota of the day. [QUOTA-6] */
+  portalAct(partner: PartyId): void;
+  /** Counts the characters that are written of an act; false, and nothing is counted, when the quota is used up. */
+  portalNoted(partner: PartyId, characters: number): boolean;
+  /** Counts an act that was refused. */
+  portalRefused(partner: PartyId, code: ErrorCode): void;
 }
