@@ -195,10 +195,10 @@ function fastifyPath(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** The pattern of a trace: its key may be a uid, which no log has. */
+/** Of a trace the pattern, also of one that no route has: its key may be a uid, which no log has. */
 function loggedPath(request: FastifyRequest): string {
-  const { url = '' } = request.routeOptions;
-  return url.includes('/trace/:') ? url : pathOf(request);
+  const path = pathOf(request);
+  return path.includes('/trace/') ? (request.routeOptions.url ?? '') : path;
 }
 
 function pathOf(request: FastifyRequest): string {

@@ -127,8 +127,11 @@ t.test('the log has no uid, neither of a trace nor of a refusal', async (t) => {
   t.equal(refused.json.status_message, 'uid: expected that in the path');
   await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${names.uid}`, tokenBody(names.uid));
   for (const key of [names.uid, `NL-EMS/${names.uid}`]) await admin(hub, 'GET', `/trace/${key}`);
-  await eventually('the requests are logged', () => /"path":"[^"]*\/trace\/:party\/:id"/.test(lines.join('')));
-  t.match(lines.join(''), /"path":"[^"]*\/trace\/:key"/);
+  const headers = { authorization: `Bearer ${hub.adminToken}` };
+  const none = await callOnce('GET', `${hub.url}/admin/v1/trace/NL-EMS/${names.uid}/more`, undefined, headers);
+  t.equal(none.status, 404);
+  await eventually('the requests are logged', () => /"status":404/.test(lines.join('')));
+  for (const pattern of [/\/trace\/:key"/, /\/trace\/:party\/:id"/]) t.match(lines.join(''), pattern);
   t.strictSame(
     lines.filter((line) => line.includes(names.uid)),
     [],
