@@ -208,7 +208,6 @@ t.test('a query that cannot be read is refused by name [D31]', async (t) => {
     ['?limit=-1', 'limit: expected non-negative integer'],
     ['?limit=ten', 'limit: expected non-negative integer'],
     ['?offset=1.5', 'offset: expected non-negative integer'],
-    ['?offset=', 'offset: expected non-negative integer'],
     ['?limit=1&limit=2', 'limit: expected one value'],
     ['?date_from=yesterday', 'date_from: expected RFC 3339 date-time'],
     ['?date_to=2026-02-30T00:00:00Z', 'date_to: expected RFC 3339 date-time'],

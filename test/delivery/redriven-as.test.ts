@@ -4,33 +4,39 @@ import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-import { at } from './watched.ts';
+import { at, Holding } from './watched.ts';
 
 const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
 const shown = ({ method, body }: Received) => [method, body === '' ? null : (JSON.parse(body) as object)];
 
 async function scene(t: Test) {
   const hub = await hubFor(t);
-  const answers: { reply: Reply } = { reply: {} };
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answers.reply });
+  const answers = { reply: (_: Received): Reply | Promise<Reply> => ({}) };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answers.reply(received) });
   const push = async (method: string, url: string, body?: object) => {
     await cpo.push(method, url, body);
     await quiet(hub);
   };
   /** Pushes what the eMSP refuses. */
   const refused = async (method: string, url: string, body?: object) => {
-    answers.reply = { status: 400 };
+    answers.reply = () => ({ status: 400 });
     await push(method, url, body);
-    answers.reply = {};
+    answers.reply = () => ({});
   };
   const route = (active: boolean) => admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active });
-  /** The plan of a re-drive of all dead letters, and what it brings. */
-  const redriven = async () => {
-    const { matched, stale } = await admin(hub, 'POST', '/redrive', { filter: {}, dry_run: true });
-    const came = await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', { filter: {} }));
-    return { plan: { matched, stale }, came: came.map(shown) };
+  const planned = async (options: object = {}) => {
+    const { matched, stale } = await admin(hub, 'POST', '/redrive', { filter: {}, dry_run: true, ...options });
+    return { matched, stale };
   };
-  return { hub, push, refused, route, redriven };
+  /** The plan of a re-drive of all dead letters, and what it brings. */
+  const redriven = async (options: object = {}) => {
+    const plan = await planned(options);
+    const came = await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', { filter: {}, ...options }));
+    return { plan, came: came.map(shown) };
+  };
+  /** Pushes a PATCH and does not wait for what follows. */
+  const patch = (url: string, body: object) => cpo.push('PATCH', url, body);
+  return { hub, emsp, answers, push, patch, refused, route, planned, redriven };
 }
 
 for (const [title, date] of [
@@ -112,4 +118,68 @@ t.test('one whole, and nothing of what it contains', async (t) => {
   const { came } = await redriven();
   t.match(came, [['PUT', { name: 'C' }]]);
   t.equal(came.length, 1);
+});
+
+t.test('a location that became private as it was, though it changed since', async (t) => {
+  const { push, refused, redriven } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await refused('PATCH', url, { publish: false, last_updated: at(1) });
+  await push('PATCH', url, { name: 'Neu', last_updated: at(2) });
+  t.same(await redriven(), {
+    plan: { matched: 1, stale: 0 },
+    came: [['PATCH', { publish: false, last_updated: at(1) }]],
+  });
+});
+
+t.test('to the receivers of then no more than then', async (t) => {
+  const { hub, push, refused, route, redriven } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await refused('PATCH', url, { name: 'Neu', last_updated: at(1) });
+  await route(false);
+  await push('PATCH', url, { name: 'Secret', last_updated: at(2) });
+  const { came } = await redriven({ routing: 'then' });
+  t.same(came, [['PATCH', { name: 'Neu', last_updated: at(1) }]]);
+  await hub.settled();
+});
+
+for (const [what, isRouted] of [
+  ['goes as a whole when its rule holds', true],
+  ['is sent as it came when its rule has ended', false],
+] as const) {
+  t.test(`nothing while a later change waits, which ${what}`, async (t) => {
+    const { hub, emsp, answers, push, patch, route, planned } = await scene(t);
+    const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+    const url = path('locations', 'L1');
+    await push('PUT', url, locationBody('L1'));
+    const holding = new Holding();
+    answers.reply = holding.answer;
+    await patch(url, { name: 'A', last_updated: at(1) });
+    await hub.settled(emsp);
+    await patch(url, { address: 'B', last_updated: at(2) });
+    await pause(true);
+    holding.releaseOne({ status: 400 });
+    await hub.settled();
+    answers.reply = () => ({});
+    t.same(await planned(), { matched: 1, stale: 1 });
+    if (!isRouted) {
+      await route(false);
+      await patch(url, { name: 'Secret', last_updated: at(3) });
+    }
+    const came = await arrivals(hub, emsp, () => pause(false));
+    t.match(came.map(shown), isRouted ? [['PUT', { name: 'A', address: 'B' }]] : [['PATCH', { address: 'B' }]]);
+    t.notMatch(JSON.stringify(came.map(shown)), 'Secret');
+  });
+}
+
+t.test('no digest of an erased person, nor with the next change', async (t) => {
+  const { hub, emsp, push, refused, redriven } = await scene(t);
+  const url = path('sessions', 'S1');
+  await push('PUT', url, sessionBody('S1'));
+  await refused('PATCH', url, { kwh: 5, last_updated: at(1) });
+  await admin(hub, 'POST', '/erase', { uid: 'CARD1' });
+  t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
+  const came = await arrivals(hub, emsp, () => push('PATCH', url, { kwh: 6, last_updated: at(2) }));
+  t.same(came.map(shown), [['PATCH', { kwh: 6, last_updated: at(2) }]]);
 });

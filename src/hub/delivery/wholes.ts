@@ -21,6 +21,7 @@ import { applyToObject } from '../../domain/fold.ts';
 import { isModule, isOwned, modules, pairOf } from '../../domain/modules.ts';
 import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { hasPseudonym } from '../../domain/person.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, changesOf, foldedTo } from '../kernel/object-history.ts';
@@ -92,9 +93,15 @@ export class Wholes {
   /** The request to send now. Null when the receiver needs the whole object and there is none to send. */
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
     const data = event.data as ObjectEventData;
-    const asWhole = item.asWhole || (item.form === 'part' && (await this.#isMissing(item, event)));
-    if (!asWhole) return { owed: owedTo(data, item.receiver), head: item };
+    const asItCame = { owed: owedTo(data, item.receiver), head: item };
+    const { emsp, cpo } = pairOf(data.module, data.owner, item.receiver);
+    // What came since its routing rule ended is not for it. A session goes as of its own change.
+    const mayHave = isOwned(data.module) || this.#context.directory.isRouted(emsp, cpo);
+    const asWhole = mayHave && (item.asWhole || (item.form === 'part' && (await this.#isMissing(item, event))));
+    if (!asWhole) return asItCame;
     const owed = await this.asOf(event, item.owedAt);
+    // Digests of an erased person must not take the place of what the receiver has.
+    if (hasPseudonym(owed?.body ?? '')) return asItCame;
     return owed && { owed, head: { ...item, asWhole, size: owed.body?.length ?? 0 } };
   }
 
@@ -105,9 +112,7 @@ export class Wholes {
     // What a re-drive sends was decided by it, and what is private now goes as a part, to those who have a version.
     if (item.isRedriven || facts.publish === false) return isKnown && !(await this.#hasBefore(item));
     if (isKnown) return true;
-    const { emsp, cpo } = pairOf(module, owner, item.receiver);
-    // What came since its routing rule ended is not for it.
-    if (!this.#deliveries.hasDead(item.receiver) || !this.#context.directory.isRouted(emsp, cpo)) return false;
+    if (!this.#deliveries.hasDead(item.receiver)) return false;
     const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
     const { sent, outdated } = row === null ? {} : objectFromRow(row);
     return isOwned(module) ? sent?.includes(item.receiver) === false : outdated?.includes(item.receiver) === true;

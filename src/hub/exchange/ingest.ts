@@ -33,6 +33,7 @@ import {
 } from '../../domain/object.ts';
 import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
+import { hasPseudonym } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/spans.ts';
@@ -356,7 +357,9 @@ function owedRequests(
     ...address(owner, { ...change, id, within }),
     ...(session && { behind: streamOf('sessions', change.owner, session) }),
   };
-  if (toWhole.length === 0) return { owed: asItCame };
+  // Digests of an erased person must not take the place of what a receiver has.
+  const isErased = before?.forwarded === true && hasPseudonym(before.body);
+  if (toWhole.length === 0 || isErased) return { owed: asItCame };
   const at = address(owner, { ...change, id, within: [] });
   const whole: Owed = { method: 'PUT', ...at, body: changedBody(before?.body ?? null, change) ?? '' };
   return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };

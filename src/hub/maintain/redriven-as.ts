@@ -2,8 +2,8 @@
  * Decides what a re-drive of a delivery sends: the change as it was, the whole object as of now, or nothing because the
  * delivery is stale. [interface, Delivery rules 6; D21, D46, D53]
  *
- * REDRIVEN-AS-1  A delivery is stale when the receiver has, or is about to get, something later that takes its place: the whole
- *     object, its end, or a PUT of the part. The log decides what is later: clocks of CPOs count whole seconds, or go back.
+ * REDRIVEN-AS-1  A delivery is stale when the receiver has something later that takes its place: the whole object, its end, or a
+ *     PUT of the part; or is about to get a later change of it, which goes as a whole behind a dead letter. The log decides what is later: clocks of CPOs count whole seconds, or go back.
  * REDRIVEN-AS-2  It is stale when the receiver may no longer have the object: it was deleted or made private since, its session
  *     or CDR belongs to another eMSP, a person's names in it were erased since, or no routing rule joins receiver and
  *     sender any more. A replay to the receivers of then asks for no rule, nor does the end of an object.
@@ -59,7 +59,9 @@ export class RedriveForms {
     const isEnd = formOf(own, receiver) === 'end';
     if (routing !== 'then' && !isEnd && !this.isRouted(candidate)) return 'stale';
     if ((await this.#isGone(candidate, isEnd)) || (await this.#isContained(candidate))) return 'stale';
-    return this.#after(candidate, isEnd);
+    const as = await this.#after(candidate, isEnd);
+    // What came since the rule ended is not for the receivers of then.
+    return as === 'whole' && !this.isRouted(candidate) ? 'change' : as;
   }
 
   /** Notes that a delivery goes as a whole. */
@@ -82,6 +84,7 @@ export class RedriveForms {
     const { module, owner, facts } = event.data as ObjectEventData;
     const present = await readObject(this.#context.store, module, owner, keyIn(event));
     if (present === null || isEnd) return (present === null) !== isEnd;
+    if (hasPseudonym(present.body)) return true;
     if (present.facts.publish === false && facts.publish !== false) return true;
     return isOwned(module) && present.viewer !== null && present.viewer !== receiver;
   }
@@ -109,10 +112,13 @@ export class RedriveForms {
       if (isOthers || !overlap(data.within, own.within)) continue;
       const standing = isOwed ? await this.#dispatcher.standing(receiver, later.seq) : null;
       if (standing !== null && !isOnItsWay(standing.state)) continue;
-      if (standing !== null && takesPlace(data, receiver, standing, own)) return 'stale';
+      const isAhead = standing?.state === 'PENDING';
+      if (isAhead || (standing !== null && takesPlace(data, receiver, standing, own))) return 'stale';
       as = 'whole';
     }
-    return isEnd || modules[own.module].isImmutable ? 'change' : as;
+    // There is no whole of what is private.
+    const isPlain = isEnd || modules[own.module].isImmutable || own.facts.publish === false;
+    return isPlain ? 'change' : as;
   }
 }
 
