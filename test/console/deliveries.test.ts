@@ -71,7 +71,9 @@ browserTest('a filter stands in the address, and whoever opens the address sees 
     await released;
     return route.continue();
   });
+  const asked = page.waitForRequest(/none/);
   await page.getByLabel('Object').fill('NL-CPO/none');
+  await asked;
   const stale = page.locator('.table-scroll[aria-busy="true"]');
   await stale.waitFor();
   const opacity = await page.evaluate('getComputedStyle(document.querySelector(".table-scroll")).opacity');

@@ -218,7 +218,8 @@ export const waiting: readonly Mutant[] = [
   {
     name: 'a PATCH is applied twice',
     seed: 8,
-    broken: /a row is what its log makes of it|carries the whole object|receivers end with|what is sent anew/,
+    broken:
+      /a row is what its log makes of it|carries the whole object|receivers end with|what is sent anew|nothing older is put back/,
     bend: ({ store, ports }) => {
       const append: Store['append'] = (commit) => {
         const isPatch = commit.events.some(({ type }) => type === 'object.patched');
