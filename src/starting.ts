@@ -9,7 +9,7 @@
  * STARTING-3  A store that turns out to be damaged while the hub restores from it is opened anew, once: the hub begins as
  *     it would have with the damage known.
  * STARTING-4  A start that fails for what passes without it (a full disk, a database that is away) is tried again every
- *     `retryMs` until it succeeds or the process is told to stop; `/readyz` and the log say why.
+ *     `retryMs` until it succeeds or the process gets SIGTERM or SIGINT; `/readyz` and the log say why.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Store } from '../storage/contract.ts';
@@ -26,7 +26,7 @@ export class FoundDamaged extends Error {
   override readonly name = 'FoundDamaged';
 }
 
-/** The process was told to stop while its start waited. [STARTING-4] */
+/** The process got SIGTERM or SIGINT while its start waited. [STARTING-4] */
 class StartStopped extends Error {
   override readonly name = 'StartStopped';
 }
@@ -63,7 +63,7 @@ export class Starting {
   readonly #ending: AbortSignal | undefined;
   #opening: Opening = { step: 'opening the store', verified: 0, events: null };
 
-  /** `ending`: aborted when the process is told to stop. */
+  /** `ending`: aborted by SIGTERM or SIGINT. */
   constructor(log: ReturnType<typeof createLog>, clock: Clock, ending?: AbortSignal) {
     this.#log = log;
     this.#clock = clock;

@@ -169,6 +169,9 @@ export function sortableDate(text: string): string | undefined {
   return /^\d/.test(utc) ? `${utc.slice(0, 19)}.${fraction.slice(0, 9).padEnd(9, '0')}` : undefined;
 }
 
+/** Epoch ms of a date that `sortableDate` takes; NaN for any other text. */
+export const dateMs = (text: string): number => Date.parse(`${sortableDate(text)}Z`);
+
 const ofToken: ReadonlySet<string> = new Set(['country_code', 'party_id', 'uid', 'type', 'contract_id']);
 /** Objects, or arrays of objects, on whose fields the hub decides, too: of a body, and within those (connectors of an EVSE). */
 export const decisiveWithin: Readonly<Record<string, ReadonlySet<string>>> = {

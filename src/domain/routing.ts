@@ -2,7 +2,7 @@
  * Routing rules of eMSP–CPO pairs, and the audience (recipients) of a location, tariff or token.
  * [interface, What the service does 2]
  */
-import { modules, type ObjectModule } from './modules.ts';
+import { modules, type ObjectModule, pairOf } from './modules.ts';
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
 
@@ -44,6 +44,17 @@ export interface Audience {
 }
 
 export const nobody = (reason: string): Audience => ({ to: [], whole: [], reason });
+
+/** Whether an active routing rule joins the owner of an object and a receiver. */
+export function isJoined(
+  directory: Pick<Directory, 'isRouted'>,
+  module: ObjectModule,
+  owner: PartyId,
+  receiver: PartyId,
+): boolean {
+  const { emsp, cpo } = pairOf(module, owner, receiver);
+  return directory.isRouted(emsp, cpo);
+}
 
 /** Makes a predicate: whether a receiver was owed the whole object and did not miss it. */
 function sentTo(before: Pick<HubObject, 'sent' | 'forwarded'> | null): (receiver: PartyId) => boolean {

@@ -18,10 +18,11 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import type { Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import { isModule, isOwned, modules, pairOf } from '../../domain/modules.ts';
+import { isModule, isOwned, modules } from '../../domain/modules.ts';
 import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
+import { isJoined } from '../../domain/routing.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, changesOf, foldedTo } from '../kernel/object-history.ts';
@@ -94,9 +95,8 @@ export class Wholes {
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
     const data = event.data as ObjectEventData;
     const asItCame = { owed: owedTo(data, item.receiver), head: item };
-    const { emsp, cpo } = pairOf(data.module, data.owner, item.receiver);
     // What came since its routing rule ended is not for it. A session goes as of its own change.
-    const mayHave = isOwned(data.module) || this.#context.directory.isRouted(emsp, cpo);
+    const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
     const asWhole = mayHave && (item.asWhole || (item.form === 'part' && (await this.#isMissing(item, event))));
     if (!asWhole) return asItCame;
     const owed = await this.asOf(event, item.owedAt);
@@ -113,9 +113,10 @@ export class Wholes {
     if (item.isRedriven || facts.publish === false) return isKnown && !(await this.#hasBefore(item));
     if (isKnown) return true;
     if (!this.#deliveries.hasDead(item.receiver)) return false;
-    const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
-    const { sent, outdated } = row === null ? {} : objectFromRow(row);
-    return isOwned(module) ? sent?.includes(item.receiver) === false : outdated?.includes(item.receiver) === true;
+    const object = await readObject(this.#context.store, module, owner, keyIn(event));
+    return isOwned(module)
+      ? object?.sent?.includes(item.receiver) === false
+      : object?.outdated?.includes(item.receiver) === true;
   }
 
   /**

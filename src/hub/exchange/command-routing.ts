@@ -5,7 +5,7 @@
  */
 import type { CommandRecord } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
-import { type HubObject, readWithin, sortableDate } from '../../domain/object.ts';
+import { dateMs, type HubObject, readWithin } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectsSize, ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
@@ -101,8 +101,7 @@ async function running({ store, ports }: Context, made: readonly Reservation[]):
   const left: Reservation[] = [];
   for (const one of made) {
     const record = one.command ? await rowData<CommandRecord>(store, commandKey(one.command)) : null;
-    const until = sortableDate(record?.expiryDate ?? '');
-    const isOver = record && (record.result !== 'ACCEPTED' || (until && Date.parse(`${until}Z`) <= wall));
+    const isOver = record && (record.result !== 'ACCEPTED' || dateMs(record.expiryDate ?? '') <= wall);
     if (!isOver) left.push(one);
   }
   return left.length > 0 ? left : made;

@@ -14,10 +14,11 @@
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
-import { isOwned, modules, pairOf } from '../../domain/modules.ts';
+import { isOwned, modules } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
+import { isJoined } from '../../domain/routing.ts';
 import type { DeliveryMemory, RedrivenAs } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';
@@ -75,8 +76,7 @@ export class RedriveForms {
 
   isRouted({ event, receiver }: Candidate): boolean {
     const { owner, module } = event.data as ObjectEventData;
-    const { emsp, cpo } = pairOf(module, owner, receiver);
-    return this.#context.directory.isRouted(emsp, cpo);
+    return isJoined(this.#context.directory, module, owner, receiver);
   }
 
   /** [REDRIVEN-AS-2] */

@@ -15,10 +15,11 @@ import type { JobView } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Actor, ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import { isOwned, modules, type ObjectModule, ownedModules, pairOf } from '../../domain/modules.ts';
+import { isOwned, modules, type ObjectModule, ownedModules } from '../../domain/modules.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
 import { owningEmsp } from '../../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import { isJoined } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { owedWhole } from '../exchange/ingest.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
@@ -239,7 +240,6 @@ export class Resends {
     const isTheirs = isOwned(module)
       ? (viewer ?? owningEmsp(directory, owner, facts).viewer) === receiver
       : facts.publish !== false;
-    const { emsp, cpo } = pairOf(module, owner, receiver);
-    return isTheirs && directory.isRouted(emsp, cpo);
+    return isTheirs && isJoined(directory, module, owner, receiver);
   }
 }

@@ -6,7 +6,7 @@
  * ORPHAN-LOOKUP-2  The result is one sentence for the case, whatever the CPO answers.
  */
 import type { ObjectModule } from '../../domain/modules.ts';
-import { sortableDate } from '../../domain/object.ts';
+import { dateMs } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
@@ -53,8 +53,7 @@ export async function askForEnd(
 /** The query for the time in which the CPO last changed the session. */
 async function around({ store, ports }: Context, record: OrphanRecord): Promise<string> {
   const session = await readObject(store, 'sessions', record.cpo, record.session.toLowerCase());
-  const sortable = sortableDate(session?.lastUpdated ?? record.graceEndsAt) ?? '';
-  const changedAt = Date.parse(`${sortable.slice(0, 23)}Z`);
+  const changedAt = dateMs(session?.lastUpdated ?? record.graceEndsAt);
   const instant = (at: number) => encodeURIComponent(new Date(at).toISOString());
   const from = Math.min(changedAt, ports.clock.wall()) - marginMs;
   return `date_from=${instant(from)}&date_to=${instant(ports.clock.wall() + marginMs)}`;

@@ -14,8 +14,8 @@
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { instantOf } from '../../domain/instant.ts';
-import { objectKey, sortableDate } from '../../domain/object.ts';
+import { instantOf, instantText } from '../../domain/instant.ts';
+import { dateMs, objectKey } from '../../domain/object.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import {
   applyToPull,
@@ -262,11 +262,9 @@ interface LastRun {
 
 /** The start of a pull, or the time that its first page states where that is earlier. [PULLS-4] */
 function begunAt(startedAt: string, madeAt: string | null): string {
-  const made = madeAt === null ? undefined : sortableDate(madeAt);
-  if (made === undefined) return startedAt;
-  const at = `${made.slice(0, 23)}Z`;
-  const lag = instantOf(startedAt) - instantOf(at);
-  return lag > lagMin && lag < lagMax ? at : startedAt;
+  const at = dateMs(madeAt ?? '');
+  const lag = instantOf(startedAt) - at;
+  return lag > lagMin && lag < lagMax ? instantText(at) : startedAt;
 }
 
 const oneMore = (counts: PullCounts): PullCounts => ({ ...counts, deleted: counts.deleted + 1 });
