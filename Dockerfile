@@ -1,5 +1,5 @@
 # The hub as an ordinary user, with what runs in production and nothing else. Build it with any builder that reads this form:
-#   docker build --tag ocpi-hub .
+#   docker build --tag ocpi-hub .   (buildah and podman keep the health check only with --format docker)
 #   docker run --volume ocpi-hub-data:/data --volume ocpi-hub-backups:/backups --publish 8080:8080 --stop-timeout 15 --env HUB_PUBLIC_URL=https://hub.example ocpi-hub
 # The hub takes up to ten seconds to finish what is in flight, so its stop needs a little more than the usual ten.
 
