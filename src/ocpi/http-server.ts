@@ -271,6 +271,8 @@ export function createHttpServer(options: HttpServerOptions = {}, early: EarlySe
     return503OnClosing: false,
     routerOptions: { maxParamLength: segmentLengthMax },
     exposeHeadRoutes: false,
+    // The doors wait for nothing while they are added, and Fastify would set two timers for each route.
+    pluginTimeout: 0,
   });
   const { visitors, clock = systemClock } = options;
   if (visitors) limitUnadmitted(app, visitors, clock);

@@ -3,6 +3,7 @@
  * folder in one process. Hooks and teardowns of a file thus end with it.
  */
 import './no-async-hooks.ts';
+import './plugin-names.ts';
 import processOnSpawn from 'process-on-spawn';
 import root, { type Test } from 'tap';
 import { figures } from './figures.ts';
