@@ -1,9 +1,9 @@
 /** The reconciliation of a period: what it reads, by pair and day, and what it refuses. */
 import type { Reconciliation } from '../../src/api/reconciliation.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
-import { runCommand } from '../support/command.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';

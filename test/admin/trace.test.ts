@@ -5,10 +5,10 @@ import { readFileSync } from 'node:fs';
 import type { TraceView } from '../../src/api/trace.ts';
 import { append, event } from '../storage/support.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
-import { runCommand } from '../support/command.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 

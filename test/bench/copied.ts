@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { settingsOf, untilJoined } from '../cluster/nodes.ts';
 import type { ChildHub } from '../support/child-hub.ts';
-import { runCommand } from '../support/command.ts';
+import { runProcess } from '../support/command.ts';
 import type { PostgresServer } from '../support/postgres.ts';
 import { serverS } from './cluster.ts';
 import { endedS } from './processes.ts';
@@ -26,7 +26,7 @@ export async function ran(
 ): Promise<Ran> {
   const taken = () => [performance.now() / 1000, endedS(process.pid), serverS(server)] as const;
   const before = taken();
-  const { code, out, err } = await runCommand(words, env);
+  const { code, out, err } = await runProcess(words, env);
   if (code !== 0) throw new Error(`${words.slice(0, 2).join(' ')} ended with ${code}: ${err}`);
   const [seconds = 0, commandS = 0, databaseS = 0] = taken().map((value, i) => value - (before[i] ?? 0));
   return { out, seconds, commandS, databaseS };

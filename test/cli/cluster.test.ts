@@ -7,11 +7,11 @@ import { freePort } from '../../src/sandbox/free-port.ts';
 import { adminToken, leaseS, longer, startNodes } from '../cluster/nodes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
-import { runCommand as run } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { runCommand as run } from '../support/resident-command.ts';
 import { t } from '../support/tap.ts';
 
 t.test('a hub and its database', longer, async (t) => {

@@ -2,7 +2,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Command } from 'commander';
-import { runCommand } from '../support/command.ts';
+import { runProcess } from '../support/command.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { t } from '../support/tap.ts';
 
 interface Verb {
@@ -31,14 +32,14 @@ t.test('the help of every command has examples', async (t) => {
   for (const line of [...words, 'parties add', 'parties endpoints', 'routes explain', 'orphans resolve'])
     t.match(await helpOf(line), examples(line), line);
   for (const line of ['status', 'parties add']) {
-    const { code, out } = await runCommand([...line.split(' '), '--help']);
+    const { code, out } = await runProcess([...line.split(' '), '--help']);
     t.equal(code, 0, line);
     t.match(out, examples(line), line);
   }
 });
 
 t.test('completion offers commands, subcommands and options, with their descriptions', async (t) => {
-  const { code, out } = await runCommand(['completion', 'bash']);
+  const { code, out } = await runProcess(['completion', 'bash']);
   t.equal(code, 0);
   await promisify(execFile)('bash', ['-n', '-c', out]);
   const asked = /requestComp="ocpi-hub (complete -- )/.exec(out)?.[1]?.trim().split(' ') ?? [];

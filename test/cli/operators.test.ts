@@ -3,8 +3,8 @@
  */
 import { chownSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { runCommand } from '../support/command.ts';
 import { operatorsFile } from '../support/operators.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { t } from '../support/tap.ts';
 
 const isRoot = process.getuid?.() === 0;

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { builtHub } from '../support/child-hub.ts';
-import { runCommand } from '../support/command.ts';
+import { runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { atLength, someOf } from '../support/share.ts';
@@ -72,7 +72,7 @@ for (const [signal, tier] of [
     if (!t.strictSame(await once(started.child, 'exit'), [0, null])) return;
     await started.ended;
     t.match(started.output.text, /"state":"closed"/, 'the hub is gone, and its store was closed');
-    const verified = await runCommand(['store', 'verify', '--data-dir', started.dataDir]);
+    const verified = await runProcess(['store', 'verify', '--data-dir', started.dataDir]);
     t.equal(verified.code, 0, verified.err);
   });
 }

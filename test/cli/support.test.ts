@@ -1,6 +1,6 @@
 /**
- * The commands of support as people and scripts use them: processes of their own against a hub, judged by what they print and how they
- * end. [contract, Commands]
+ * The commands of support as people and scripts use them, against a hub: judged by what they print and how they end, one of each way in a
+ * process of its own. [contract, Commands]
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,10 +10,11 @@ import { age, type Column, many, span, table } from '../../src/cli/table.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';
-import { type Ended, runCommand } from '../support/command.ts';
+import { type Ended, runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { commandRow, written } from '../support/rows.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -26,13 +27,13 @@ interface Stage {
   /** How the eMSP answers from now on. */
   answer: () => Reply;
   /** Runs `ocpi-hub {line}` with the admin token in the environment, unless told otherwise. */
-  run(line: string, env?: Record<string, string>, interruptAt?: RegExp): Promise<Ended>;
+  run(line: string, env?: Record<string, string>): Promise<Ended>;
+  /** The same in a process of its own, which gets Ctrl-C once it has written `interruptAt`. */
+  process(line: string, env?: Record<string, string>, interruptAt?: RegExp): Promise<Ended>;
 }
 
-async function run(line: string, env: Record<string, string>, interruptAt?: RegExp): Promise<Ended> {
-  const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
-  return runCommand(words, env, interruptAt);
-}
+const wordsOf = (line: string) =>
+  [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
 
 /** Several at once, each with what it was. */
 const all = (lines: readonly string[], run: (line: string) => Promise<Ended>) =>
@@ -48,13 +49,14 @@ function untouched(): Promise<Stage> {
 /** A hub with a CPO and two eMSPs that are routed to it. */
 async function stage(t: Test): Promise<Stage> {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const env = { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken };
   const own: Stage = {
     hub,
     cpo: await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'CPO' }),
     emsp: await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', answer: () => own.answer() }),
     answer: () => ({}),
-    run: (line, changed = {}, interruptAt) =>
-      run(line, { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken, ...changed }, interruptAt),
+    run: (line, changed = {}) => runCommand(wordsOf(line), { ...env, ...changed }),
+    process: (line, changed = {}, interruptAt) => runProcess(wordsOf(line), { ...env, ...changed }, interruptAt),
   };
   const other = await plainPartner({ role: 'EMSP', countryCode: 'DE', partyId: 'ABC' });
   for (const partner of [own.cpo, own.emsp, other]) {
@@ -115,6 +117,8 @@ t.test('lists are aligned tables, a bare noun lists, and --json is one document'
     (line) => at.run(line),
   );
   t.strictSame([csv?.code, csv?.out], [0, 'emsp,cpo,active\nDE-ABC,NL-CPO,true\nNL-EMS,NL-CPO,true\n']);
+  const { line: listed = '', ...told } = csv ?? { line: '' };
+  t.strictSame(await at.process(listed), told, 'a process of its own writes the same');
   const events = ndjson?.out
     .trimEnd()
     .split('\n')
@@ -354,7 +358,7 @@ t.test(
 t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['C1', 'C2', 'C3', 'C4', 'C5']);
-  const { code, out, err } = await at.run('redrive --state DEAD --rate 0.1 --yes', {}, /^1 of 5$/m);
+  const { code, out, err } = await at.process('redrive --state DEAD --rate 0.1 --yes', {}, /^1 of 5$/m);
   t.equal(code, 1);
   t.match(out, /\n1 re-driven by job /);
   t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);
@@ -416,13 +420,16 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
     t.strictSame(ended, { code, out: '' }, line);
     t.match(err.split('\n')[0], words, line);
   }
+  const [failed, misused] = await Promise.all([at.process('routes set NL-XXX NL-CPO'), at.process('redrive')]);
+  t.strictSame([failed.code, failed.out, misused.code, misused.out], [1, '', 2, ''], 'a process ends so');
+  t.match([failed.err, misused.err], [/^ocpi-hub: .*no EMSP party NL-XXX/, /^ocpi-hub: expected a delivery id/]);
   t.equal((await at.run('parties', { HUB_ADMIN_TOKEN: viewerToken })).code, 0, 'a viewer may list');
 });
 
 t.test('without a token the one that the data directory keeps is used, without a word', async (t) => {
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dataDir);
-  const { code, out, err } = await run(`status --url ${hub.url} --data-dir ${dataDir}`, {});
+  const { code, out, err } = await runCommand(wordsOf(`status --url ${hub.url} --data-dir ${dataDir}`));
   t.strictSame([code, err], [0, '']);
   t.match(out, /^hub +\d.*\naccepting +yes\nstore +open\n/);
   t.notMatch(out, hub.adminToken);
@@ -430,7 +437,7 @@ t.test('without a token the one that the data directory keeps is used, without a
 
 t.test('events are followed as NDJSON until Ctrl-C', async (t) => {
   const at = await stage(t);
-  const following = at.run('events list --follow --object NL-CPO/F2', {}, /F2/);
+  const following = at.process('events list --follow --object NL-CPO/F2', {}, /F2/);
   await push(at, 'F1');
   await push(at, 'F2');
   const { code, out } = await following;
@@ -469,8 +476,8 @@ t.test('events --follow goes on after the last event that the hub scanned, also 
   await once(hub.listen(0, '127.0.0.1'), 'listening');
   t.teardown(() => hub.close());
   const { port } = hub.address() as AddressInfo;
-  const line = 'events list --follow --limit 1';
-  const { out, err } = await run(line, { HUB_URL: `http://127.0.0.1:${port}`, HUB_ADMIN_TOKEN: 'any' }, /"seq":15,/);
+  const env = { HUB_URL: `http://127.0.0.1:${port}`, HUB_ADMIN_TOKEN: 'any' };
+  const { out, err } = await runProcess(wordsOf('events list --follow --limit 1'), env, /"seq":15,/);
   const seqs = [...out.matchAll(/"seq":(\d+)/g)].map(([, seq]) => Number(seq));
   t.strictSame(seqs, [7, 9, 12, 15]);
   t.strictSame(asked.slice(0, 4), [null, '8', '12', '14']);

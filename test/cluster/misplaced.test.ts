@@ -4,9 +4,9 @@
  */
 import { setTimeout } from 'node:timers/promises';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { runCommand } from '../support/command.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { t } from '../support/tap.ts';
 import { mustAddUp } from './load.ts';
 import { adminToken, clusterSecret, longer, type Node, startNodes } from './nodes.ts';

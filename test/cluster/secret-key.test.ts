@@ -5,10 +5,10 @@
 import { loadConfig } from '../../src/config.ts';
 import { startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { runCommand } from '../support/command.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { t } from '../support/tap.ts';
 import { adminToken, settingsOf, skip, startNodes } from './nodes.ts';
 import { startOneNode, Unfit } from './one-node.ts';

@@ -4,10 +4,10 @@ import { systemClock } from '../../src/kit/system-clock.ts';
 import { startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { callOnce } from '../support/caller.ts';
-import { runCommand } from '../support/command.ts';
 import { secretKey } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, openReader, sharedPostgres } from '../support/postgres.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { t } from '../support/tap.ts';
 import { adminToken, clusterSecret, hurried, longer } from './nodes.ts';
 

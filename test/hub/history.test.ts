@@ -5,11 +5,11 @@ import { createHub } from '../../src/hub/create-hub.ts';
 import { hoursKind, minutesKind } from '../../src/hub/maintain/history.ts';
 import { locationBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
-import { runCommand } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 

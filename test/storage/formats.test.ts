@@ -14,7 +14,7 @@ import { openLevelStore } from '../../storage/level/store.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { decode, encode, FORMAT, inspect } from '../../storage/records.ts';
-import { runCommand } from '../support/command.ts';
+import { runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
@@ -119,7 +119,7 @@ t.test('every verb refuses a store of a newer format, with both numbers, and cha
   await t.rejects(verifyStore(directory), refusal);
   await t.rejects(backupStore(store, join(directoryFor(t), 'backup')), refusal);
   await t.rejects(copyToPostgres(store, 'postgres://127.0.0.1:1/none'), refusal);
-  const { code, err } = await runCommand(['serve'], { HUB_DATA_DIR: directory, HUB_PORT: '0' });
+  const { code, err } = await runProcess(['serve'], { HUB_DATA_DIR: directory, HUB_PORT: '0' });
   const said = err.split('\n').filter((line) => line.startsWith('ocpi-hub:'));
   t.strictSame([code, said], [1, [`ocpi-hub: ${refusal.message}`]]);
   t.strictSame(stateOf(directory), before);
@@ -182,7 +182,7 @@ t.test('a schema of a newer version ends the start of a node with one line', asy
     server.query(`select (select version from ${schema}.meta), (select count(*) from ${schema}.nodes)`);
   const before = await counts();
   const tokens = { HUB_ADMIN_TOKEN: 'a'.repeat(32), HUB_SECRET_KEY: 'b'.repeat(64) };
-  const { code, err } = await runCommand(['serve'], {
+  const { code, err } = await runProcess(['serve'], {
     HUB_DATA_DIR: directoryFor(t),
     HUB_PORT: '0',
     HUB_STORE: url,

@@ -1,5 +1,5 @@
 /**
- * The built command in a process of its own, as people and scripts run it: what it prints, apart by stream, and how it ends.
+ * The built command as people and scripts run it: what it prints, apart by stream, and how it ends.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,8 +13,8 @@ export interface Ended {
 
 export const command = fileURLToPath(new URL('../../bin/ocpi-hub.js', import.meta.url));
 
-/** Ctrl-C comes once it has written `interruptAt`. */
-export async function runCommand(
+/** Runs it in a process of its own; `runCommand` of `resident-command.ts` takes a tenth of its CPU time. Ctrl-C comes once it has written `interruptAt`. */
+export async function runProcess(
   words: readonly string[],
   env: Readonly<Record<string, string>> = {},
   interruptAt?: RegExp,
