@@ -9,7 +9,8 @@ import { enter, type Sent, type Write } from './ledger.ts';
 import type { World } from './world.ts';
 
 const workers = 8;
-const again = 15;
+/** After a push that was not taken, ms; a hub that starts is asked a few dozen times, one that is full not all the time. */
+const again = 60;
 
 type Draft = Pick<Write, 'method' | 'module' | 'object' | 'path' | 'to' | 'readAt'> & { fields: object };
 
@@ -39,7 +40,7 @@ export function startLoad(world: World): Load {
     while (running) {
       if (world.isPaused || (!world.isUp && worker > 0)) await sleep(again);
       else if (world.random.happens(0.08)) await sendCommand(world);
-      else if ((await push(world, known)) === 'unknown') await sleep(again);
+      else if ((await push(world, known)) !== 'acknowledged') await sleep(again);
     }
   };
   const all = Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
@@ -149,5 +150,5 @@ async function sendCommand(world: World): Promise<void> {
     authorization_reference: String(number),
   };
   Object.assign(sent, await world.call(emsp, 'POST', '/2.2.1/commands/START_SESSION', JSON.stringify(body)));
-  if (sent.ending === 'unknown') await sleep(again);
+  if (sent.ending !== 'acknowledged') await sleep(again);
 }

@@ -1,11 +1,10 @@
 /**
- * Kills at the store's named points: the process ends itself, by SIGKILL, at the n-th time that it comes by. The hub is the built
- * one, started by a program of a few lines that listens to the points.
+ * Kills at the store's named points: the process ends itself, by SIGKILL, at the n-th time that it comes by. The hub is started
+ * by a program of a few lines that listens to the points.
  */
 import { join } from 'node:path';
 import { Level } from 'level';
 import { under } from '../../storage/keys.ts';
-import { builtHub } from '../support/child-hub.ts';
 import { killsAt, type Moment, type Moments, upTo } from './kills.ts';
 import type { World } from './world.ts';
 
@@ -49,7 +48,7 @@ async function whileRebuilding(world: World, point: string): Promise<void> {
   await killedAt(world, point, 1);
 }
 
-interface Pointed {
+export interface Pointed {
   readonly point: string;
   readonly nth: number;
   /** Its clock is ahead by so much … */
@@ -58,33 +57,13 @@ interface Pointed {
   readonly jumpTo?: number;
 }
 
+const child = join(import.meta.dirname, 'pointed', 'child.js');
+
 /** A hub that kills itself when it comes by a point for the n-th time. */
-export function pointedHub({ point, nth, shiftMs = 0, jumpTo = 0 }: Pointed): readonly string[] {
-  const [node = '', command = ''] = builtHub;
-  const built = (path: string) => JSON.stringify(new URL(`../src/${path}`, `file://${command}`).href);
-  const program = `
-    import { loadConfig } from ${built('config.js')};
-    import { facesOf } from ${built('kit/clock-steps.js')};
-    import { systemClock } from ${built('kit/system-clock.js')};
-    import { startHub } from ${built('main.js')};
-    let shift = ${shiftMs};
-    let left = ${nth};
-    const onPoint = (name) => {
-      if (name === ${JSON.stringify(point)} && --left === 0) process.kill(process.pid, 'SIGKILL');
-    };
-    const now = () => Date.now() + shift;
-    const clock = { ...systemClock, ...facesOf(now, now) };
-    const hub = await startHub(loadConfig({ env: process.env, flags: {} }), { onPoint, clock });
-    process.once('SIGUSR2', () => {
-      shift = Math.max(shift, ${jumpTo} - Date.now());
-    });
-    console.log('ocpi-hub listening on ' + hub.url);
-    process.once('SIGTERM', () => hub.close().then(() => process.exit(0)));`;
-  return [node, '--input-type=module', '--eval', program];
-}
+export const pointedHub = (pointed: Pointed): readonly string[] => [process.execPath, child, JSON.stringify(pointed)];
 
 /** How far the clock of the hubs of a world is ahead; the last program of the world says so. */
-export const shiftOf = ({ run }: World) => Number(/let shift = (\d+)/.exec(run?.at(-1) ?? '')?.[1] ?? 0);
+export const shiftOf = ({ run }: World): number => (JSON.parse(run?.at(-1) ?? '{}') as Partial<Pointed>).shiftMs ?? 0;
 
 /** Takes one entry out of an index, so that the next open makes the index anew. */
 async function forgetIndexEntry({ store }: World): Promise<void> {
