@@ -399,18 +399,14 @@ for (const [module, waits] of [
     for (;;) {
       const attempts = waited.length + 1;
       await hub.settled(emsp);
-      t.equal((await found())?.attempts.length, attempts, `attempt ${attempts}`);
       const { due_at, attempts: made } = (await found()) ?? {};
+      t.equal(made?.length, attempts, `attempt ${attempts}`);
       if (!due_at) break;
       const due = Date.parse(due_at);
       waited.push((due - Date.parse(made?.at(-1)?.at ?? '')) / 1000);
       clock.advance(due - 1 - clock.now());
       if (attempts <= ladder.length) await hub.settled(emsp);
-      t.equal(
-        (await found())?.attempts.length,
-        attempts,
-        `nothing a millisecond before attempt ${attempts + 1} is due`,
-      );
+      t.equal(emsp.received.length, attempts, `nothing a millisecond before attempt ${attempts + 1} is due`);
       clock.advance(1);
     }
     t.same(waited, waits);

@@ -3,7 +3,7 @@
  * and why; and what a trace tells. [interface, Delivery rules 6; D39, D53]
  */
 import { join } from 'node:path';
-import type { EventQuery } from '../../storage/contract.ts';
+import type { EventQuery, StoredEvent } from '../../storage/contract.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { startChildHub } from '../support/child-hub.ts';
@@ -239,14 +239,20 @@ t.test(
   async (t) => {
     const rows: number[] = [];
     const pages: number[] = [];
+    /** The change that is read as 500 changes, whose sequences are within a half of its own. */
+    let many = 0;
+    const manyOf = (event: StoredEvent): StoredEvent[] =>
+      event.seq === many ? Array.from({ length: 500 }, (_, n) => ({ ...event, seq: many + n / 1024 })) : [event];
     const wrap = wrapStore((store) => ({
       delivery: (dest, seq) => {
         rows.push(seq);
-        return store.delivery(dest, seq);
+        return store.delivery(dest, Math.round(seq));
       },
-      history: (stream, after, limit = Number.POSITIVE_INFINITY) => {
+      history: async (stream, after = 0, limit = Number.POSITIVE_INFINITY) => {
         if (stream.startsWith('sessions/')) pages.push(limit);
-        return store.history(stream, after, limit);
+        if (many === 0) return store.history(stream, after, limit);
+        const all = (await store.history(stream, 0)).flatMap(manyOf);
+        return all.filter(({ seq }) => seq > after).slice(0, limit);
       },
     }));
     const hub = await hubFor(t, {}, { wrap });
@@ -255,13 +261,11 @@ t.test(
     await putSession(cpo, 'S1', { last_updated: at(0) });
     await quiet(hub);
     status = 400;
-    for (let n = 1; n <= 502; n++) {
-      const change = { kwh: n, last_updated: new Date(Date.parse(at(0)) + n * 1_000).toISOString() };
-      await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', change);
-    }
+    for (let n = 1; n <= 3; n++) await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: n, last_updated: at(n) });
     await quiet(hub);
-    const dead = (await itemsOf(hub, '/deliveries?state=DEAD&limit=1000')).map(({ id }) => String(id)).reverse();
-    t.equal(dead.length, 502);
+    const dead = (await itemsOf(hub, '/deliveries?state=DEAD')).map(({ id }) => String(id)).reverse();
+    t.equal(dead.length, 3);
+    many = Number(dead[2]?.split('-')[0]);
     status = 200;
     const again = async (id = '') => {
       rows.length = 0;

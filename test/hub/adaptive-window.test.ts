@@ -1,4 +1,5 @@
 /** How many deliveries a partner gets in flight: simulated partners that take them side by side, one by one, or with jitter. */
+import TinyQueue from 'tinyqueue';
 import { AdaptiveWindow } from '../../src/hub/delivery/adaptive-window.ts';
 import { t } from '../support/tap.ts';
 
@@ -16,22 +17,21 @@ interface Partner {
 /** Sends for so many seconds; the limit once a second, and what the partner took. */
 function driven({ workers = max, workMs, owedPerS = Number.POSITIVE_INFINITY }: Partner, seconds: number) {
   const window = new AdaptiveWindow(max);
-  const free = new Array<number>(workers).fill(0);
-  const inFlight: { begunAt: number; endsAt: number }[] = [];
+  const free = new TinyQueue(new Array<number>(workers).fill(0));
+  const inFlight = new TinyQueue<{ begunAt: number; endsAt: number }>([], (a, b) => a.endsAt - b.endsAt);
   const limits: number[] = [];
   let [taken, begun, slowestMs] = [0, 0, 0];
   for (let at = 0; at < seconds * 1000; at++) {
-    inFlight.sort((a, b) => a.endsAt - b.endsAt);
-    for (let head = inFlight[0]; head && head.endsAt <= at; head = inFlight[0]) {
+    for (let head = inFlight.peek(); head && head.endsAt <= at; head = inFlight.peek()) {
       window.attempted(at - head.begunAt, { inFlight: inFlight.length, at });
       slowestMs = at < (seconds * 1000) / 2 ? 0 : Math.max(slowestMs, at - head.begunAt);
-      inFlight.shift();
+      inFlight.pop();
       taken++;
     }
     for (; inFlight.length < window.limit && begun < (owedPerS * at) / 1000; begun++) {
-      const worker = free.indexOf(Math.min(...free));
-      free[worker] = Math.max(at, free[worker] ?? 0) + workMs(at);
-      inFlight.push({ begunAt: at, endsAt: free[worker] ?? 0 });
+      const endsAt = Math.max(at, free.pop() ?? 0) + workMs(at);
+      free.push(endsAt);
+      inFlight.push({ begunAt: at, endsAt });
     }
     if (at % 1000 === 999) limits.push(window.limit);
   }

@@ -168,7 +168,7 @@ t.test('[MAINTAIN-HISTORY-2] minutes end after 24 h and hours after 90 days, als
   const { hub, push, pass, again } = await scene(t, { HUB_EVENTS_KEEP_DAYS: '1' });
   for (let hour = 0; hour < 30; hour++) {
     await push(hub);
-    await pass(hub, hourMs, hourMs / 4);
+    await pass(hub, hourMs, hourMs / 2);
   }
   t.ok(hub.created.context.store.horizon() > 0, 'the log was trimmed');
   const minutes = countsOf(await ofHub(hub));
@@ -177,9 +177,9 @@ t.test('[MAINTAIN-HISTORY-2] minutes end after 24 h and hours after 90 days, als
   // The hub, the CPO and the eMSP.
   t.equal((await rowsOf(hub, minutesKind)).length, 3 * 24);
   t.ok((await rowsOf(hub, 'history')).length <= 1);
-  for (let day = 0; day < 100; day++) {
+  for (let day = 0; day < 95; day++) {
     await push(hub);
-    await pass(hub, dayMs, dayMs / 4);
+    await pass(hub, dayMs, dayMs / 2);
   }
   const days = countsOf(await ofHub(hub, 'step=hour'));
   t.equal(days.length, 90);
