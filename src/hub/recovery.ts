@@ -142,6 +142,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   if (isWhole) {
     resends.recover(releases);
     dispatcher.keepIdleFloors();
+    dispatcher.wholes.notes.start();
     orphans.startSweeps();
     await history
       .recover()

@@ -1,7 +1,6 @@
 /**
  * A change that is less than the object is for those who have it: others get the whole, and a refused one is healed once. [D59, D82]
  */
-import { Wholes } from '../../src/hub/delivery/wholes.ts';
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
@@ -417,44 +416,4 @@ t.test('a location goes private for those who were sent it, and never as a whole
   t.match(dead, [{ receiver: 'NL-EMS', attempts: [{ class: 'not_found' }] }]);
   t.strictSame([dead.length, dead[0]?.attempts.length], [1, 1]);
   t.same(newcomer.received, [], 'who never had it is not told');
-});
-
-t.test('every whole that died is noted, however many die at once [D82]', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub);
-  const { context } = hub.created;
-  const names = Array.from({ length: 20 }, (_, n) => `L${n}`);
-  for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
-  await quiet(hub);
-  const wholes = new Wholes(context, {
-    hasDead: () => true,
-    standing: async () => ({ row: null, state: 'DEAD' }),
-  });
-  t.teardown(() => wholes.close());
-  const [first] = await itemsOf(hub, '/events?type=object.put');
-  const died = (seq: number, stream: string) => {
-    const of = {
-      receiver: 'NL-EMS',
-      seq,
-      stream,
-      module: 'locations' as const,
-      sender: 'NL-CPO',
-      id: stream,
-      size: 0,
-    };
-    const when = { since: 0, owedAt: 1, dueAt: null, loadedAt: 0, behind: null, correlationId: null, event: null };
-    wholes.missed({ ...of, ...when, form: 'whole', asWhole: false, isRedriven: false, tries: 1, attempts: [] });
-  };
-  for (const [n, name] of names.entries()) died(Number(first?.seq) + n, `locations/NL-CPO/${name.toLowerCase()}`);
-  // Of these there is no event, so that nothing else is read for them.
-  const beyond = context.store.head() + 1_000_000;
-  for (let n = 0; n < 10_000; n++) died(beyond, `locations/NL-CPO/other${n}`);
-  const missed = async () => (await itemsOf(hub, '/events?type=object.missed')).map(({ object }) => object);
-  await hub.settled(emsp);
-  t.equal((await missed()).length, names.length, 'all of them are in the log');
-  t.same(
-    await missed(),
-    names.map((name) => `NL-CPO/${name}`),
-    'in order',
-  );
 });

@@ -149,10 +149,10 @@ export class DeliveryRules {
     );
   }
 
-  /** The first of an object is a whole, but after one that is dead, of which the next life of the hub may know nothing. [TEST-DELIVERY-RULES-8] */
+  /** The first of an object is a whole, also after dead ones, but after an end that no row tells of. [TEST-DELIVERY-RULES-8] */
   #judgeFirst({ lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
     const hasMissed = lane.owed.some(
-      (owed) => isGivenUp(owed) || owed.redriven > 0 || owed.isGone || isFinal(owed.last),
+      (owed) => owed.redriven > 0 || owed.isGone || (isFinal(owed.last) && !isGivenUp(owed)),
     );
     demand(isHeld || redriven > 0 || hasMissed, 'the first that a receiver gets of an object is a whole', where);
   }

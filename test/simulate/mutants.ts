@@ -3,6 +3,7 @@
  */
 
 import { Lanes } from '../../src/hub/delivery/lanes.ts';
+import { MissedNotes } from '../../src/hub/delivery/missed-notes.ts';
 import { Progress } from '../../src/hub/delivery/progress.ts';
 import type { Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
@@ -80,6 +81,18 @@ export const mutants: readonly Mutant[] = [
       const deliveries: Store['deliveries'] = async (query) =>
         (await store.deliveries(query)).filter(({ state }) => state !== 'PENDING');
       return { store: storeWith(store, { deliveries }), ports };
+    },
+  },
+  {
+    name: 'that a receiver misses a change is not noted',
+    seed: 127,
+    broken: /the first that a receiver gets/,
+    patch: () => {
+      const { add } = MissedNotes.prototype;
+      MissedNotes.prototype.add = () => {};
+      return () => {
+        MissedNotes.prototype.add = add;
+      };
     },
   },
   {

@@ -8,6 +8,7 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import type { OutcomeClass } from '../../domain/errors.ts';
 import type { Attempt, ObjectEventData } from '../../domain/events.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
+import { modules } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -35,7 +36,13 @@ export interface DeliveryMemory {
   readonly owedAt?: Seq;
   /** The whole object is sent in place of a part. [D59] */
   readonly whole?: true;
+  /** Of a dead letter: the object does not say yet that the receiver lacks it, or a change of it. [MISSED-NOTES-1] */
+  readonly unnoted?: true;
 }
+
+/** Whether the receiver of a dead letter lacks an object then, or a change of it. */
+export const leavesGap = ({ form, module }: Pick<Item, 'form' | 'module'>): boolean =>
+  form !== 'end' && !modules[module].isImmutable;
 
 /** Result of an attempt: when the next one is due, or how the delivery ended. */
 export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
@@ -44,8 +51,10 @@ export function memoryOf(item: Item, { due, class: ended, reason }: Ending, cloc
   const { module, sender, attempts, tries, isRedriven, owedAt, asWhole } = item;
   const since = instantText(clock.stamp(item.since));
   const row = { module, sender, attempts, tries, since, due, class: ended, reason };
-  if (!isRedriven && !asWhole) return row;
-  return { ...row, ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
+  const unnoted = reason !== null && leavesGap(item);
+  if (!isRedriven && !asWhole && !unnoted) return row;
+  const forms = { ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
+  return { ...row, ...forms, ...(unnoted && { unnoted: true as const }) };
 }
 
 /** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */

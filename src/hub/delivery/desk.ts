@@ -5,6 +5,7 @@ import type { DeadGroupName } from '../../domain/triage.ts';
 import type { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import type { FairScheduler, Sender } from './fair-scheduler.ts';
+import type { MissedNotes } from './missed-notes.ts';
 import type { OutboxWriter } from './outbox-writer.ts';
 
 /** What all receivers share. */
@@ -12,6 +13,7 @@ export interface Desk<Receiver extends Sender> {
   readonly context: Context;
   readonly writer: OutboxWriter;
   readonly scheduler: FairScheduler<Receiver>;
+  readonly notes: Pick<MissedNotes, 'add' | 'replaced'>;
   /** Bounds the pages of backlogs that are in memory at the same time. */
   readonly pages: Limit;
   /** Sends what the receiver's courier and the global limit allow now. */

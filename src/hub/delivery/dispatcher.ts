@@ -19,7 +19,7 @@ import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
 import { lagOf } from './backpressure.ts';
-import type { RedrivenAs } from './delivery-row.ts';
+import type { DeliveryMemory, RedrivenAs } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import { Erasures } from './erasures.ts';
 import { FairScheduler } from './fair-scheduler.ts';
@@ -66,7 +66,8 @@ export class Dispatcher {
     };
     const cleared = (group: DeadGroupName) => this.#cleared(group);
     const pages = new Limit(pagesAtOnce);
-    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, pages, pump, cleared };
+    const { notes } = this.wholes;
+    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, notes, pages, pump, cleared };
   }
 
   /** Rebuilds the lanes from floors, rows and log. Must end before the first delivery is sent. */
@@ -172,6 +173,21 @@ export class Dispatcher {
     return (this.#receiverOf(party)?.backlog.dead ?? 0) > 0;
   }
 
+  /**
+   * Has the row of a dead letter no longer owe its note. False, and nothing is written, when `isSame` says after the row was
+   * read that operators have replaced rows since. [MISSED-NOTES-1]
+   */
+  async noted(party: PartyId, seq: Seq, isSame: () => boolean): Promise<boolean> {
+    const receiver = this.#receiverOf(party);
+    const { row } = await this.standing(party, seq);
+    if (!isSame()) return false;
+    const { unnoted, ...data } = (row?.data ?? {}) as Partial<DeliveryMemory>;
+    // What was read may name a person who is erased meanwhile: then the next start notes it once more.
+    if (!receiver || !row || !unnoted || this.#erasures.mayDiffer(seq)) return true;
+    this.#writer.remember(receiver.window.progressNow(party), { ...row, data });
+    return true;
+  }
+
   /** Dead letters of a group. */
   deadIn(group: DeadGroupName): number {
     return this.#byParty.get(group.receiver)?.deadIn(group) ?? 0;
@@ -211,7 +227,7 @@ export class Dispatcher {
   async close(): Promise<void> {
     this.#isDraining = true;
     await Promise.all([...this.#receivers.values()].map((receiver) => receiver.close()));
-    await this.wholes.close();
+    await this.wholes.notes.close();
     await this.#writer.close();
   }
 

@@ -238,7 +238,9 @@ export class Receiver implements Sender, Measured {
   died(lane: Lane, head: Item, why: Pick<Ending, 'class' | 'reason'>): void {
     const row = this.#end(lane, head, 'DEAD', { due: null, ...why });
     // A dead letter whose event was trimmed meanwhile ends with it.
-    if (row.seq > this.#desk.context.store.horizon()) this.#dead.add(row);
+    if (row.seq <= this.#desk.context.store.horizon()) return;
+    this.#dead.add(row);
+    this.#desk.notes.add(row);
   }
 
   /** Holds a lane whose head stays as it is until an instant (hub time, ms). */
@@ -327,6 +329,7 @@ export class Receiver implements Sender, Measured {
     for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0 })) {
       if (row.seq > floor && !progress.isBehind) progress.know(row.seq);
       if (row.state === 'DEAD') this.#dead.add(row);
+      if (row.state !== 'PENDING') this.#desk.notes.add(row);
       if (row.state === 'PENDING' && pending.push(row) === recalledAtOnce) await take();
     }
     await take();
@@ -363,8 +366,9 @@ export class Receiver implements Sender, Measured {
 
   /** Resolves when the row that takes the place of an ended delivery's survives a kill. */
   async #replace(before: DeliveryRow | null, row: DeliveryRow): Promise<DeliveryRow> {
-    const { writer } = this.#desk;
+    const { writer, notes } = this.#desk;
     writer.remember(this.window.progressNow(row.dest), row);
+    notes.replaced(row);
     await writer.flushed();
     if (before?.state === 'DEAD') this.forget(before);
     return row;

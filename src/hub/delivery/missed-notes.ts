@@ -1,0 +1,248 @@
+/**
+ * Notes at an object that a receiver lacks it, or a change of it, because a delivery became a dead letter
+ * (`object.missed`): the next change is then owed whole. [D82]
+ *
+ * MISSED-NOTES-1  The row of a dead letter says that its note is owed (`unnoted`), until the note is recorded. So neither a
+ *     kill nor a stop loses a note: a start reads the rows anyway, and records what they owe while the hub serves.
+ * MISSED-NOTES-2  Notes are recorded one at a time, and one for all dead letters of a lane that wait. A note that is recorded
+ *     again changes nothing, or has one more change go as a whole.
+ * MISSED-NOTES-3  A receiver that has no version of the object is taken out of `sent`, as is that of a session; one that has
+ *     an older version is `outdated`. A whole that arrived after the dead letter has made up for it: there is nothing to note.
+ * MISSED-NOTES-4  Until the note is recorded `isOwed` knows which lanes miss a change.
+ */
+import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
+import { formOf, type ObjectEventData } from '../../domain/events.ts';
+import { applyToObject } from '../../domain/fold.ts';
+import { isOwned } from '../../domain/modules.ts';
+import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
+import type { PartyId } from '../../domain/party.ts';
+import type { Context } from '../kernel/context.ts';
+import { changesOf } from '../kernel/object-history.ts';
+import { objectPut, readObject } from '../kernel/row-codecs.ts';
+import type { DeliveryMemory } from './delivery-row.ts';
+import { type Item, laneKey } from './lanes.ts';
+import type { DeliveryStanding } from './outbox-writer.ts';
+
+export interface Deliveries {
+  /** Whether the receiver has dead letters. */
+  hasDead(receiver: PartyId): boolean;
+  standing(receiver: PartyId, seq: Seq): Promise<DeliveryStanding>;
+  /** Has the row of a dead letter no longer owe its note; false when `isSame` is, after the row was read. */
+  noted(receiver: PartyId, seq: Seq, isSame: () => boolean): Promise<boolean>;
+}
+
+export type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
+
+interface Missed extends Pick<HubObject, 'module' | 'owner' | 'key'> {
+  readonly receiver: PartyId;
+  /** Sequence of the change that did not arrive. */
+  readonly seq: number;
+  /** Whether it has an older version. */
+  readonly hasBefore: boolean;
+}
+
+/** Dead letters of one receiver whose notes are owed, and a sequence that none of them is below. */
+interface OwedNotes {
+  readonly seqs: Set<Seq>;
+  lowest: Seq;
+}
+
+/** Dead letters of one receiver whose events are in memory to find those of the same lane; then it is another one's turn. */
+const pageMax = 64;
+const retryMs = 10_000;
+
+export class MissedNotes {
+  readonly #context: Context;
+  readonly #deliveries: Deliveries;
+  readonly #noted: (lane: string, at: Seq) => void;
+  /** 8 bytes and an entry for each: less than what is in memory of dead letters anyway. */
+  readonly #owed = new Map<PartyId, OwedNotes>();
+  /** Rows that operators had replaced since the start. */
+  #replaced = 0;
+  #noting: Promise<void> | null = null;
+  /** Nothing is recorded before the hub can record, after `close`, and while it waits after a failure. */
+  #isHeld = true;
+  #isClosed = false;
+
+  /** `noted`: a note of the lane was recorded with that sequence. */
+  constructor(context: Context, deliveries: Deliveries, noted: (lane: string, at: Seq) => void) {
+    this.#context = context;
+    this.#deliveries = deliveries;
+    this.#noted = noted;
+  }
+
+  /** Takes what the row of a dead letter owes. */
+  add({ dest, seq, data }: DeliveryRow): void {
+    if (!(data as DeliveryMemory).unnoted) return;
+    const owed = this.#owed.get(dest) ?? { seqs: new Set<Seq>(), lowest: seq };
+    owed.lowest = Math.min(owed.lowest, seq);
+    owed.seqs.add(seq);
+    this.#owed.set(dest, owed);
+    this.#begin();
+  }
+
+  /** An operator had the row of a dead letter replaced. One that is sent again owes no note, unless it dies again. */
+  replaced({ dest, seq, state }: DeliveryRow): void {
+    this.#replaced++;
+    if (state === 'PENDING') this.#drop(dest, seq);
+  }
+
+  /** The hub can record from now on. */
+  start(): void {
+    this.#isHeld = false;
+    this.#begin();
+  }
+
+  /** Records no further note: the rows still owe the rest at the next start. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#noting;
+  }
+
+  /** Whether the receiver misses a change before this one that is not noted yet. [MISSED-NOTES-4] */
+  async isOwed({ receiver, seq, stream }: Place): Promise<boolean> {
+    const owed = this.#owed.get(receiver);
+    if (!owed || owed.lowest >= seq) return false;
+    let isMissed = false;
+    for await (const change of changesOf(this.#context.store, stream, owed.lowest - 1)) {
+      if (change.seq >= seq) break;
+      isMissed = owed.seqs.has(change.seq) || (isMissed && !(await this.#isMadeUpBy(change, receiver)));
+    }
+    return isMissed;
+  }
+
+  /** Whether any earlier delivery of the object arrived at the receiver: the first that did was a whole. [WHOLES-1] */
+  async hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
+    for await (const { seq: earlier, to, data, type } of changesOf(this.#context.store, stream)) {
+      if (earlier >= seq) return false;
+      // `object.missed` lists the remaining receivers and says nothing about what arrived.
+      if (type === 'object.missed') continue;
+      const { sent, forwarded } = data as ObjectEventData;
+      // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
+      if (sent ? sent.includes(receiver) : forwarded) return true;
+      if (type === 'object.deleted' || !to.includes(receiver)) continue;
+      if ((await this.#deliveries.standing(receiver, earlier)).state === 'DELIVERED') return true;
+    }
+    // More than `changesMax` changes: the part is sent, and healed when the receiver refuses it.
+    return true;
+  }
+
+  /** Whether a change arrived at the receiver as the whole object. */
+  async #isMadeUpBy(change: StoredEvent, receiver: PartyId): Promise<boolean> {
+    if (!change.to.includes(receiver)) return false;
+    const { state, row } = await this.#deliveries.standing(receiver, change.seq);
+    const isWhole = (row?.data as DeliveryMemory | undefined)?.whole === true;
+    return state === 'DELIVERED' && (isWhole || formOf(change.data as ObjectEventData, receiver) === 'whole');
+  }
+
+  #drop(receiver: PartyId, seq: Seq): void {
+    const owed = this.#owed.get(receiver);
+    if (owed?.seqs.delete(seq) && owed.seqs.size === 0) this.#owed.delete(receiver);
+  }
+
+  #begin(): void {
+    if (this.#isHeld || this.#isClosed || this.#owed.size === 0) return;
+    this.#noting ??= this.#noteAll().finally(() => {
+      this.#noting = null;
+      // What was added in the last moment.
+      this.#begin();
+    });
+  }
+
+  /** [MISSED-NOTES-2] */
+  async #noteAll(): Promise<void> {
+    for (;;) {
+      const [first] = this.#owed;
+      if (!first || this.#isClosed) return;
+      const [receiver, owed] = first;
+      // The receivers take turns.
+      this.#owed.delete(receiver);
+      this.#owed.set(receiver, owed);
+      if (!(await this.#notePage(receiver, owed))) return;
+    }
+  }
+
+  /** Notes what some dead letters of a receiver owe, those of one lane at once; false after a failure. */
+  async #notePage(receiver: PartyId, { seqs }: OwedNotes): Promise<boolean> {
+    const { store, ports, timers } = this.#context;
+    const some: Seq[] = [];
+    for (const seq of seqs) if (some.push(seq) === pageMax) break;
+    try {
+      const lanes = new Map<string, StoredEvent[]>();
+      for (const seq of some) {
+        const event = await store.event(seq);
+        if (event) lanes.set(event.stream, [...(lanes.get(event.stream) ?? []), event]);
+        else this.#drop(receiver, seq);
+      }
+      for (const events of lanes.values()) {
+        if (this.#isClosed) return false;
+        await this.#note(receiver, events);
+      }
+      return true;
+    } catch (error) {
+      const told = 'could not record that an object never reached its receiver; next try in 10 s';
+      ports.log.warn({ err: error, partyId: receiver }, told);
+      this.#isHeld = true;
+      timers.arm('missed-notes', ports.clock.now() + retryMs, () => this.start());
+      return false;
+    }
+  }
+
+  /** Notes what dead letters of one lane owe. */
+  async #note(receiver: PartyId, events: readonly StoredEvent[]): Promise<void> {
+    const [first] = events;
+    const last = events.reduce((one, other) => (other.seq > one.seq ? other : one), first as StoredEvent);
+    const { seq, stream } = last;
+    const replaced = this.#replaced;
+    const isSame = () => replaced === this.#replaced;
+    if (!(await this.#isMadeUp(last, receiver))) {
+      const { owner, module } = last.data as ObjectEventData;
+      const hasBefore = await this.hasBefore({ receiver, seq, stream });
+      const at = await this.#record({ module, owner, key: keyIn(last), receiver, seq, hasBefore });
+      if (at !== null) this.#noted(laneKey(receiver, stream), at);
+    }
+    for (const one of events) {
+      if (await this.#deliveries.noted(receiver, one.seq, isSame)) this.#drop(receiver, one.seq);
+    }
+  }
+
+  /** Whether a whole arrived after the change. [MISSED-NOTES-3] */
+  async #isMadeUp({ seq, stream }: StoredEvent, receiver: PartyId): Promise<boolean> {
+    for await (const later of changesOf(this.#context.store, stream, seq)) {
+      if (await this.#isMadeUpBy(later, receiver)) return true;
+    }
+    return false;
+  }
+
+  /**
+   * Records `object.missed`, serialized with pushes of the object. Null when there is nothing to record: the object is
+   * gone, the receiver is known to miss it, or never had it and is owed a later change, which goes as a whole.
+   */
+  #record({ module, owner, key, receiver, seq, hasBefore }: Missed): Promise<Seq | null> {
+    const { recorder, store } = this.#context;
+    const stream = streamOf(module, owner, key);
+    return recorder.inTurn(stream, async (seen) => {
+      const object = await readObject(store, module, owner, key, seen);
+      const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
+      if (!object || !had?.includes(receiver)) return null;
+      const isKept = hasBefore && !isOwned(module);
+      const { id, lastUpdated, viewer, reason, outdated = [] } = object;
+      if (isKept && outdated.includes(receiver)) return null;
+      const isTaken = !hasBefore && !isOwned(module);
+      if (isTaken) for await (const { to } of changesOf(store, stream, seq)) if (to.includes(receiver)) return null;
+      const sent = had.filter((one) => one !== null && (isKept || one !== receiver)) as PartyId[];
+      const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
+      const behind = isKept ? [...outdated, receiver].sort() : outdated.filter((one) => one !== receiver);
+      const data: ObjectEventData = { ...plain, owed: null, sent, outdated: behind, receiver, warnings: [] };
+      const event = { type: 'object.missed' as const, data };
+      const after = applyToObject(object, { ...event, body: nothing, to: [] });
+      if (!after) return null;
+      const fact = { stream, event, party: null, body: nothing };
+      const puts = [objectPut(after)];
+      return recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
+    });
+  }
+}
+
+/** Body of a PATCH that changes nothing. */
+const nothing = '{}';

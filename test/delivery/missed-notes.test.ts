@@ -1,0 +1,137 @@
+/**
+ * That a receiver lacks an object, or a change of it, survives a stop and a kill before the object says so. [D82]
+ */
+import { locationBody, sessionBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { arrivals, itemsOf, quiet } from '../support/observed.ts';
+import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { wrapStore } from '../support/store-with.ts';
+import { type Test, t } from '../support/tap.ts';
+import { at, deliveriesOf } from './watched.ts';
+
+const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
+const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<string, unknown>;
+const methods = (calls: readonly Received[]) => calls.map(({ method }) => method);
+const missed = (hub: TestHub) => itemsOf(hub, '/events?type=object.missed');
+
+/** A store that records no note: as after a kill just before, the rows of the dead letters are all that is left. */
+const withoutNotes = wrapStore((store) => ({
+  append: async (commit) => {
+    if (commit.events[0]?.type === 'object.missed') throw new Error('no note is recorded here');
+    return store.append(commit);
+  },
+}));
+
+async function push(cpo: PlainPartner, method: string, url: string, body: object): Promise<void> {
+  const { json: answer, text } = await cpo.call(method, url, body);
+  if (answer.status_code !== 1000) throw new Error(text);
+}
+
+async function scene(t: Test, replaced: Parameters<typeof hubFor>[2] = { wrap: withoutNotes }) {
+  const dataDir = directoryFor(t);
+  const hub = await hubFor(t, {}, replaced, dataDir);
+  const answers = { reply: (_: Received): Reply => ({}) };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answers.reply(received) });
+  const restarted = async (of: TestHub, again: typeof replaced) => {
+    await of.close();
+    return hubFor(t, { HUB_PORT: new URL(of.url).port }, again, dataDir);
+  };
+  return { hub, cpo, emsp, answers, restarted };
+}
+
+for (const [module, id, body, change] of [
+  ['locations', 'L1', locationBody('L1'), { address: 'Neue Straße 1' }],
+  ['sessions', 'S1', sessionBody('S1'), { total_cost: { excl_vat: 7 } }],
+] as const) {
+  const isWhole = (call: Received | undefined) => [call && json(call), { id, ...change }] as const;
+
+  t.test(
+    `${module}: a note that a restart finds owed is recorded once, and the next change goes as a whole [D82]`,
+    async (t) => {
+      const { hub, cpo, emsp, answers, restarted } = await scene(t);
+      await push(cpo, 'PUT', path(module, id), { ...body, last_updated: at(0) });
+      await quiet(hub);
+      answers.reply = () => ({ status: 400 });
+      await push(cpo, 'PATCH', path(module, id), { ...change, last_updated: at(1) });
+      await quiet(hub);
+      answers.reply = () => ({});
+      t.equal((await missed(hub)).length, 0);
+      const second = await restarted(hub, {});
+      await second.settled(emsp);
+      t.match(await missed(second), [{ object: `NL-CPO/${id}`, data: { receiver: 'NL-EMS' } }]);
+      const came = await arrivals(second, emsp, () =>
+        push(cpo, 'PATCH', path(module, id), { x: 2, last_updated: at(2) }),
+      );
+      t.same(methods(came), ['PUT']);
+      t.match(...isWhole(came[0]));
+      const third = await restarted(second, {});
+      await third.settled(emsp);
+      t.equal((await missed(third)).length, 1, 'the row of the dead letter no longer owes it');
+      t.match(await deliveriesOf(third, '?state=DEAD'), [
+        { receiver: 'NL-EMS', attempts: [{ class: 'client_error' }] },
+      ]);
+      const after = await arrivals(third, emsp, () =>
+        push(cpo, 'PATCH', path(module, id), { x: 3, last_updated: at(3) }),
+      );
+      t.same(methods(after), ['PATCH']);
+    },
+  );
+
+  t.test(
+    `${module}: until the note is recorded a restart sends what was owed as a part as a whole, once [D82]`,
+    async (t) => {
+      const { hub, cpo, emsp, answers, restarted } = await scene(t);
+      await push(cpo, 'PUT', path(module, id), { ...body, last_updated: at(0) });
+      await quiet(hub);
+      answers.reply = () => ({ status: 400 });
+      await push(cpo, 'PATCH', path(module, id), { ...change, last_updated: at(1) });
+      await quiet(hub);
+      answers.reply = () => ({});
+      const second = await restarted(hub, { wrap: withoutNotes });
+      const came = await arrivals(second, emsp, async () => {
+        for (const n of [2, 3]) await push(cpo, 'PATCH', path(module, id), { x: n, last_updated: at(n) });
+      });
+      t.same(methods(came), ['PUT', 'PATCH']);
+      t.match(...isWhole(came[0]));
+      const third = await restarted(second, {});
+      await third.settled(emsp);
+      t.equal((await missed(third)).length, 0, 'the whole has made up for it');
+      const after = await arrivals(third, emsp, () =>
+        push(cpo, 'PATCH', path(module, id), { x: 4, last_updated: at(4) }),
+      );
+      t.same(methods(after), ['PATCH']);
+    },
+  );
+}
+
+t.test('every dead letter whose note a stop leaves owed is noted, one that was discarded, too [D82]', async (t) => {
+  const { hub, cpo, emsp, answers, restarted } = await scene(t);
+  const names = Array.from({ length: 12 }, (_, n) => `L${n}`);
+  for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
+  await quiet(hub);
+  answers.reply = () => ({ status: 400 });
+  for (const name of names) await push(cpo, 'PATCH', path('locations', name), { name: 'Neu', last_updated: at(1) });
+  await quiet(hub);
+  const [dead] = await deliveriesOf(hub, '?state=DEAD&limit=1');
+  await admin(hub, 'POST', `/deliveries/${dead?.id}/discard`);
+  const again = await restarted(hub, {});
+  await again.settled(emsp);
+  const noted = new Set((await missed(again)).map(({ object }) => object));
+  t.equal(noted.size, names.length);
+});
+
+t.test('a dead letter that was re-driven and arrived owes no note [D82]', async (t) => {
+  const { hub, cpo, emsp, answers, restarted } = await scene(t);
+  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await quiet(hub);
+  answers.reply = () => ({ status: 400 });
+  await push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
+  await quiet(hub);
+  answers.reply = () => ({});
+  const [dead] = await deliveriesOf(hub, '?state=DEAD');
+  await arrivals(hub, emsp, () => admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`));
+  const again = await restarted(hub, {});
+  await again.settled(emsp);
+  t.equal((await missed(again)).length, 0);
+});
