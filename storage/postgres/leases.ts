@@ -67,8 +67,8 @@ export interface LeaseOptions {
   readonly gained: (fence: Fence, head: Seq, horizon: Seq) => void;
   /** This node holds the log no longer; another node owns it, or may claim it. */
   readonly lost: () => void;
-  /** Resolves when every pending write under the fence is committed or refused. */
-  readonly drained: (fence: Fence) => Promise<void>;
+  /** Resolves when every pending write is committed or refused. */
+  readonly drained: () => Promise<void>;
   /** Whether other nodes may be unable to reach this one. [LEASES-7] */
   readonly isDoubtful: () => boolean;
   /** Called at each beat with the present head and horizon of the log. */
@@ -225,7 +225,7 @@ export class Leases {
     if (!isOurs || this.#held !== null) return;
     // The log names this start of this process, but none is held: the answer to its claim was lost, or it gave up.
     if (log.token > this.#given) this.#gain(log);
-    else this.#changing = this.#change(() => this.#hand({ token: log.token, node: id }));
+    else this.#changing = this.#change(() => this.#hand());
   }
 
   /** LEASES-8. */
@@ -256,7 +256,7 @@ export class Leases {
     if (this.#leaving) return;
     this.#leaving = true;
     await this.#changing;
-    if (this.#held !== null) await this.#hand(this.#held);
+    if (this.#held !== null) await this.#hand();
     await this.#options.durably(async (client) => {
       await client.query(`delete from nodes where id = $1 or expires < clock_timestamp() - ${FORGET}`, [
         this.#options.id,
@@ -291,9 +291,9 @@ export class Leases {
   }
 
   /** LEASES-5. */
-  async #hand(fence: Fence): Promise<void> {
+  async #hand(): Promise<void> {
     this.#lose();
-    await this.#options.drained(fence);
+    await this.#options.drained();
     await this.#options.durably((client) => client.query(RELEASE, [this.#options.id]));
   }
 

@@ -112,7 +112,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
         this.#horizon = horizon;
         gained(fence);
       },
-      drained: (fence) => this.#push(fence, null, prepareSettle([], [])).answer.then(ignore, ignore),
+      drained: () => this.#pipeline.drained(),
       seen: (head, horizon) => this.#seen(head, horizon),
       durably: (work) => sessions.use(work),
       isDoubtful: () => doubts().length > 0 || this.#heartbeat.isRefused,

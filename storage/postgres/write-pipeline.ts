@@ -54,7 +54,7 @@ export interface PipelineOptions {
 
 export class WritePipeline {
   readonly #options: PipelineOptions;
-  readonly #queue = new GroupCommit<Job>((jobs) => this.#write(jobs, false), newGroup);
+  readonly #queue = new GroupCommit<Job>((jobs) => this.#writeGroup(jobs), newGroup);
   readonly #clients: Partial<Record<Durability, Client>> = {};
   /** Sessions that are being opened: a confirmation and a write may need one at the same time. */
   readonly #opening = new Map<Durability, Promise<Client>>();
@@ -72,6 +72,14 @@ export class WritePipeline {
 
   idle(): Promise<void> {
     return this.#queue.idle();
+  }
+
+  /** Resolves when every job pushed before has its answer; sends nothing of its own. */
+  drained(): Promise<void> {
+    return new Promise((resolve) => {
+      const mark = { fence: null, commit: null, settle: null, size: 0, sent: false, withdrawn: false };
+      this.push({ ...mark, done: () => resolve(), fail: () => resolve() });
+    });
   }
 
   /** Stops asking for the outcome of commits in doubt. */
@@ -92,6 +100,14 @@ export class WritePipeline {
     await this.#session('flushed').catch((error: unknown) => {
       if (kindOf(error) === 'refused') this.#options.refused(error as Error);
     });
+  }
+
+  /** Never rejects. A mark of `drained` is answered behind the jobs of its group. */
+  async #writeGroup(group: readonly Job[]): Promise<void> {
+    const isMark = ({ commit, settle }: Job) => commit === null && settle === null;
+    const jobs = group.filter((job) => !isMark(job));
+    if (jobs.length > 0) await this.#write(jobs, false);
+    for (const mark of group.filter(isMark)) mark.done(null);
   }
 
   /** Never rejects: answers every job. `inDoubt`: any of the jobs may already be in the log. */
