@@ -16,7 +16,8 @@ import { closeAtEnd } from './tap.ts';
 
 export const postgresHere = installed;
 
-const START_ATTEMPTS = 600;
+/** Of `isReady`, 20 ms apart. */
+const START_LOOKS = 3000;
 
 export interface PostgresServer {
   readonly port: number;
@@ -138,6 +139,7 @@ async function started(
   const bin = postgresHere;
   const home = newHome();
   const directory = join(home, 'data');
+  const pidFile = join(directory, 'postmaster.pid');
   const as = postgresUser ?? {};
   make(directory);
   const port = await freePort();
@@ -193,14 +195,11 @@ async function started(
     url: (schema, more = '') => `postgres://hub@127.0.0.1:${port}/postgres?single=1&schema=${schema}${more}`,
     async start() {
       child = spawn(join(bin, 'postgres'), ['-D', directory], { ...as, cwd: home, stdio: 'ignore' });
-      for (let attempt = 1; ; attempt += 1) {
-        const error = await query('select 1').then(
-          () => null,
-          (reason: unknown) => reason,
-        );
-        if (error === null) return;
-        if (attempt === START_ATTEMPTS || child.exitCode !== null) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 50));
+      // A server that is asked while it starts makes a process for each answer.
+      for (let look = 1; !isReady(pidFile); look += 1) {
+        if (look === START_LOOKS || child.exitCode !== null)
+          throw new Error(`the server in ${directory} does not start`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
       }
     },
     stop: () => ended('SIGINT'),
@@ -211,7 +210,7 @@ async function started(
       for (const pid of children) send(pid, 'SIGKILL');
       while (children.some((pid) => existsSync(`/proc/${pid}`)))
         await new Promise((resolve) => setTimeout(resolve, 10));
-      rmSync(join(directory, 'postmaster.pid'), { force: true });
+      rmSync(pidFile, { force: true });
     },
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
@@ -243,6 +242,15 @@ function guard(home: string): void {
     (guarding.stdin as Socket).unref();
   }
   guarding.stdin?.write(`${home}\n`);
+}
+
+/** As `pg_ctl` knows it: a server writes its state into the last line of this file. */
+function isReady(pidFile: string): boolean {
+  try {
+    return /^ready *$/m.test(readFileSync(pidFile, 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 function childrenOf(pid: number | undefined): number[] {
