@@ -14,12 +14,10 @@ import {
   StoreUnavailable,
   smallBody,
 } from '../../storage/contract.ts';
-import { directoryFor } from '../support/directory.ts';
+import { isAtLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
+import { type Done, type Opener, promises } from './exam.ts';
 import { AT, append, collect, event, gone, row, seen } from './support.ts';
-
-/** Opens the store at a place that is empty at first; a second call, after `close`, finds what the first one left. */
-export type Opener = (place: string) => Promise<Store>;
 
 const HOSTILE = ['', '/', 'a/b', 'e/00', '\x01', '\uffff', '😀', 'é', ' ', '%00', '"\\\n', 'x'.repeat(5000), '../..'];
 
@@ -30,20 +28,8 @@ function delivery(seq: number, state: DeliveryState, data: unknown = null, dest 
   return { dest, seq, state, data };
 }
 
-export function storeSuite(t: Test, open: Opener): void {
-  /** One promise: a store that is open, and how to leave it and come back. */
-  const promise = (name: string, exam: (t: Test, store: Store, again: () => Promise<Store>) => Promise<void>): void => {
-    t.test(name, async (t) => {
-      const place = directoryFor(t);
-      let store = await open(place);
-      t.teardown(() => store.close());
-      await exam(t, store, async () => {
-        await store.close();
-        store = await open(place);
-        return store;
-      });
-    });
-  };
+export function storeSuite(t: Test, open: Opener, done?: Done): void {
+  const promise = promises(t, open, done);
 
   promise('a reading of the log is bounded by what its records hold, in their data, too', async (t, store) => {
     for (const text of ['a', 'b', 'c'])
@@ -557,6 +543,7 @@ export function storeSuite(t: Test, open: Opener): void {
     async (t, first, again) => {
       let store = first;
       const names = Array.from({ length: 40 }, (_, n) => `r${n}`);
+      const changes = isAtLength ? 100 : 40;
       const written = new Map<string, number>();
       const write = async (version: number, id: string) => {
         await append(store, { puts: [row(id, { body: String(version) })] });
@@ -574,7 +561,7 @@ export function storeSuite(t: Test, open: Opener): void {
       let older = 0;
       let seen = 0;
       const read = async () => {
-        for (; version < 400; seen += 1) {
+        for (; version < 4 * changes; seen += 1) {
           // A store in memory needs no turn of the loop, which the others of this test do.
           await turn();
           const before = new Map(written);
@@ -589,7 +576,8 @@ export function storeSuite(t: Test, open: Opener): void {
           await turn();
         }
       };
-      const shuffled = (offset: number) => Array.from({ length: 100 }, (_, n) => names[(n * 7 + offset) % 40] ?? '');
+      const shuffled = (offset: number) =>
+        Array.from({ length: changes }, (_, n) => names[(n * 7 + offset) % 40] ?? '');
       await Promise.all([read(), read(), ...[0, 1, 2, 3].map((offset) => change(shuffled(offset)))]);
       t.ok(seen > 2, `${seen} lists`);
       t.equal(older, 0, 'rows that were older than what was acknowledged');

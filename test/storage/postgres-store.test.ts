@@ -5,7 +5,7 @@ import { StoreUnavailable } from '../../storage/contract.ts';
 import { Primary } from '../../storage/postgres/connect.ts';
 import { PostgresReads } from '../../storage/postgres/reads.ts';
 import { DELIVERIES } from '../../storage/postgres/rewrite.ts';
-import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
+import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { parametersOf, prepareCommit, prepareSettle, WRITE } from '../../storage/postgres/write-parameters.ts';
 import { WritePipeline } from '../../storage/postgres/write-pipeline.ts';
@@ -23,6 +23,7 @@ import {
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
+import { storesOn } from './postgres-stores.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
 import { append, collect, event, patient, row, seen, trim, until } from './support.ts';
 import { trimSuite } from './trim-suite.ts';
@@ -43,27 +44,19 @@ async function explained(client: Client, text: string, values: unknown[]): Promi
 }
 
 function suite(server: PostgresServer): void {
-  const schemas = new Map<string, string>();
-  const schemaAt = (place: string): string => {
-    const known = schemas.get(place) ?? newSchema('store');
-    schemas.set(place, known);
-    return known;
-  };
   let statements = 0;
   const onPoint = (name: string): void => {
     if (name === 'write.before') statements += 1;
   };
-  const open = (place: string): Promise<PostgresStore> =>
-    openPostgresStore({ url: server.url(schemaAt(place)), node: 'test', onPoint, ...patient });
+  const { schemaAt, open, done, lend } = storesOn(server, t, { onPoint });
 
-  storeSuite(t, open);
+  storeSuite(t, open, done);
   // `backupSuite` is in postgres-copy.test.ts, with the way back.
-  trimSuite(t, open);
-  rewriteSuite(t, open);
+  trimSuite(t, open, done);
+  rewriteSuite(t, open, done);
 
   t.test('[W1] whatever waits goes into the next statement, and lands in order of the calls', async (t) => {
-    const store = await open(directoryFor(t));
-    t.teardown(() => store.close());
+    const store = await lend(t);
     const fence = store.held();
     if (!fence) throw new Error('no fence');
     statements = 0;
@@ -92,8 +85,7 @@ function suite(server: PostgresServer): void {
 
   t.test('[R3] a hole in a stretch of the log is damage', async (t) => {
     const place = directoryFor(t);
-    const store = await open(place);
-    t.teardown(() => store.close());
+    const store = await lend(t, place);
     for (let i = 1; i <= 6; i += 1) await append(store);
     await server.query(`delete from ${schemaAt(place)}.events where seq = 5`);
     t.equal((await store.ranges([{ after: 0, upTo: 4 }])).length, 4);
@@ -103,8 +95,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('[W6] what the database alone can refuse is refused alone: its neighbours are written', async (t) => {
-    const store = await open(directoryFor(t));
-    t.teardown(() => store.close());
+    const store = await lend(t);
     // No index holds a name of so many bytes that no compression makes smaller.
     const long = Array.from({ length: 4000 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7919) % 20_000))).join('');
     const writes = Array.from({ length: 20 }, (_, i) =>
@@ -126,8 +117,7 @@ function suite(server: PostgresServer): void {
     const before = await open(place);
     await append(before, { idem: 'old', events: [event(), event()] });
     await before.close();
-    const store = await open(place);
-    t.teardown(() => store.close());
+    const store = await lend(t, place);
     const answers = await Promise.all([
       append(store, { idem: 'a', puts: [row('1', { data: 'a' })] }),
       append(store, { idem: 'old', puts: [row('1', { data: 'old' })] }),
@@ -145,8 +135,7 @@ function suite(server: PostgresServer): void {
     '[W4] a look-up of such a key that fails is made again, or its outcome is unknown; writes go on',
     async (t) => {
       const place = directoryFor(t);
-      const store = await open(place);
-      t.teardown(() => store.close());
+      const store = await lend(t, place);
       const { last } = await append(store, { idem: 'old' });
       const fence = store.held();
       const faults: string[] = [];
@@ -190,8 +179,7 @@ function suite(server: PostgresServer): void {
 
   t.test('[W2, W7] a write that waits for the lock of the log is judged by what came before it', async (t) => {
     const place = directoryFor(t);
-    const store = await open(place);
-    t.teardown(() => store.close());
+    const store = await lend(t, place);
     await append(store, { puts: [row('1'), row('2')] });
     const other = new Client({ host: '127.0.0.1', port: server.port, user: 'hub', database: 'postgres' });
     await other.connect();
@@ -381,26 +369,31 @@ function suite(server: PostgresServer): void {
       for (let n = 0; n < writes; n++) pages += await looks();
       return pages / writes;
     };
-    await mean(200);
-    const alone = await mean(50);
+    /** So many writes in one statement, each of the same row, counts and floor. */
+    const many = async (writes: number): Promise<void> => {
+      const puts = [row('1'), row('many #')];
+      const commit = prepareCommit({
+        fence: null,
+        idem: 'many #',
+        events: [event()],
+        puts,
+        seen: [seen('many', null)],
+      });
+      const settle = prepareSettle([], [{ dest: 'A', seq: '#' as unknown as number }]);
+      const text = ['$5', '$6', '$11']
+        .reduce((write, each) => write.replace(each, `replace(${each}::text, '#', i::text)::json`), WRITE)
+        .replace('from', `from generate_series(${head + 1}, ${head + writes}) i,`);
+      await client.query(text, parametersOf([{ fence: null, commit, settle }], 0));
+      head += writes;
+      last = head;
+    };
+    await many(700);
+    await mean(10);
+    const alone = await mean(20);
     await openReader(t, server, 'test');
-    await mean(400);
-    // Each writes the same counts.
-    const many = prepareCommit({
-      fence: null,
-      idem: 'many #',
-      events: [event()],
-      puts: [row('many #')],
-      seen: [seen('many', null)],
-    });
-    const named = (parameter: string) => `replace(${parameter}::text, '#', i::text)::json`;
-    const text = WRITE.replace('$5', named('$5'))
-      .replace('$6', named('$6'))
-      .replace('from', 'from generate_series(1, 3000) i,');
-    await client.query(text, parametersOf([{ fence: null, commit: many, settle: null }], 0));
-    head += 3000;
-    const beside = await mean(50);
-    t.ok(beside < 1.5 * alone, `${alone} pages without, ${beside} beside 3400 former versions`);
+    await many(700);
+    const beside = await mean(20);
+    t.ok(beside < 1.5 * alone, `${alone} pages without, ${beside} beside 700 former versions`);
   });
 
   t.test('an erasure looks up the deliveries of its events, however many there are', async (t) => {
@@ -439,8 +432,7 @@ function suite(server: PostgresServer): void {
 
   t.test('a scan reads pages of bounded size, and every row', async (t) => {
     const place = directoryFor(t);
-    const store = await open(place);
-    t.teardown(() => store.close());
+    const store = await lend(t, place);
     const client = await connected(t, server.url(schemaAt(place)));
     const rows = Array.from({ length: 1100 }, (_, i) => `${i + 1000}`);
     const long = 'x'.repeat(400_000);
@@ -459,19 +451,34 @@ function suite(server: PostgresServer): void {
   });
 
   t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
-    const url = server.url(schemaAt(directoryFor(t)));
-    const store = await openPostgresStore({ url, node: 'test', ...patient });
-    t.teardown(() => store.close());
-    const outcomes = await Promise.allSettled(Array.from({ length: 20_000 }, () => append(store)));
-    const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
-    t.ok(refused.length > 0 && refused.every((reason) => reason instanceof StoreUnavailable));
-    t.equal(store.head(), outcomes.length - refused.length);
+    const store = await lend(t);
+    const fence = store.held();
+    if (fence === null) throw new Error('no fence');
+    const first = Array.from({ length: 5 }, () => append(store));
+    // Settles of one delivery: a statement has the last of its group alone.
+    const settles = Array.from({ length: 16_500 }, (_, data) =>
+      store.settle(fence, [{ dest: 'A', seq: 1, state: 'DEAD', data }], []),
+    );
+    const outcomes = Promise.allSettled(settles);
+    for (const late of [append(store), append(store)]) await t.rejects(late, StoreUnavailable);
+    t.strictSame(
+      (await Promise.all(first)).map(({ last }) => last),
+      [1, 2, 3, 4, 5],
+    );
+    const done = (await outcomes).map((outcome) => (outcome.status === 'rejected' ? outcome.reason : 'done'));
+    const most = done.lastIndexOf('done') + 1;
+    t.ok(
+      most > 16_000 && most < settles.length && done.slice(0, most).every((each) => each === 'done'),
+      `${most} are done`,
+    );
+    t.ok(done.slice(most).every((reason) => reason instanceof StoreUnavailable));
+    t.match(await store.delivery('A', 1), { data: most - 1 });
+    t.equal((await append(store)).last, 6);
     t.equal(store.health().state, 'open');
   });
 
   t.test('pages are cut by the characters of bodies, as every engine counts them; at least one comes', async (t) => {
-    const store = await open(directoryFor(t));
-    t.teardown(() => store.close());
+    const store = await lend(t);
     for (let i = 1; i <= 6; i += 1) {
       const body = '😀'.repeat(50);
       await append(store, {

@@ -1,9 +1,7 @@
 /** The part of the exam of stores on a disk that is about rewriting what is stored. */
-import { mkdirSync } from 'node:fs';
 import { Fenced, type Rewrite, type RowKey, type Store } from '../../storage/contract.ts';
-import { directoryFor } from '../support/directory.ts';
 import type { Test } from '../support/tap.ts';
-import type { Opener } from './contract-suite.ts';
+import { type Done, type Opener, promises } from './exam.ts';
 import { append, event, row, trim } from './support.ts';
 
 const replaced = (text: string) => text.replaceAll('secret', 'digest');
@@ -15,10 +13,10 @@ function rewrite(store: Store, events: readonly number[], rows: readonly RowKey[
   return store.rewrite({ fence, events, heads: [], rows, key: renamed, text: replaced, ...parts });
 }
 
-export function rewriteSuite(t: Test, open: Opener): void {
-  t.test('[CONTRACT-12] a row that gets the name of another takes its place', async (t) => {
-    const store = await open(directoryFor(t));
-    t.teardown(() => store.close());
+export function rewriteSuite(t: Test, open: Opener, done?: Done): void {
+  const promise = promises(t, open, done);
+
+  promise('[CONTRACT-12] a row that gets the name of another takes its place', async (t, store) => {
     for (const id of ['digest', 'secret']) await append(store, { puts: [row(id, { body: id, upd: `of ${id}` })] });
     await rewrite(store, [1, 2], [row('secret')]);
     t.equal(await store.get(row('secret')), null);
@@ -29,56 +27,51 @@ export function rewriteSuite(t: Test, open: Opener): void {
     t.match(await store.list(list), { total: 1, rows: [{ body: 'new' }] });
   });
 
-  t.test('[CONTRACT-12] a row is renamed with the events that name it in what they touched', async (t) => {
-    const place = `${directoryFor(t)}/data`;
-    mkdirSync(place);
-    let store = await open(place);
-    t.teardown(() => store.close());
-    const of = (stream: string) => [event({ stream, data: 'secret', body: 'secret' })];
-    await append(store, { events: [...of('a'), ...of('b')], puts: [row('secret')] });
-    await append(store, { events: of('c'), puts: [row('secret'), row('other secret')] });
-    await append(store, {
-      events: of('d'),
-      puts: [{ kind: 'sessions', owner: 'NL-TNM', id: 'gone secret', gone: true }],
-    });
-    await trim(store, 2, {
-      keeps: [{ ...event({ stream: 'b', data: 'secret', body: null }), seq: 2, rows: [row('secret')] }],
-    });
-    const key = (one: RowKey) => (one.id.startsWith('other') ? one : renamed(one));
-    const before = await store.read({ after: 0, limit: 9, kept: true });
-    await rewrite(store, [], [row('secret')], { heads: [2, 3, 4], key });
-    const look = async () => {
-      t.strictSame(await store.read({ after: 0, limit: 9, kept: true }), before, 'nothing else of them changes');
-      const read = await store.read({ after: 0, limit: 9, size: 1e6, kept: true, withTouched: true });
-      t.strictSame(
-        read.map(({ seq, touched }) => [seq, touched?.map(({ kind, owner, id }) => `${kind} ${owner} ${id}`)]),
-        [
-          [2, ['sessions NL-TNM digest']],
-          [3, ['sessions NL-TNM digest', 'sessions NL-TNM other secret']],
-          [4, ['sessions NL-TNM gone digest']],
-        ],
-      );
-      t.match(await store.read({ after: 2, limit: 1, withTouched: true }), [{ seq: 3, touched: { length: 2 } }]);
-    };
-    await look();
-    await store.close();
-    store = await open(place);
-    t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
-    await look();
-  });
+  promise(
+    '[CONTRACT-12] a row is renamed with the events that name it in what they touched',
+    async (t, first, again) => {
+      let store = first;
+      const of = (stream: string) => [event({ stream, data: 'secret', body: 'secret' })];
+      await append(store, { events: [...of('a'), ...of('b')], puts: [row('secret')] });
+      await append(store, { events: of('c'), puts: [row('secret'), row('other secret')] });
+      await append(store, {
+        events: of('d'),
+        puts: [{ kind: 'sessions', owner: 'NL-TNM', id: 'gone secret', gone: true }],
+      });
+      await trim(store, 2, {
+        keeps: [{ ...event({ stream: 'b', data: 'secret', body: null }), seq: 2, rows: [row('secret')] }],
+      });
+      const key = (one: RowKey) => (one.id.startsWith('other') ? one : renamed(one));
+      const before = await store.read({ after: 0, limit: 9, kept: true });
+      await rewrite(store, [], [row('secret')], { heads: [2, 3, 4], key });
+      const look = async () => {
+        t.strictSame(await store.read({ after: 0, limit: 9, kept: true }), before, 'nothing else of them changes');
+        const read = await store.read({ after: 0, limit: 9, size: 1e6, kept: true, withTouched: true });
+        t.strictSame(
+          read.map(({ seq, touched }) => [seq, touched?.map(({ kind, owner, id }) => `${kind} ${owner} ${id}`)]),
+          [
+            [2, ['sessions NL-TNM digest']],
+            [3, ['sessions NL-TNM digest', 'sessions NL-TNM other secret']],
+            [4, ['sessions NL-TNM gone digest']],
+          ],
+        );
+        t.match(await store.read({ after: 2, limit: 1, withTouched: true }), [{ seq: 3, touched: { length: 2 } }]);
+      };
+      await look();
+      store = await again();
+      t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
+      await look();
+    },
+  );
 
-  t.test(
+  promise(
     '[LEVEL-REWRITE-2] a row that was renamed alone is missed until the events that name it are rewritten',
-    async (t) => {
-      const place = `${directoryFor(t)}/data`;
-      mkdirSync(place);
-      let store = await open(place);
-      t.teardown(() => store.close());
+    async (t, first, again) => {
+      let store = first;
       await append(store, { puts: [row('secret')] });
       await rewrite(store, [], [row('secret')]);
       for (const _ of [1, 2]) {
-        await store.close();
-        store = await open(place);
+        store = await again();
         await rewrite(store, [], [row('secret')], { heads: [1] });
         t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
         t.match(await store.get(row('digest')), { seq: 1 });
@@ -87,13 +80,10 @@ export function rewriteSuite(t: Test, open: Opener): void {
     },
   );
 
-  t.test(
+  promise(
     '[CONTRACT-12] a rewrite replaces text in events, rows and deliveries, and nothing else changes',
-    async (t) => {
-      const place = `${directoryFor(t)}/data`;
-      mkdirSync(place);
-      let store = await open(place);
-      t.teardown(() => store.close());
+    async (t, first, again) => {
+      let store = first;
       for (const n of [1, 2, 3]) {
         const stream = `tokens/NL-EMS/secret${n}`;
         const events = [
@@ -151,8 +141,7 @@ export function rewriteSuite(t: Test, open: Opener): void {
         t.strictSame([store.head(), store.horizon()], [3, 1]);
       };
       await look(store);
-      await store.close();
-      store = await open(place);
+      store = await again();
       t.match(store.health(), { state: 'open', reason: null, damagedRows: { length: 0 } });
       await look(store);
       t.equal((await append(store)).first, 4);

@@ -12,10 +12,9 @@ import {
   type Store,
   type StoredEvent,
 } from '../../storage/contract.ts';
-import { directoryFor } from '../support/directory.ts';
 import { partOf } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
-import type { Opener } from './contract-suite.ts';
+import { type Done, type Opener, promises } from './exam.ts';
 import { append, event, row, trim, until } from './support.ts';
 
 const kept = (seq: number, fields: Partial<NewEvent>, rows: Kept['rows'] = []): Kept => ({
@@ -26,25 +25,8 @@ const kept = (seq: number, fields: Partial<NewEvent>, rows: Kept['rows'] = []): 
 const seqs = (events: readonly { seq: number }[]): number[] => events.map(({ seq }) => seq);
 const everything = (store: Store): Promise<number[]> => store.read({ after: 0, limit: 1000 }).then(seqs);
 
-type Exam = (t: Test, store: Store, again: () => Promise<Store>, elsewhere: string) => Promise<void>;
-
-const promises = (t: Test, open: Opener) => (name: string, exam: Exam) =>
-  t.test(name, async (t) => {
-    const elsewhere = directoryFor(t);
-    const place = `${elsewhere}/data`;
-    mkdirSync(place);
-    let store = await open(place);
-    t.teardown(() => store.close());
-    const again = async (): Promise<Store> => {
-      await store.close();
-      store = await open(place);
-      return store;
-    };
-    await exam(t, store, again, elsewhere);
-  });
-
-export function trimSuite(t: Test, open: Opener): void {
-  const promise = promises(t, open);
+export function trimSuite(t: Test, open: Opener, done?: Done): void {
+  const promise = promises(t, open, done);
 
   promise(
     '[CONTRACT-9] behind the horizon nothing changes; up to it there is what was kept',
@@ -232,8 +214,12 @@ export function trimSuite(t: Test, open: Opener): void {
 }
 
 /** `ownDirectory`: the store lies in a directory of its own, where no backup may lie. */
-export function backupSuite(t: Test, open: Opener, { ownDirectory = true } = {}): void {
-  const promise = promises(t, open);
+export function backupSuite(
+  t: Test,
+  open: Opener,
+  { ownDirectory = true, done }: { ownDirectory?: boolean; done?: Done } = {},
+): void {
+  const promise = promises(t, open, done);
 
   promise(
     '[CONTRACT-10] a backup is one moment of the store, taken while it is written',
