@@ -13,7 +13,7 @@ import { DigestMaker, IndexDigest } from '../../storage/level/index-digest.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { encode } from '../../storage/records.ts';
 import { copyOfRunning, directoryFor } from '../support/directory.ts';
-import { someOf } from '../support/share.ts';
+import { isAtLength, someOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { flip, noise } from './spoil.ts';
 import { append, collect, event, row, seen, trim, trimAll, until } from './support.ts';
@@ -70,6 +70,8 @@ async function readings(store: Store): Promise<Map<string, () => Promise<unknown
   for (let i = 0; i < 30; i += 1) reads.set(`history ${i}`, () => store.history(`stream ${i}`));
   for (let i = 0; i < 50; i += 1) reads.set(`correlated ${i}`, () => store.correlated(`c ${i}`));
   for (let i = 1; i <= 300; i += 1) {
+    // Those beside what is changed, in each part of the log.
+    if (!isAtLength && i % 10 !== 9 && i % 10 > 1) continue;
     reads.set(`event ${i}`, () => store.event(i));
     reads.set(`row ${i}`, () => store.get(row(`${i}`)));
     reads.set(`delivery ${i}`, () => store.delivery('A', i));
@@ -152,7 +154,8 @@ t.test('[SEAL-1] [LEVEL-REWRITE-1] a rewrite removes the seal, and with it every
 
 t.test('[SEAL-1] [INDEX-DIGEST-1] [INDEX-DIGEST-3] the seal follows appends and trims', async (t) => {
   const directory = directoryFor(t);
-  for (let round = 0; round < 6; round += 1) {
+  const rounds = isAtLength ? 6 : 4;
+  for (let round = 0; round < rounds; round += 1) {
     const store = await open(directory, { recent: 500 });
     await verified(store);
     t.match(store.health(), { state: 'open', reason: null }, `round ${round}`);
@@ -180,7 +183,7 @@ t.test('[SEAL-1] [INDEX-DIGEST-1] [INDEX-DIGEST-3] the seal follows appends and 
     }
   }
   const parts = await bare(directory, (db) => db.get(keys.SEAL_PARTS_KEY));
-  t.ok((parts ?? '').split('"').length / 2 > 6, 'large parts were split');
+  t.ok((parts ?? '').split('"').length / 2 > rounds, 'large parts were split');
 });
 
 /** Each: what is changed behind the back of the store. */
@@ -403,7 +406,7 @@ t.test('[LIFECYCLE-7] a failed write: the store is reopened by its seal', async 
 });
 
 const kills = ['seal.before:2', 'trim.after:3', 'seal.after:3', 'trim.before:2', 'rest.verified:1', 'commit.after:55'];
-for (const count of someOf(kills, 2)) {
+for (const count of someOf(kills)) {
   t.test(`[SEAL-1] [SEAL-2] killed at ${count}: the store opens by its seal, and all of it is sound`, async (t) => {
     const directory = directoryFor(t);
     await filled(directory);
