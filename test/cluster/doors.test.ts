@@ -79,7 +79,7 @@ t.test('every node is a door', { skip }, async (t) => {
   });
 
   t.test('[LIMITS-1, LIMITS-2] nodes share a rate limit: a party has it once, and a fifth more at most', async (t) => {
-    const limit = 50;
+    const limit = 30;
     const env = { HUB_RATE_LISTS_PER_MIN: `${limit}` };
     const nodes = await startNodes(t, server, newSchema('limits'), { here: true, env });
     const { emsp } = await routedPair(t, nodes);

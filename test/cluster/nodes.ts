@@ -139,17 +139,32 @@ export function hurried(of: Clock = systemClock): { readonly clock: Clock; hurry
 
 async function startHere(t: Test, port: number, env: Record<string, string>): Promise<Node> {
   const config = loadConfig({ env: { HUB_PORT: `${port}`, HUB_LOG_LEVEL: 'silent', ...env }, flags: {} });
-  const { clock, hurry } = hurried();
-  const { url, close } = await startServing(config, { clock });
-  t.teardown(() => {
-    hurry();
-    return close();
-  });
   const never = () => {
     throw new Error('it runs in the process of the test');
   };
-  const hub = { url, adminToken, pid: process.pid, log: () => '', kill: never, stop: never };
-  return { port, url, nodeUrl: nodeUrlOf(port, env), hub, start: never };
+  const start = async (): Promise<Node['hub']> => {
+    const { clock, hurry } = hurried();
+    const { url, close } = await startServing(config, { clock });
+    let closing: Promise<void> | null = null;
+    const stop = async () => {
+      closing ??= close();
+      await closing;
+      return 0;
+    };
+    t.teardown(() => {
+      hurry();
+      return stop();
+    });
+    return { url, adminToken, pid: process.pid, log: () => '', kill: never, stop };
+  };
+  const hub = await start();
+  const node: Node = {
+    ...{ port, url: hub.url, nodeUrl: nodeUrlOf(port, env), hub },
+    async start() {
+      node.hub = await start();
+    },
+  };
+  return node;
 }
 
 const nodeUrlOf = (port: number, { HUB_NODE_PORT }: Record<string, string>) =>

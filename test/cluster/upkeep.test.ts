@@ -17,7 +17,7 @@ t.test('upkeep', { skip }, async (t) => {
   t.test('every node is restarted in turn, and no request fails', async (t) => {
     const server = await sharedPostgres();
     const schema = newSchema('rolling');
-    const nodes = await startNodes(t, server, schema, { env });
+    const nodes = await startNodes(t, server, schema, { env, here: 'others' });
     await untilJoined(nodes.all);
     const { cpo, emsp } = await routedPair(t, nodes);
     const load = startLoad(nodes.url, cpo, 'R');

@@ -54,10 +54,10 @@ const ROLES: Record<string, () => Promise<void>> = {
     await store.close();
   },
 
-  /** Stores 48 MiB of bodies, and reads their events without them. */
+  /** Stores 32 MiB of bodies, and reads their events without them. */
   async bodiless() {
     const store = await open();
-    const events = 48;
+    const events = 32;
     const large = event({ stream: 's', correlationId: 'c', body: 'x'.repeat(1 << 20) });
     for (let i = 0; i < events; i += 1) await append(store, { events: [large] });
     for (const read of [
@@ -112,7 +112,9 @@ const ROLES: Record<string, () => Promise<void>> = {
   /** Backs up, again and again, while it appends. */
   async backup() {
     const store = await openLevelStore({ directory, node: 'child', ballastBytes: 0, onPoint: killAt('backup') });
-    for (let i = 0; i < 500; i += 1) await append(store, { events: [event({ body: `${i}` })], puts: [row(`${i}`)] });
+    await Promise.all(
+      Array.from({ length: 500 }, (_, i) => append(store, { events: [event({ body: `${i}` })], puts: [row(`${i}`)] })),
+    );
     say(`${store.head()}`);
     void (async () => {
       for (;;) await append(store);
@@ -137,7 +139,7 @@ const ROLES: Record<string, () => Promise<void>> = {
     const store = await open();
     const fence = store.held();
     if (fence === null) throw new Error('no fence');
-    for (let i = 0; i < 20; i += 1) await append(store);
+    await Promise.all(Array.from({ length: 20 }, () => append(store)));
     const settles = Array.from({ length: 20 }, (_, i) => {
       const settled = { dest: 'A', seq: i + 1 };
       return store.settle(fence, [{ ...settled, state: 'DELIVERED', data: null }], [settled]);

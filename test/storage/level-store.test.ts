@@ -144,5 +144,5 @@ t.test('ANSWER: get and event find keys that end in characters of several bytes,
 t.test('a read without bodies needs no memory for all of them', async (t) => {
   const args = ['--max-old-space-size=24', join(import.meta.dirname, 'child.js'), 'bodiless', directoryFor(t)];
   const { stdout } = await promisify(execFile)(process.execPath, args);
-  t.equal(stdout, '48\n48\n48\n');
+  t.equal(stdout, '32\n32\n32\n');
 });

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openPostgresStore } from '../../../storage/postgres/store.ts';
+import { isAtLength } from '../../support/share.ts';
 import { event } from '../support.ts';
 
 const [url = '', node = '', ttlMs = '1500'] = process.argv.slice(2);
@@ -12,6 +13,7 @@ const [url = '', node = '', ttlMs = '1500'] = process.argv.slice(2);
 const say = (line: string): Promise<void> =>
   new Promise((resolve) => process.stdout.write(`${line}\n`, () => resolve()));
 const WRITERS = 4;
+const pauseMs = isAtLength ? 10 : 40;
 
 let ending = false;
 const store = await openPostgresStore({
@@ -31,7 +33,7 @@ const writer = async (): Promise<void> => {
       else {
         const { last } = await store.append({ fence, idem: stream, events: [event({ stream })] });
         await say(`ack ${last} ${stream}`);
-        await sleep(10);
+        await sleep(pauseMs);
       }
     } catch (error) {
       await say(`refused ${(error as Error).name}`);
