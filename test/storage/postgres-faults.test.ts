@@ -205,7 +205,7 @@ function suite(server: PostgresServer): void {
   t.test('connections that are killed under load: nothing acknowledged is lost, nothing stands twice', async (t) => {
     const store = await opened(t, server);
     const { acknowledged, end } = load(t, store, 12);
-    for (let kills = 0; kills < (isAtLength ? 15 : 4); kills += 1) {
+    for (let kills = 0; kills < (isAtLength ? 15 : 2); kills += 1) {
       const before = acknowledged.size;
       await until(() => acknowledged.size > before + 20);
       await server.query(
