@@ -306,7 +306,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   const lost = counter('lost_sends_total', 'Sends to actors that were not there');
   const status = gauge('partner_status', '1 for the connection status of the partner', ['partner', 'status']);
   const circuit = gauge('circuit_state', '1 for the state of the circuit', ['partner', 'circuit', 'state']);
-  const depth = gauge('backlog_deliveries', 'Deliveries that wait in memory, of a partner at most 10,000', ['partner']);
+  const depth = gauge('backlog_deliveries', 'Deliveries that wait, in memory and in the log', ['partner']);
   const oldest = gauge('backlog_oldest_age_seconds', 'Age of the oldest that waits; 0 when none does', ['partner']);
   const overdue = gauge(
     'overdue_deliveries',

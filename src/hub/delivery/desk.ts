@@ -23,13 +23,13 @@ export interface Desk<Receiver extends Sender> {
 }
 
 export interface Backlog {
-  /** Deliveries in memory. */
+  /** Deliveries that wait, in memory and in the log. */
   readonly depth: number;
   /** Start of the earliest retry window, hub time, ms; null when memory holds no delivery. */
   readonly oldestAt: number | null;
   readonly dead: number;
   /** Since the start of the process. */
   readonly delivered: number;
-  /** The log holds more that is not in memory. */
+  /** The log holds more that is not counted yet: soon after a restart. */
   readonly behind: boolean;
 }

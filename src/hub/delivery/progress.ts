@@ -5,6 +5,7 @@
  * PROGRESS-1  The floor never passes a delivery that has neither ended nor a row of its own. (OUTBOX-WRITER-1)
  * PROGRESS-2  The deliveries of one module are taken in the order of the log. A module that is behind takes no live event:
  *     it reads the log itself, whatever the other modules do.
+ * PROGRESS-3  What is left in the log is counted: as it comes, and what a restart left there page by page, each delivery once.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
@@ -15,6 +16,8 @@ interface Place {
   cursor: Seq;
   /** The log holds more that is not in memory. */
   isBehind: boolean;
+  /** Deliveries behind the cursor that are in the log and have no row, as far as they are counted. */
+  left: number;
   /** Sequences taken that have neither ended nor a row; ascending. */
   readonly outstanding: Set<Seq>;
 }
@@ -31,6 +34,8 @@ export class Progress {
   #written: Seq;
   /** Up to here deliveries may have rows that are not among the known. */
   #rowsUpTo: Seq = 0;
+  /** What a restart left in the log, behind `counted` up to `head`, is not counted yet. [PROGRESS-3] */
+  #uncounted: { readonly counted: Seq; readonly head: Seq } | null = null;
 
   constructor(receiver: PartyId, offered: Seq, written: Seq = 0) {
     this.receiver = receiver;
@@ -46,6 +51,17 @@ export class Progress {
   get isBehind(): boolean {
     for (const { isBehind } of this.#places.values()) if (isBehind) return true;
     return false;
+  }
+
+  /** Deliveries that are in the log and not in memory; fewer than there are while `uncounted` is not null. [PROGRESS-3] */
+  get left(): number {
+    let left = 0;
+    for (const place of this.#places.values()) left += place.left;
+    return left;
+  }
+
+  get uncounted(): { readonly counted: Seq; readonly head: Seq } | null {
+    return this.#uncounted;
   }
 
   /** Modules whose backlog is in the log, each with the sequence after which it is to be read. */
@@ -72,6 +88,27 @@ export class Progress {
     for (const module of moduleNames) this.fallBehind(module);
   }
 
+  /** An event stays in the log. */
+  leave(module: ObjectModule, seq: Seq): void {
+    const place = this.#places.get(module);
+    if (place?.isBehind && seq > place.cursor && this.#isCounted(seq)) place.left++;
+  }
+
+  /** At a restart: what of the log up to the head is left there is to be counted. */
+  restored(head: Seq): void {
+    if (head > this.#written) this.#uncounted = { counted: this.#written, head };
+  }
+
+  /** Counts the next of what a restart left in the log: these events, which have no rows, up to a sequence. [PROGRESS-3] */
+  count(events: Iterable<{ readonly module: ObjectModule; readonly seq: Seq }>, upTo: Seq): void {
+    for (const { module, seq } of events) {
+      const place = this.#places.get(module);
+      if (place?.isBehind && seq > place.cursor) place.left++;
+    }
+    const { head } = this.#uncounted ?? { head: upTo };
+    this.#uncounted = upTo < head ? { counted: upTo, head } : null;
+  }
+
   /** At a restart, too far behind to be scanned with the others: which deliveries up to the head have rows is read with the log. */
   restoredFarBehind(head: Seq): void {
     this.fallBehindWholly();
@@ -89,6 +126,7 @@ export class Progress {
     place.cursor = seq;
     if (!place.isBehind) this.#offered = Math.max(this.#offered, seq);
     if (this.#known.delete(seq)) return false;
+    if (place.isBehind && this.#isCounted(seq)) place.left--;
     place.outstanding.add(seq);
     return true;
   }
@@ -98,7 +136,7 @@ export class Progress {
     for (const module of modules) {
       const place = this.#placeOf(module);
       place.cursor = Math.max(place.cursor, seq);
-      if (isAll) place.isBehind = false;
+      if (isAll) [place.isBehind, place.left] = [false, 0];
     }
     if (isAll && !this.isBehind) this.#known.clear();
   }
@@ -106,6 +144,7 @@ export class Progress {
   /** At a restart: the log was offered to its end. */
   caughtUp(): void {
     this.#known.clear();
+    this.#uncounted = null;
   }
 
   /** A delivery that was not passed yet has a row. */
@@ -157,10 +196,14 @@ export class Progress {
     this.#written = floor;
   }
 
+  #isCounted(seq: Seq): boolean {
+    return this.#uncounted === null || seq <= this.#uncounted.counted || seq > this.#uncounted.head;
+  }
+
   #placeOf(module: ObjectModule): Place {
     const known = this.#places.get(module);
     if (known) return known;
-    const place = { cursor: this.#offered, isBehind: false, outstanding: new Set<Seq>() };
+    const place = { cursor: this.#offered, isBehind: false, left: 0, outstanding: new Set<Seq>() };
     this.#places.set(module, place);
     return place;
   }

@@ -100,8 +100,9 @@ export class Receiver implements Sender, Measured {
   }
 
   get backlog(): Backlog {
-    const { size: depth, oldestAt } = this.#lanes;
-    return { depth, oldestAt, dead: this.#dead.size, delivered: this.#delivered, behind: this.window.isBehind };
+    const { oldestAt, size } = this.#lanes;
+    const depth = size + this.window.left;
+    return { depth, oldestAt, dead: this.#dead.size, delivered: this.#delivered, behind: this.window.isUncounted };
   }
 
   get attemptMs(): number {

@@ -10,12 +10,14 @@
  * WINDOW-4  The backlog of a module is read on when half of its share is free, so that a page is read for many
  *     deliveries; or when all that memory holds of it waits for another attempt: those keep no other out while there
  *     is room for one.
+ * WINDOW-5  What a restart leaves in the log is counted in the background; `isUncounted` until then. [PROGRESS-3]
  */
 import type { Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Limit } from '../../kit/concurrency.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
 import { type Lane, type Lanes, laneKey } from './lanes.ts';
@@ -43,8 +45,8 @@ interface Parts {
 export class DeliveryWindow {
   readonly #parts: Parts;
   readonly #parties = new Map<PartyId, Progress>();
-  /** Parties and lanes whose backlog is being read. */
-  readonly #reading = new Set<Progress | Lane>();
+  /** Parties and lanes whose backlog is being read, and names of parties whose backlog is being counted. */
+  readonly #reading = new Set<Progress | Lane | PartyId>();
   /** Lanes that are to be read on. */
   readonly #short = new Map<Lane, { readonly receiver: PartyId; readonly stream: string }>();
   /** The log is being scanned for all receivers: one that has no room leaves the scan. */
@@ -62,6 +64,7 @@ export class DeliveryWindow {
     this.#parties.set(party, progress);
     const { ports, recorder } = this.#parts.context;
     const head = recorder.feed.upTo;
+    progress.restored(head);
     if (head - floor > scannedWindows * ports.windowMax) progress.restoredFarBehind(head);
     return progress;
   }
@@ -82,10 +85,18 @@ export class DeliveryWindow {
     return lanes.sizeOf(module) >= this.share || lanes.skippedOf(module) >= context.ports.windowMax;
   }
 
-  /** The log holds more that is not in memory. */
-  get isBehind(): boolean {
-    for (const { isBehind } of this.#parties.values()) if (isBehind) return true;
-    return moduleNames.some((module) => this.#parts.lanes.skippedOf(module) > 0);
+  /** Deliveries that are in the log and not in memory. */
+  get left(): number {
+    let left = 0;
+    for (const progress of this.#parties.values()) left += progress.left;
+    for (const module of moduleNames) left += this.#parts.lanes.skippedOf(module);
+    return left;
+  }
+
+  /** Whether more deliveries may be in the log than `left` says. [WINDOW-5] */
+  get isUncounted(): boolean {
+    for (const progress of this.#parties.values()) if (progress.uncounted) return true;
+    return false;
   }
 
   /** Whether a module of which memory holds nothing has a backlog in the log. */
@@ -98,6 +109,7 @@ export class DeliveryWindow {
   offer(party: PartyId, event: StoredEvent): void {
     const progress = this.progressOf(party, event.seq - 1);
     if (progress.expects(moduleOf(event), event.seq)) this.#offer(progress, event);
+    else progress.leave(moduleOf(event), event.seq);
   }
 
   /** Starts the floor of a new party at the head of the log: it is owed nothing of the past. */
@@ -156,12 +168,13 @@ export class DeliveryWindow {
     for (const progress of this.#parties.values()) {
       if (progress.isBehind && this.#readable(progress, this.share / 2).size > 0)
         this.#read(progress, () => this.#catchUp(progress));
+      if (progress.uncounted) this.#read(progress.receiver, () => this.#count(progress));
     }
     for (const [lane, { receiver, stream }] of this.#short)
       this.#read(lane, () => this.#refill(lane, receiver, stream));
   }
 
-  #read(what: Progress | Lane, read: () => Promise<void>): void {
+  #read(what: Progress | Lane | PartyId, read: () => Promise<void>): void {
     if (this.#reading.has(what)) return;
     const { partnerId, context } = this.#parts;
     const { ports, timers } = context;
@@ -188,6 +201,7 @@ export class DeliveryWindow {
     if (this.isFull(module)) {
       if (this.#isScanned) progress.fallBehind(module);
       else progress.fallBehindWholly();
+      progress.leave(module, event.seq);
       return;
     }
     if (!progress.take(module, event.seq)) return;
@@ -217,6 +231,29 @@ export class DeliveryWindow {
     }
     progress.passed(reading.keys(), last?.seq ?? head, !last && recorder.feed.upTo === head);
     return true;
+  }
+
+  async #count(progress: Progress): Promise<void> {
+    while (!this.#isClosed && progress.uncounted) await this.#parts.pages.run(() => this.#countPage(progress));
+  }
+
+  /** [WINDOW-5] */
+  async #countPage(progress: Progress): Promise<void> {
+    const { store } = this.#parts.context;
+    const { counted: after, head } = progress.uncounted ?? { counted: 0, head: 0 };
+    const { receiver: dest } = progress;
+    const owed = (await store.read({ ...logPage, after, to: dest })).filter(({ seq }) => seq <= head);
+    const upTo = owed.at(-1)?.seq ?? head;
+    const rowed = new Set<Seq>();
+    for (const rows of ['open', 'DELIVERED'] as const) {
+      for await (const { seq } of rowsOf(store, { dest, rows, fromSeq: after + 1, toSeq: upTo })) rowed.add(seq);
+    }
+    const left = owed.filter(({ seq }) => !rowed.has(seq));
+    progress.count(
+      left.map((event) => ({ module: moduleOf(event), seq: event.seq })),
+      upTo,
+    );
+    await nextTurn();
   }
 
   /** After a restart far behind: learns which deliveries of a page have rows, so that they are not taken again. */
