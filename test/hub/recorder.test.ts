@@ -102,6 +102,34 @@ t.test(
   },
 );
 
+t.test(
+  'who waits for the turn behind a write in doubt is refused at once, and never begins [RECORDER-4]',
+  async (t) => {
+    const { recorder, record, fault, clock } = await recording(t);
+    let isAway = true;
+    fault({
+      after: async () => {
+        if (isAway) throw new OutcomeUnknown('the disk is away');
+      },
+    });
+    const begun: string[] = [];
+    const work = (name: string) =>
+      recorder.inTurnUnlessInDoubt('S1', async () => {
+        begun.push(name);
+        return record(name);
+      });
+    const doubtful = work('first');
+    const refused = { name: 'HubError', code: 'unavailable' };
+    await t.rejects(work('was there before the doubt'), refused);
+    await t.rejects(work('came later'), refused);
+    isAway = false;
+    clock.advance(200);
+    t.equal(await doubtful, 1);
+    t.equal(await work('next'), 2);
+    t.strictSame(begun, ['first', 'next']);
+  },
+);
+
 t.test('a hub that closes does not wait for a write in doubt, and writes nothing else [R4]', async (t) => {
   const { recorder, record, fault } = await recording(t);
   fault({

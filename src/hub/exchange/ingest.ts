@@ -108,7 +108,7 @@ export function ingest(
     quota.check(caller.id);
     const key = objectKey(change.module, change.id, change.facts);
     const stream = streamOf(change.module, change.owner, key);
-    return recorder.inTurn(stream, async (seen) => {
+    return recorder.inTurnUnlessInDoubt(stream, async (seen) => {
       // The push may have waited for its turn. [INGEST-5]
       if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
       const size = await objectsSize(store, change.module, [change.owner], key);

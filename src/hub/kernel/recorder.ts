@@ -8,7 +8,8 @@
  *     read from the log.
  * RECORDER-4  While the outcome of a commit is unknown, nothing else is written: a later decision could depend on what
  *     that commit changed. A hub that closes does not wait for it, and writes nothing else: the next start
- *     finds what is in the log.
+ *     finds what is in the log. Its caller gets no answer until then: a refusal promises that nothing was changed (INGEST-2),
+ *     and the commit may be in the log. A caller whose turn has not come is refused at once.
  * RECORDER-5  A decision reads partners and routes in memory, as of their last dispatched change, and states that
  *     version in `seen`: every change of them writes the row `directoryKey` (`directory.ts`). So no decision
  *     commits on an outdated rule, and a list that is read after a change is complete.
@@ -75,6 +76,8 @@ export class Recorder {
   readonly #ports: RecorderPorts;
   /** For each commit of unknown outcome, what ends the wait before its next retry. [RECORDER-4] */
   readonly #doubts = new Map<object, AbortController>();
+  /** Refuse callers whose turn has not come. [RECORDER-4] */
+  readonly #queued = new Set<() => void>();
   #isEnding = false;
   /** Writes in flight. */
   readonly #writing = new Set<Promise<unknown>>();
@@ -193,6 +196,26 @@ export class Recorder {
     }
   }
 
+  /** Like `inTurn`, but refused with `unavailable` when a commit is in doubt before its turn comes. [RECORDER-4] */
+  async inTurnUnlessInDoubt<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
+    if (!this.#turns.has(key)) return this.inTurn(key, work);
+    return new Promise((resolve, reject) => {
+      let isRefused = false;
+      const refuse = () => {
+        isRefused = true;
+        this.#queued.delete(refuse);
+        reject(new HubError('unavailable', { retryAfterS: 1 }));
+      };
+      this.#queued.add(refuse);
+      const begin = async (seen: Seen[]): Promise<T | undefined> => {
+        this.#queued.delete(refuse);
+        return isRefused ? undefined : work(seen);
+      };
+      this.inTurn(key, begin).then((done) => resolve(done as T), reject);
+      if (this.#doubts.size > 0) refuse();
+    });
+  }
+
   async #decide<T>(work: (seen: Seen[]) => Promise<T>, triesLeft: number): Promise<T> {
     try {
       return await work([]);
@@ -234,6 +257,7 @@ export class Recorder {
         const wait = new AbortController();
         if (kind === 'OutcomeUnknown' || this.#doubts.has(commit)) this.#doubts.set(commit, wait);
         const inDoubt = this.#doubts.has(commit);
+        if (inDoubt) for (const refuse of this.#queued) refuse();
         // A store may be away for hours, and is asked every `askAgainMs`.
         if (message !== logged) this.#ports.log.error({ err: error, inDoubt }, 'write refused by the store');
         logged = message;
