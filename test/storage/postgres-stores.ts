@@ -41,11 +41,15 @@ export function storesOn(server: PostgresServer, file: Test, options: Partial<Po
 
   async function empty(store: PostgresStore, schema: string): Promise<void> {
     const tables = ['events', 'rows', 'counts', 'timers', 'deliveries', 'floors'];
+    const former = store.held()?.token;
     await server.query(`set search_path = ${schema};
       ${tables.map((table) => `delete from ${table};`).join(' ')} update log set owner = null, head = 0, horizon = 0`);
     // What it knows of the log it forgets when it takes it anew.
-    await store.poke();
-    await until(() => store.held() !== null && store.head() === 0);
+    await until(async () => {
+      await store.poke();
+      const fence = store.held();
+      return fence !== null && fence.token !== former;
+    });
   }
 
   async function done(store: Store): Promise<void> {
