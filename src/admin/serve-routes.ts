@@ -11,7 +11,7 @@ import { masking } from '../domain/mask.ts';
 import type { Trace } from '../domain/trace.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
-import { otherMethods, withHead } from '../transport/methods.ts';
+import { otherMethods, servedMethods, withHead } from '../transport/methods.ts';
 import type { AuditTrail } from './audit-trail.ts';
 import { fileOf } from './list-files.ts';
 import { Problem, problemOf } from './problem.ts';
@@ -88,9 +88,8 @@ function guard(guarded: FastifyInstance, { table, allow, least, trail, besides =
   });
   for (const route of table) {
     guarded.route({
-      method: route.method,
+      method: servedMethods(route.method),
       url: fastifyPath(route.path),
-      exposeHeadRoute: route.method === 'GET',
       bodyLimit: bodyBytesMax,
       onRequest: async (request) => requireRole(callerOf(request), route.role),
       preValidation: async (request) => trail.takeReason(route, request),

@@ -22,7 +22,7 @@ import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
 import { answerRouting, authorizationTokens, instanceHeader } from '../transport/headers.ts';
 import { readJson } from '../transport/json-body.ts';
-import { otherMethods, withHead } from '../transport/methods.ts';
+import { otherMethods, servedMethods, withHead } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
 import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
@@ -236,9 +236,8 @@ type Parts = Pick<OcpiServerOptions, 'pages' | 'clock'> & Pick<Exchange, 'goesBa
 
 function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, parts: Parts): void {
   app.route({
-    method: route.method,
+    method: servedMethods(route.method),
     url: route.path,
-    exposeHeadRoute: route.method === 'GET',
     config: { ocpi: route },
     // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {

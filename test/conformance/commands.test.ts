@@ -736,7 +736,7 @@ t.test(
     const used = () => hub.created.hub.operations.vitals().quota['NL-CPO'] ?? 0;
     const before = used();
     const large = { result: 'FAILED', pad: 'x'.repeat(60_000) };
-    for (let n = 0; n < 100; n++) succeeded(t, await reply(id, n === 0 ? large : { result: 'FAILED' }), `result ${n}`);
+    for (let n = 0; n < 100; n++) succeeded(t, await reply(id, n === 99 ? large : { result: 'FAILED' }), `result ${n}`);
     t.ok(used() > before, 'they are counted');
     refused(t, await reply(id, { result: 'ACCEPTED' }), [200, 2001, 'this command has had 100 results'], 'the next');
     const larger = await reply(await begun(), { result: 'FAILED', pad: 'x'.repeat(65_536) });
