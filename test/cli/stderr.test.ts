@@ -5,9 +5,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { command } from '../support/command.ts';
+import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** Only so that a process that does not end fails its test. */
@@ -38,8 +39,8 @@ function opened(t: Test, path: string, flags: string | number): number {
   return file;
 }
 
-/** A pipe that is full; `read` empties it and resolves to what it held. */
-function fullPipe(t: Test): { stderr: number; read(): string } {
+/** A pipe that is full; `stderr` opens its end anew, `read` empties it and returns what it held. */
+function fullPipe(t: Test): { stderr(): number; read(): string } {
   const path = join(t.testdirName, 'stderr');
   execFileSync('mkfifo', ['-m', '600', path]);
   const here = opened(t, path, constants.O_RDWR | constants.O_NONBLOCK);
@@ -50,7 +51,7 @@ function fullPipe(t: Test): { stderr: number; read(): string } {
     untilBusy(() => parts.push(Buffer.from(buffer.subarray(0, readSync(here, buffer)))));
     return Buffer.concat(parts).toString().trim();
   };
-  return { stderr: opened(t, path, 'w'), read };
+  return { stderr: () => opened(t, path, 'w'), read };
 }
 
 function untilBusy(work: () => void): void {
@@ -61,41 +62,47 @@ function untilBusy(work: () => void): void {
   }
 }
 
-const kinds: Readonly<Record<string, (t: Test) => number>> = {
-  'on a full disk': (t) => opened(t, '/dev/full', 'w'),
+async function listeningServer(t: Test): Promise<AddressInfo> {
+  const server = createServer().listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  return server.address() as AddressInfo;
+}
+
+/** Each opens it anew for each process: one that ends makes what it shares with others blocking again, as it found it. */
+const kinds: Readonly<Record<string, (t: Test) => () => number>> = {
+  'on a full disk': (t) => () => opened(t, '/dev/full', 'w'),
   'a pipe that nobody reads': (t) => fullPipe(t).stderr,
 };
 
 for (const [kind, stderrOf] of Object.entries(kinds)) {
-  t.test(`with stderr ${kind}, SIGTERM ends serve with 0`, async (t) => {
-    t.testdir({});
-    const child = serve(t, stderrOf(t), {});
-    await listening(child);
-    child.kill('SIGTERM');
-    t.strictSame(await ended(child), [0, null]);
-  });
-
-  t.test(`with stderr ${kind}, a start that fails ends with its exit code`, async (t) => {
+  const title = `with stderr ${kind}, a start that fails ends with its exit code, and SIGTERM ends serve with 0`;
+  t.test(title, async (t) => {
     t.testdir({});
     const stderr = stderrOf(t);
-    const other = createServer().listen(0, '127.0.0.1');
-    await once(other, 'listening');
-    t.teardown(() => other.close());
-    const { port } = other.address() as { port: number };
-    const portInUse = serve(t, stderr, { HUB_PORT: String(port) });
-    t.strictSame(await ended(portInUse), [1, null], 'the port is in use');
-    const unusable = serve(t, stderr, { HUB_PORT: 'x' });
+    const child = serve(t, stderr(), {});
+    await listening(child);
+    const unusable = serve(t, stderr(), { HUB_PORT: 'x' });
     t.strictSame(await ended(unusable), [2, null], 'a setting is not usable');
-    await listening(serve(t, stderr, {}));
-    const directoryInUse = serve(t, stderr, {});
-    t.strictSame(await ended(directoryInUse), [1, null], 'the data directory is in use');
+    // A start that fails late, after lines of the log: each kind has one, all of them at length.
+    if (isAtLength || kind === 'on a full disk') {
+      const { port } = await listeningServer(t);
+      const portInUse = serve(t, stderr(), { HUB_PORT: String(port), HUB_DATA_DIR: join(t.testdirName, 'other') });
+      t.strictSame(await ended(portInUse), [1, null], 'the port is in use');
+    }
+    if (isAtLength || kind === 'a pipe that nobody reads') {
+      const directoryInUse = serve(t, stderr(), {});
+      t.strictSame(await ended(directoryInUse), [1, null], 'the data directory is in use');
+    }
+    child.kill('SIGTERM');
+    t.strictSame(await ended(child), [0, null]);
   });
 }
 
 t.test('a pipe that is read again gets every line of the log', async (t) => {
   t.testdir({});
   const { stderr, read } = fullPipe(t);
-  const child = serve(t, stderr, {});
+  const child = serve(t, stderr(), {});
   await listening(child);
   t.equal(read(), '', 'nothing was written to the full pipe');
   child.kill('SIGTERM');
