@@ -7,7 +7,7 @@ import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
-import { t } from '../support/tap.ts';
+import { type Test, t } from '../support/tap.ts';
 
 const refused = { status: 404, text: '{"status_code":2003}' };
 
@@ -21,7 +21,7 @@ function gate(): { readonly open: () => void; readonly opened: Promise<void> } {
 }
 
 /** The eMSP refuses the one session that it is owed, once it may answer. */
-async function aboutToDie(t: Parameters<typeof hubFor>[0]) {
+async function aboutToDie(t: Test) {
   const hub = await hubFor(t);
   const answer = gate();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer.opened.then(() => refused) });

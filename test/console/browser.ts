@@ -49,20 +49,29 @@ function opened(): Promise<Browser> {
 }
 
 export interface PageOptions {
-  readonly token: string;
+  /** Null: nobody is signed in. */
+  readonly token: string | null;
   /** Below `/console`, e.g. `/deliveries?state=DEAD`. */
   readonly path?: string;
   /** What the page may say in its console while the hub is away on purpose. */
   readonly mayComplain?: RegExp;
 }
 
+interface Hearing {
+  readonly complaints: string[];
+  readonly hubUrl: string;
+  readonly mayComplain: RegExp | undefined;
+}
+
 /** A tab, and whose complaints it is heard for; null between two tests. */
 interface Tab {
   readonly page: Page;
-  heard: { readonly complaints: string[]; readonly hubUrl: string; readonly mayComplain: RegExp | undefined } | null;
+  heard: Hearing | null;
+  /** For whom it is heard once it has left the page of the test before. */
+  next: Hearing | null;
 }
 
-/** Tabs that no test uses: opening one takes a second of a processor, leading one elsewhere a quarter of that. */
+/** Tabs that no test uses: opening one takes a second of a processor, leading one elsewhere a third of that. */
 const free: Tab[] = [];
 
 async function newTab(browser: Browser): Promise<Tab> {
@@ -70,12 +79,15 @@ async function newTab(browser: Browser): Promise<Tab> {
   context.setDefaultTimeout(limitMs);
   const page = await context.newPage();
   await page.addInitScript(hurry);
-  const tab: Tab = { page, heard: null };
+  const tab: Tab = { page, heard: null, next: null };
+  page.on('framenavigated', (frame) => {
+    if (!tab.next || frame !== page.mainFrame()) return;
+    tab.heard = tab.next;
+    tab.next = null;
+  });
   page.on('pageerror', (error) => tab.heard?.complaints.push(error.message));
   page.on('console', (message) => {
-    // The file that a tab rests on has no icon, which may be noticed when the tab has gone on.
-    const isResting = message.location().url.endsWith('/favicon.ico');
-    if (!tab.heard || isResting || !['error', 'warning'].includes(message.type())) return;
+    if (!tab.heard || !['error', 'warning'].includes(message.type())) return;
     if (!tab.heard.mayComplain?.test(message.text())) {
       tab.heard.complaints.push(`${message.text()} (${message.location().url})`);
     }
@@ -87,7 +99,7 @@ async function newTab(browser: Browser): Promise<Tab> {
   return tab;
 }
 
-/** A tab on the console of a hub, signed in; the test has it until it ends. */
+/** A tab on the console of a hub; the test has it until it ends. */
 export async function consoleFor(
   t: Test,
   browser: Browser,
@@ -99,19 +111,33 @@ export async function consoleFor(
   t.teardown(async () => {
     tab.heard = null;
     await page.unrouteAll({ behavior: 'ignoreErrors' });
-    // It rests on a file that asks for nothing, in the same process; where the hub has gone, on nothing.
-    await page.goto(`${hub.url}/console/icon.svg`).catch(() => {});
+    await page.evaluate('window.rest?.()');
     free.push(tab);
   });
-  tab.heard = { complaints: complaintsOf.get(t) ?? [], hubUrl: hub.url, mayComplain };
+  tab.next = { complaints: complaintsOf.get(t) ?? [], hubUrl: hub.url, mayComplain };
   await looksAs(page, looks[0]);
-  const signedIn = await page.addInitScript(
-    `sessionStorage.clear(); sessionStorage.setItem('ocpi-hub.token', ${JSON.stringify(token)});`,
-  );
+  await signIn(page, hub, token, path);
+  return page;
+}
+
+/** Opens the console in a tab anew, as whoever has this token, or as nobody. */
+export async function signIn(
+  page: Page,
+  hub: { readonly url: string },
+  token: string | null,
+  path: string,
+): Promise<void> {
+  const kept = token === null ? '' : `sessionStorage.setItem('ocpi-hub.token', ${JSON.stringify(token)});`;
+  const signedIn = await page.addInitScript(`sessionStorage.clear(); ${kept}`);
   await page.goto(`${hub.url}/console${path}`);
   await signedIn.dispose();
-  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
-  return page;
+  const pages = page.getByRole('navigation', { name: 'Pages' });
+  await (token === null ? page.getByLabel('Token') : pages).waitFor();
+}
+
+/** Leads a signed-in tab to another page of the console as its links do: loading the console anew takes four times the CPU time. */
+export async function lead(page: Page, path: string): Promise<void> {
+  await page.evaluate(`history.pushState(null, '', ${JSON.stringify(`/console${path}`)})`);
 }
 
 interface Look {
@@ -186,7 +212,7 @@ export async function are(many: number, of: Locator): Promise<void> {
 
 /**
  * In the page: while it is hurried, no timer takes longer than a fifth of a second. What it asks its hub every few seconds it then asks
- * at once, and a test need not wait.
+ * at once, and a test need not wait. Once it rests, it has no timers any more: it asks for nothing until it is led elsewhere.
  */
 const hurry = `{
   const shortMs = 200;
@@ -194,7 +220,9 @@ const hurry = `{
   const end = window.clearTimeout.bind(window);
   const long = new Map();
   let isHurried = false;
+  let isResting = false;
   window.setTimeout = (fn, ms = 0, ...args) => {
+    if (isResting) return 0;
     const id = begin(() => { long.delete(id); fn(...args); }, isHurried ? Math.min(ms, shortMs) : ms);
     if (ms > shortMs) long.set(id, () => fn(...args));
     return id;
@@ -204,6 +232,10 @@ const hurry = `{
     isHurried = now;
     if (!now) return;
     for (const [id, fn] of [...long]) { window.clearTimeout(id); fn(); }
+  };
+  window.rest = () => {
+    isResting = true;
+    for (let id = begin(() => {}); id > 0; id--) end(id);
   };
 }`;
 

@@ -4,13 +4,13 @@ import { locationBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import type { Test } from '../support/tap.ts';
-import { are, browserTest, consoleFor, isOpenToAll } from './browser.ts';
+import { shared } from '../support/tap.ts';
+import { are, browserTest, consoleFor, isOpenToAll, lead } from './browser.ts';
 
 const viewerToken = 'a-viewer-of-the-history-of-a-hub';
 
 /** Six hours in which more is pushed from hour to hour, and in the last of which the eMSP refuses now and then. */
-async function scene(t: Test) {
+const living = shared(async (t) => {
   const clock = new SimulatedClock('2026-05-10T06:00:00.000Z');
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken, HUB_PROBE_INTERVAL_S: '2000000' }, { clock });
   const refuses = { now: false };
@@ -26,10 +26,10 @@ async function scene(t: Test) {
     }
   }
   return hub;
-}
+});
 
 browserTest('charts and figures show what the route answers, at every width, light and dark', async (t, browser) => {
-  const hub = await scene(t);
+  const hub = await living();
   const path = '/partners/NL-EMS';
   const page = await consoleFor(t, browser, hub, { token: viewerToken, path });
   const traffic = page.getByRole('region', { name: 'Traffic' });
@@ -64,7 +64,7 @@ browserTest('charts and figures show what the route answers, at every width, lig
   t.ok(isShown, 'seven deliveries where seven were');
 
   for (const at of [path, '/', `${path}/report?month=2026-05`]) {
-    await page.goto(`${hub.url}/console${at}`);
+    await lead(page, at);
     await page
       .locator(at.includes('report') ? '[data-row]' : 'canvas')
       .first()
@@ -74,7 +74,7 @@ browserTest('charts and figures show what the route answers, at every width, lig
 });
 
 browserTest('the report of a month is a page that prints without menu and buttons', async (t, browser) => {
-  const hub = await scene(t);
+  const hub = await living();
   const path = '/partners/NL-EMS/report?month=2026-05';
   const page = await consoleFor(t, browser, hub, { token: viewerToken, path });
   const row = page.getByRole('row').filter({ hasText: '2026-05-10' });

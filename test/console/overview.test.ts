@@ -12,7 +12,7 @@ import { admin, eventually } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { barriers, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
+import { barriers, browserTest, consoleFor, hurried, isOpenToAll, lead, signIn } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';
 const trace = { requestId: 'overview', correlationId: 'overview' };
@@ -231,11 +231,11 @@ browserTest('partners are found, narrowed and sorted, and the address says how',
   await page.getByText(/^9 of 60 partners|^8 of 60 partners/).waitFor();
   t.match(page.url(), 'q=nl-ab');
   t.match(page.url(), 'role=EMSP');
-  await page.goto(`${hub.url}/console/?show=circuit`);
+  await lead(page, '/?show=circuit');
   await page.getByText('1 of 60 partners').waitFor();
-  await page.goto(`${hub.url}/console/?q=nothing`);
+  await lead(page, '/?q=nothing');
   await page.getByText('No partner fits').waitFor();
-  await page.goto(`${hub.url}/console/`);
+  await lead(page, '/');
   await page.getByRole('button', { name: 'Partner', exact: true }).click();
   await first.filter({ hasText: 'NL-AAA' }).waitFor();
   t.equal(
@@ -303,13 +303,13 @@ browserTest('after a restart of the hub everything is live again by itself', asy
 
 browserTest('it has no barrier: light and dark, wide and narrow, empty and full', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const empty = await consoleFor(t, browser, hub, { token: viewerToken });
-  await empty.getByText('No partner yet').waitFor();
-  t.equal(await empty.getByRole('link', { name: 'Add a partner' }).count(), 0, 'a viewer adds none');
-  t.strictSame(await barriers(empty), []);
-  await addMany(hub, 80);
+  const page = await consoleFor(t, browser, hub, { token: viewerToken });
+  await page.getByText('No partner yet').waitFor();
+  t.equal(await page.getByRole('link', { name: 'Add a partner' }).count(), 0, 'a viewer adds none');
+  t.strictSame(await barriers(page), []);
+  await addMany(hub, 12);
   await setCircuit(hub, 'NL-AAB', 'open');
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await signIn(page, hub, hub.adminToken, '/');
   await page.locator('tr[data-row]').first().waitFor();
   await isOpenToAll(t, page, 'the overview');
 });

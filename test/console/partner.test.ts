@@ -17,7 +17,7 @@ import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
-import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
+import { browserTest, consoleFor, hurried, isOpenToAll, lead } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';
 
@@ -391,7 +391,7 @@ browserTest('pulls and resyncs show how far they are, and how they ended', async
   t.equal(pull?.stored, 3);
   await pulls.getByText(`${pull?.stored} stored`).waitFor();
 
-  await page.goto(`${hub.url}/console/partners/NL-EMS`);
+  await lead(page, '/partners/NL-EMS');
   await page.getByRole('button', { name: 'Resync' }).click();
   const resync = page.getByRole('region', { name: 'Progress of the resync' });
   await hurried(page, () => resync.getByText(`Done: ${pull?.stored} deliveries put in line.`).waitFor());
@@ -436,7 +436,7 @@ browserTest('a partner that does not exist is said to, and a given up actor as w
   });
   await page.getByText(/Could not load partner NL-XXX/).waitFor();
   await emspFor(t, hub);
-  await page.goto(`${hub.url}/console/partners/NL-EMS`);
+  await lead(page, '/partners/NL-EMS');
   await unfold(page);
   await lit(page, 'connection.connected').waitFor();
   await giveUp(hub, 'partner:NL-EMS');

@@ -1,15 +1,13 @@
 /**
  * A hub with life in it, for pages to be looked at: partners in every state, traffic, dead letters, a command that waits, a case that is
- * open. Real processes and sockets; only the partners are simulated.
+ * open. Real sockets; only the partners are simulated.
  */
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
-import { type ChildHub, startChildHub } from '../support/child-hub.ts';
-import { directoryFor } from '../support/directory.ts';
+import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
-import type { Test } from '../support/tap.ts';
 
 export interface Scene {
-  readonly hub: ChildHub;
+  readonly hub: TestHub;
   readonly viewerToken: string;
   readonly cpo: PlainPartner;
   readonly emsp: PlainPartner;
@@ -40,15 +38,15 @@ const goesAway = 'BE-VOL';
 const isPaused = 'CH-ALP';
 const isSuspended = 'SE-ELB';
 
-export async function scene(t: Pick<Test, 'teardown'>): Promise<Scene> {
+/** `pushes`: sessions that are pushed beforehand; half as many once some partners are away, paused or suspended. */
+export async function scene(t: Parameters<typeof hubFor>[0], pushes = 14): Promise<Scene> {
   const viewerToken = 'viewer-token-of-the-scene';
   const env = {
     HUB_VIEWER_TOKEN: viewerToken,
     ...{ HUB_ORPHAN_GRACE_S: '0.2', HUB_ORPHAN_SWEEP_S: '0.5', HUB_COMMAND_RESULT_WINDOW_S: '600' },
     ...{ HUB_PROBE_INTERVAL_S: '1', HUB_OFFLINE_AFTER_S: '1', HUB_RETRY_SCHEDULE_S: '2,5,30' },
   };
-  const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env });
-  t.teardown(() => hub.stop());
+  const hub = await hubFor(t, env);
   const partners: PlainPartner[] = [];
   for (const [role, countryCode, partyId, name] of names) {
     const id = `${countryCode}-${partyId}`;
@@ -75,13 +73,13 @@ export async function scene(t: Pick<Test, 'teardown'>): Promise<Scene> {
   if (!cpo || !emsp) throw new Error('the scene has no partners');
   for (const one of cpos) await stations(one);
   const drive = traffic(cpos, emsps);
-  for (let times = 0; times < 60; times++) await drive();
+  for (let times = 0; times < pushes; times++) await drive();
   await stopped(cpo, emsp);
   await started(emsp);
   await admin(hub, 'PATCH', `/parties/${isPaused}`, { paused: true });
   await admin(hub, 'POST', `/parties/${isSuspended}/suspend`);
   await partners.find(({ id }) => id === goesAway)?.close();
-  for (let times = 0; times < 30; times++) await drive();
+  for (let times = 0; times < pushes / 2; times++) await drive();
   return { hub, viewerToken, cpo, emsp, partners, push: drive };
 }
 

@@ -5,13 +5,14 @@ import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { t } from '../support/tap.ts';
+import { shared, t } from '../support/tap.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';
+const living = shared((file) => hubFor(file, { HUB_VIEWER_TOKEN: viewerToken }));
 
 t.test('the files of the page need no token, carry a strict policy and no data [contract 3]', async (t) => {
-  const hub = await hubFor(t);
+  const hub = await living();
   const get = (path: string) => callOnce('GET', `${hub.url}${path}`);
   for (const path of ['/console/', '/console/deliveries?state=DEAD', '/console/partners/NL-CPO']) {
     const page = await get(path);
@@ -30,11 +31,8 @@ t.test('the files of the page need no token, carry a strict policy and no data [
 browserTest(
   'a token that the hub does not know is refused in words, and the right one opens the page',
   async (t, browser) => {
-    const hub = await hubFor(t);
-    const context = await browser.newContext();
-    t.teardown(() => context.close());
-    const page = await context.newPage();
-    await page.goto(`${hub.url}/console/`);
+    const hub = await living();
+    const page = await consoleFor(t, browser, hub, { token: null, mayComplain: /401/ });
     await page.getByLabel('Token').fill('not-a-token');
     await page.getByRole('button', { name: 'Sign in' }).click();
     t.match(await page.getByRole('alert').textContent(), /does not know this token/);
@@ -52,7 +50,7 @@ browserTest(
 );
 
 browserTest('the role of a kept token is asked for until the hub has answered', async (t, browser) => {
-  const hub = await hubFor(t);
+  const hub = await living();
   const page = await consoleFor(t, browser, hub, {
     token: hub.adminToken,
     path: '/onboarding',
@@ -67,11 +65,8 @@ browserTest('the role of a kept token is asked for until the hub has answered', 
 });
 
 browserTest('an address that was shared opens where it was copied, after signing in', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const context = await browser.newContext();
-  t.teardown(() => context.close());
-  const page = await context.newPage();
-  await page.goto(`${hub.url}/console/orphans?state=OPEN`);
+  const hub = await living();
+  const page = await consoleFor(t, browser, hub, { token: null, path: '/orphans?state=OPEN' });
   await page.getByLabel('Token').fill(viewerToken);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByText('viewer', { exact: true }).waitFor();
@@ -79,7 +74,7 @@ browserTest('an address that was shared opens where it was copied, after signing
 });
 
 browserTest('the keyboard leads to every page, and tells how', async (t, browser) => {
-  const hub = await hubFor(t);
+  const hub = await living();
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
   await page.locator('body').press('?');
   const dialog = page.getByRole('dialog', { name: 'Keyboard' });
@@ -102,12 +97,8 @@ browserTest('the keyboard leads to every page, and tells how', async (t, browser
 });
 
 browserTest('the sign-in has no barrier, in light and in dark', async (t, browser) => {
-  const hub = await hubFor(t);
-  const context = await browser.newContext({ viewport: { width: 360, height: 740 } });
-  t.teardown(() => context.close());
-  const page = await context.newPage();
-  await page.goto(`${hub.url}/console/`);
-  await page.getByLabel('Token').waitFor();
+  const hub = await living();
+  const page = await consoleFor(t, browser, hub, { token: null });
   await isOpenToAll(t, page, 'the sign-in');
 });
 

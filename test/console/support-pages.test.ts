@@ -5,17 +5,12 @@ import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { commandRow, written } from '../support/rows.ts';
-import { t } from '../support/tap.ts';
+import { shared } from '../support/tap.ts';
 import { webhookReceiver, webhookSet } from '../support/webhook-receiver.ts';
-import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
-import { type Scene, scene } from './scene.ts';
+import { browserTest, consoleFor, hurried, isOpenToAll, lead } from './browser.ts';
+import { scene } from './scene.ts';
 
-let shared: Promise<Scene> | undefined;
-/** One for all tests of this file. */
-const living = () => {
-  shared ??= scene(t);
-  return shared;
-};
+const living = shared((file) => scene(file));
 
 browserTest('a command is shown while its result is awaited, and its end when it comes', async (t, browser) => {
   const { hub, cpo } = await living();
@@ -24,7 +19,7 @@ browserTest('a command is shown while its result is awaited, and its end when it
     .getByRole('region', { name: 'Running now' })
     .getByText(/^\d+ waiting for result/)
     .waitFor();
-  await page.goto(`${hub.url}/console/commands`);
+  await lead(page, '/commands');
   const row = page.getByRole('row').filter({ hasText: 'START_SESSION' });
   await row.getByText('waiting for result').waitFor();
   await row.getByText(/^in \d+ min/).waitFor();
@@ -162,7 +157,7 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   await page.getByLabel('receive from CPO').fill('NO-FJO');
   await page.getByRole('button', { name: 'Add rule' }).click();
   await page.getByText('no EMSP party XX-XXX').waitFor();
-  await page.goto(`${hub.url}/console/routing?party=XX-XXX`);
+  await lead(page, '/routing?party=XX-XXX');
   await page.getByText('No routing rule of XX-XXX').waitFor();
   await page.getByText('either the hub knows no such party, or it has no rule').waitFor();
 
@@ -210,7 +205,8 @@ browserTest('who is told is shown with what it is owed, and is tried with a butt
   receiver.answer = () => ({ status: 200, text: 'fine' });
   await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
   await page.getByText('on-call took the test: HTTP 200 fine').waitFor();
-  t.match(receiver.taken.at(-1)?.body, { type: 'webhook.test' });
+  // What it was owed may come again by itself at any moment.
+  t.ok(receiver.taken.some(({ body }) => body.type === 'webhook.test'));
 });
 
 browserTest('the menu shows the page that is open, also where it is wider than the screen', async (t, browser) => {
@@ -231,10 +227,10 @@ browserTest('the menu shows the page that is open, also where it is wider than t
     await page.reload();
     await page.getByRole('heading', { name: 'Audit' }).waitFor();
     await eventually('its entry is in view', () => isSeen('Audit'));
-    await page.goto(`${hub.url}/console/`);
+    await lead(page, '/');
     await page.getByRole('heading').first().waitFor();
     await eventually('and that of the first page', () => isSeen('Overview'));
-    await page.goto(`${hub.url}/console/audit`);
+    await lead(page, '/audit');
   }
 });
 

@@ -8,16 +8,22 @@ import { hubFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
-import { t } from '../support/tap.ts';
-import { are, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
+import { shared, t } from '../support/tap.ts';
+import { are, browserTest, consoleFor, hurried, isOpenToAll, lead } from './browser.ts';
 import { deliveryOf, traffic, unknownThere } from './traffic.ts';
+
+const viewerToken = 'viewer-token-of-the-test';
+/** Each test traces objects of its own. */
+const living = shared(async (file) => {
+  const hub = await hubFor(file, { HUB_VIEWER_TOKEN: viewerToken });
+  return { hub, ...(await traffic(file, hub)) };
+});
 
 const stepsOf = (page: Page) => page.locator('.story > li');
 const isTold = (page: Page, sentence: string) => page.locator('.trace > .finding', { hasText: sentence }).waitFor();
 
 browserTest('the story of an object is told across partners, and its key stays in the address', async (t, browser) => {
-  const hub = await hubFor(t);
-  const { cpo, answers, push } = await traffic(t, hub);
+  const { hub, cpo, answers, push } = await living();
   await push('S1');
   answers.set('S1', unknownThere);
   const change = { kwh: 3, last_updated: '2026-01-02T01:00:00Z' };
@@ -55,8 +61,9 @@ browserTest('the story of an object is told across partners, and its key stays i
   await page.getByRole('heading', { name: 'sessions NL-CPO/S1 to NL-EMS' }).waitFor();
   t.match(page.url(), /\/console\/deliveries\/\d+-NL-EMS$/);
 
-  await page.goto(`${hub.url}/console/trace`);
+  await lead(page, '/trace');
   const recent = page.getByRole('navigation', { name: 'Traced before' }).getByRole('link');
+  await recent.first().waitFor();
   t.strictSame(await recent.allTextContents(), ['request-of-the-test', 'sessions/NL/CPO/S1'], 'newest first');
   await recent.last().click();
   await are(7, stepsOf(page));
@@ -70,27 +77,26 @@ browserTest('the story of an object is told across partners, and its key stays i
 });
 
 browserTest('of what was not forwarded the reason is told in a sentence', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });
-  const { cpo } = await traffic(t, hub);
+  const { hub, cpo } = await living();
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/FOREIGN', sessionBody('FOREIGN', { cdr_token: foreignToken }));
-  const page = await consoleFor(t, browser, hub, { token: 'viewer-token-of-the-test', path: '/trace?key=NL-CPO/LOST' });
+  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/trace?key=NL-CPO/LOST' });
   await isTold(page, 'It was not forwarded: it has no usable cdr_token, so nobody is known to own it.');
   t.match(await stepsOf(page).textContent(), 'Not forwarded: it has no usable cdr_token');
-  await page.goto(`${hub.url}/console/trace?key=nl-cpo/FOREIGN`);
+  await lead(page, '/trace?key=nl-cpo/FOREIGN');
   await isTold(page, 'It was not forwarded: its cdr_token names a party that is not an eMSP of this hub.');
 });
 
 browserTest(
   'a step names the habits that the hub made up for, and a delivery those of its receiver [D70]',
   async (t, browser) => {
-    const hub = await hubFor(t);
-    const { cpo, answers } = await traffic(t, hub);
+    const { hub, cpo, answers } = await living();
     await admin(hub, 'PATCH', '/parties/NL-EMS', { empty_2xx_ok: true });
-    answers.set('S1', { status: 204, text: '' });
-    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { start_date_time: '2026-01-02 01:00:00Z' }));
+    answers.set('QUIRK', { status: 204, text: '' });
+    const session = sessionBody('QUIRK', { start_date_time: '2026-01-02 01:00:00Z' });
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/QUIRK', session);
     await quiet(hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=NL-CPO/S1' });
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=NL-CPO/QUIRK' });
     await stepsOf(page).getByText('Quirk of NL-CPO: blank-date, it writes a blank between date and time').waitFor();
     t.match(await stepsOf(page).textContent(), /NL-EMS.*DELIVERED.*delivered in .*; quirk: empty-2xx/);
     await page.getByRole('link', { name: /NL-EMS, delivery/ }).click();
@@ -103,15 +109,14 @@ const foreignToken = { country_code: 'BE', party_id: 'OUT', uid: 'C1', type: 'RF
 browserTest(
   'an id alone leads to its object, and several objects with one id are offered [D78]',
   async (t, browser) => {
-    const hub = await hubFor(t);
-    const { cpo, push } = await traffic(t, hub);
-    await push('S1');
-    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/S1', locationBody('S1'));
+    const { hub, cpo, push } = await living();
+    await push('L0');
+    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L0', locationBody('L0'));
     await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=l1' });
     await page.getByRole('heading', { name: 'NL-CPO/L1' }).waitFor();
     await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2'));
-    await page.goto(`${hub.url}/console/trace?key=EVSE1`);
+    await lead(page, '/trace?key=EVSE1');
     await page.getByText('Several objects answer to EVSE1').waitFor();
     await page.getByRole('link', { name: 'NL-CPO/L2' }).click();
     await page.getByRole('heading', { name: 'locations NL-CPO/L2' }).waitFor();
@@ -119,9 +124,7 @@ browserTest(
 );
 
 browserTest('a viewer traces a token, whose uid it is not shown', async (t, browser) => {
-  const viewerToken = 'viewer-token-of-the-test';
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const { emsp } = await traffic(t, hub);
+  const { hub, emsp } = await living();
   await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/04A7B3C9D1E280', tokenBody('04A7B3C9D1E280'));
   const path = '/trace?key=NL-EMS/04A7B3C9D1E280';
   const page = await consoleFor(t, browser, hub, { token: viewerToken, path });
@@ -129,10 +132,9 @@ browserTest('a viewer traces a token, whose uid it is not shown', async (t, brow
 });
 
 browserTest('a key that nothing is known of says what to try', async (t, browser) => {
-  const hub = await hubFor(t);
-  const { push } = await traffic(t, hub);
-  await push('S1');
-  const id = await deliveryOf(hub, 'S1');
+  const { hub, push } = await living();
+  await push('KNOWN');
+  const id = await deliveryOf(hub, 'KNOWN');
   const options = { token: hub.adminToken, path: '/trace?key=NL-CPO/NONE', mayComplain: /404/ };
   const page = await consoleFor(t, browser, hub, options);
   await page.getByText('Nothing is known of NL-CPO/NONE').waitFor();
@@ -140,16 +142,16 @@ browserTest('a key that nothing is known of says what to try', async (t, browser
   await page.getByLabel('Object, command or correlation id').fill(id);
   await page.getByRole('button', { name: 'Trace' }).click();
   await page.getByRole('link', { name: `open delivery ${id}` }).click();
-  await page.getByRole('heading', { name: 'sessions NL-CPO/S1 to NL-EMS' }).waitFor();
-  await page.goto(`${hub.url}/console/trace?key=tariffs/NL-CPO/S1`);
-  await page.getByText('Nothing is known of tariffs NL-CPO/S1').waitFor();
-  await page.getByRole('link', { name: 'NL-CPO/S1 in every module' }).click();
+  await page.getByRole('heading', { name: 'sessions NL-CPO/KNOWN to NL-EMS' }).waitFor();
+  await lead(page, '/trace?key=tariffs/NL-CPO/KNOWN');
+  await page.getByText('Nothing is known of tariffs NL-CPO/KNOWN').waitFor();
+  await page.getByRole('link', { name: 'NL-CPO/KNOWN in every module' }).click();
   await are(1, stepsOf(page));
 
   // Of what a hub says whose log was trimmed nothing is left out.
   const detail = 'nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept';
   await page.route('**/admin/v1/trace/*', (route) => route.fulfill({ status: 404, json: { detail } }));
-  await page.goto(`${hub.url}/console/trace?key=NL-CPO/OLD`);
+  await lead(page, '/trace?key=NL-CPO/OLD');
   await page.getByText('Nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept').waitFor();
 });
 

@@ -34,7 +34,7 @@ const same = <Port>(port: Port): Port => port;
 
 /** Starts a hub on a directory of the test and closes it when the test ends. */
 export async function hubFor(
-  t: Test,
+  t: Pick<Test, 'teardown' | 'passing' | 'comment'>,
   env: Readonly<Record<string, string>> = {},
   replaced: Replaced = {},
   dataDir: string = directoryFor(t),

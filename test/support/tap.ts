@@ -27,6 +27,16 @@ const threw = (error: unknown) => void t.threw(error instanceof Error ? error : 
 process.on('uncaughtException', threw);
 process.on('unhandledRejection', threw);
 
+/** What all tests of a file share, made for the first of them that asks. It ends with the file. */
+export function shared<T>(make: (file: Test) => T): () => T {
+  const file = t;
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make(file) };
+    return made.value;
+  };
+}
+
 const closings: (() => unknown)[] = [];
 
 /** Closes what all files of this process share, once the last of them has ended. */
