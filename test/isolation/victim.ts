@@ -113,11 +113,13 @@ export interface Scene {
   readonly victim: Victim;
 }
 
+type Settings = Readonly<Record<string, string>>;
+
 /** One hub with its victim for the attacks of a file, one after the other; the first one starts it. */
-export function sharedScene(file: Test, env: Readonly<Record<string, string>> = {}): () => Promise<Scene> {
+export function sharedScene(file: Test, env: Settings | (() => Promise<Settings>) = {}): () => Promise<Scene> {
   let scene: Promise<Scene> | undefined;
   const start = async () => {
-    const hub = await attackedHub(file, env);
+    const hub = await attackedHub(file, typeof env === 'function' ? await env() : env);
     return { hub, victim: await victimOf(file, hub) };
   };
   return () => {
