@@ -64,7 +64,7 @@ browserTest('a view is saved under a name, and leads back, also by Ctrl-K; a vie
   await dialog.getByRole('button', { name: 'Save this view' }).click();
   const link = dialog.getByRole('link', { name: 'dead CDRs' });
   await link.waitFor();
-  t.strictSame(await barriers(page, 'dialog'), [], 'axe');
+  t.strictSame(await barriers(page), [], 'axe');
   await page.keyboard.press('Escape');
   await page.getByRole('link', { name: 'Routing' }).click();
   await page.waitForURL('**/console/routing');
