@@ -6,9 +6,10 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
-import { at, deliveriesOf } from './watched.ts';
+import { at, deliveriesOf, Holding } from './watched.ts';
 
 const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
 const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<string, unknown>;
@@ -120,6 +121,36 @@ t.test('every dead letter whose note a stop leaves owed is noted, one that was d
   const noted = new Set((await missed(again)).map(({ object }) => object));
   t.equal(noted.size, names.length);
 });
+
+t.test(
+  'what waits behind the dead first of an object goes as a whole after a restart [D82, MISSED-NOTES-5]',
+  async (t) => {
+    const dataDir = directoryFor(t);
+    const clock = new SimulatedClock('2026-01-02T05:00:00Z');
+    const hub = await hubFor(t, {}, {}, dataDir);
+    const holding = new Holding();
+    let answer: (received: Received) => Reply | Promise<Reply> = holding.answer;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answer(received) });
+    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+    await hub.settled(emsp);
+    await push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
+    await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+    holding.releaseOne({ status: 400 });
+    await hub.settled();
+    await hub.close();
+    answer = () => ({});
+    const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, { clock }, dataDir);
+    await again.settled();
+    const came = await arrivals(again, emsp, () => admin(again, 'PATCH', '/parties/NL-EMS', { paused: false }));
+    t.same(methods(came), ['PUT']);
+    t.match(came[0] && json(came[0]), { id: 'L1', name: 'Neu' });
+    clock.advance(60_000);
+    await again.settled(emsp);
+    t.equal((await missed(again)).length, 0, 'it has made up for the first');
+    const [dead] = await deliveriesOf(again, '?state=DEAD');
+    t.notMatch(JSON.stringify(await again.created.context.store.delivery('NL-EMS', Number(dead?.seq))), /unnoted/);
+  },
+);
 
 t.test('a dead letter that was re-driven and arrived owes no note [D82]', async (t) => {
   const { hub, cpo, emsp, answers, restarted } = await scene(t);

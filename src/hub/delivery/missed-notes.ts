@@ -9,6 +9,8 @@
  * MISSED-NOTES-3  A receiver that has no version of the object is taken out of `sent`, as is that of a session; one that has
  *     an older version is `outdated`. A whole that arrived after the dead letter has made up for it: there is nothing to note.
  * MISSED-NOTES-4  Until the note is recorded `isOwed` knows which lanes miss a change.
+ * MISSED-NOTES-5  A receiver without a version to which a later change is still to be sent stays in `sent`, and its note owed:
+ *     that change goes as a whole (`isOwed`), which makes up for it. Looked at again every `asideMs`.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
@@ -44,12 +46,16 @@ interface Missed extends Pick<HubObject, 'module' | 'owner' | 'key'> {
 /** Dead letters of one receiver whose notes are owed, and a sequence that none of them is below. */
 interface OwedNotes {
   readonly seqs: Set<Seq>;
+  /** Those of them that wait for a later change to be sent. [MISSED-NOTES-5] */
+  readonly aside: Set<Seq>;
   lowest: Seq;
 }
 
 /** Dead letters of one receiver whose events are in memory to find those of the same lane; then it is another one's turn. */
 const pageMax = 64;
 const retryMs = 10_000;
+/** A shorter one costs reads of the log for each note that waits for a later change. */
+const asideMs = 60_000;
 
 export class MissedNotes {
   readonly #context: Context;
@@ -62,6 +68,7 @@ export class MissedNotes {
   #noting: Promise<void> | null = null;
   /** Nothing is recorded before the hub can record, after `close`, and while it waits after a failure. */
   #isHeld = true;
+  #isAsideArmed = false;
   #isClosed = false;
 
   /** `noted`: a note of the lane was recorded with that sequence. */
@@ -74,7 +81,7 @@ export class MissedNotes {
   /** Takes what the row of a dead letter owes. */
   add({ dest, seq, data }: DeliveryRow): void {
     if (!(data as DeliveryMemory).unnoted) return;
-    const owed = this.#owed.get(dest) ?? { seqs: new Set<Seq>(), lowest: seq };
+    const owed = this.#owed.get(dest) ?? { seqs: new Set<Seq>(), aside: new Set<Seq>(), lowest: seq };
     owed.lowest = Math.min(owed.lowest, seq);
     owed.seqs.add(seq);
     this.#owed.set(dest, owed);
@@ -106,7 +113,10 @@ export class MissedNotes {
     let isMissed = false;
     for await (const change of changesOf(this.#context.store, stream, owed.lowest - 1)) {
       if (change.seq >= seq) break;
-      isMissed = owed.seqs.has(change.seq) || (isMissed && !(await this.#isMadeUpBy(change, receiver)));
+      isMissed =
+        owed.seqs.has(change.seq) ||
+        owed.aside.has(change.seq) ||
+        (isMissed && !(await this.#isMadeUpBy(change, receiver)));
     }
     return isMissed;
   }
@@ -137,11 +147,14 @@ export class MissedNotes {
 
   #drop(receiver: PartyId, seq: Seq): void {
     const owed = this.#owed.get(receiver);
-    if (owed?.seqs.delete(seq) && owed.seqs.size === 0) this.#owed.delete(receiver);
+    if (!owed) return;
+    owed.seqs.delete(seq);
+    owed.aside.delete(seq);
+    if (owed.seqs.size + owed.aside.size === 0) this.#owed.delete(receiver);
   }
 
   #begin(): void {
-    if (this.#isHeld || this.#isClosed || this.#owed.size === 0) return;
+    if (this.#isHeld || this.#isClosed || !this.#first()) return;
     this.#noting ??= this.#noteAll().finally(() => {
       this.#noting = null;
       // What was added in the last moment.
@@ -149,10 +162,33 @@ export class MissedNotes {
     });
   }
 
+  /** The receiver whose turn it is. */
+  #first(): [PartyId, OwedNotes] | undefined {
+    for (const entry of this.#owed) if (entry[1].seqs.size > 0) return entry;
+    return undefined;
+  }
+
+  /** [MISSED-NOTES-5] */
+  #setAside(receiver: PartyId, events: readonly StoredEvent[]): void {
+    const { timers, ports } = this.#context;
+    const owed = this.#owed.get(receiver);
+    for (const { seq } of events) if (owed?.seqs.delete(seq)) owed.aside.add(seq);
+    if (this.#isAsideArmed) return;
+    this.#isAsideArmed = true;
+    timers.arm('missed-notes-aside', ports.clock.now() + asideMs, () => {
+      this.#isAsideArmed = false;
+      for (const { seqs, aside } of this.#owed.values()) {
+        for (const seq of aside) seqs.add(seq);
+        aside.clear();
+      }
+      this.#begin();
+    });
+  }
+
   /** [MISSED-NOTES-2] */
   async #noteAll(): Promise<void> {
     for (;;) {
-      const [first] = this.#owed;
+      const first = this.#first();
       if (!first || this.#isClosed) return;
       const [receiver, owed] = first;
       // The receivers take turns.
@@ -199,6 +235,7 @@ export class MissedNotes {
       const { owner, module } = last.data as ObjectEventData;
       const hasBefore = await this.hasBefore({ receiver, seq, stream });
       const at = await this.#record({ module, owner, key: keyIn(last), receiver, seq, hasBefore });
+      if (at === 'later') return this.#setAside(receiver, events);
       if (at !== null) this.#noted(laneKey(receiver, stream), at);
     }
     for (const one of events) {
@@ -214,11 +251,20 @@ export class MissedNotes {
     return false;
   }
 
+  /** State of the last change after one that is owed to the receiver; null when there is none. */
+  async #laterOf(stream: string, seq: Seq, receiver: PartyId): Promise<DeliveryStanding['state'] | null> {
+    let last: Seq | null = null;
+    for await (const later of changesOf(this.#context.store, stream, seq)) {
+      if (later.to.includes(receiver)) last = later.seq;
+    }
+    return last === null ? null : (await this.#deliveries.standing(receiver, last)).state;
+  }
+
   /**
    * Records `object.missed`, serialized with pushes of the object. Null when there is nothing to record: the object is
-   * gone, the receiver is known to miss it, or never had it and is owed a later change, which goes as a whole.
+   * gone, or the receiver is known to miss it. `later`: a later change is to be sent first. [MISSED-NOTES-5]
    */
-  #record({ module, owner, key, receiver, seq, hasBefore }: Missed): Promise<Seq | null> {
+  #record({ module, owner, key, receiver, seq, hasBefore }: Missed): Promise<Seq | 'later' | null> {
     const { recorder, store } = this.#context;
     const stream = streamOf(module, owner, key);
     return recorder.inTurn(stream, async (seen) => {
@@ -229,7 +275,8 @@ export class MissedNotes {
       const { id, lastUpdated, viewer, reason, outdated = [] } = object;
       if (isKept && outdated.includes(receiver)) return null;
       const isTaken = !hasBefore && !isOwned(module);
-      if (isTaken) for await (const { to } of changesOf(store, stream, seq)) if (to.includes(receiver)) return null;
+      const later = isTaken ? await this.#laterOf(stream, seq, receiver) : null;
+      if (later) return later === 'PENDING' ? 'later' : null;
       const sent = had.filter((one) => one !== null && (isKept || one !== receiver)) as PartyId[];
       const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
       const behind = isKept ? [...outdated, receiver].sort() : outdated.filter((one) => one !== receiver);

@@ -5,7 +5,7 @@
  * WHOLES-1  An object's row lists the receivers that were owed the whole object (`sent`). Lanes are first in, first
  *     out, so the whole has arrived, or has become a dead letter, before the next part is sent.
  * WHOLES-2  After a whole or a part became a dead letter, the receiver gets the next part in its lane as a whole, also after a
- *     restart; and the hub notes it at the object, so that the next change is owed whole (MISSED-NOTES-1–MISSED-NOTES-4).
+ *     restart; and the hub notes it at the object, so that the next change is owed whole (MISSED-NOTES-1–MISSED-NOTES-5).
  * WHOLES-3  The whole of a session is the session as of the change that it replaces, or as of the re-drive: PATCHes behind it
  *     in the lane append charging periods, and would append them twice to a later state. In other modules a part
  *     replaces the fields that it carries, so the present object is sent; a location that is no longer public is not
