@@ -1,7 +1,6 @@
 /**
  * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
  */
-import { Lanes } from '../../src/hub/delivery/lanes.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -11,7 +10,7 @@ import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
-import { asyncCircuit, type HubAddress, idOf, kwhOf } from './watched.ts';
+import { asyncCircuit, type HubAddress, idOf, kwhOf, watchedMemory } from './watched.ts';
 
 /** Deliveries of one partner in memory. */
 const windowMax = partOf(10_000);
@@ -29,18 +28,7 @@ async function depthOf(hub: HubAddress): Promise<number> {
   return ((await admin(hub, 'GET', '/parties/NL-EMS')) as { queue: { depth: number } }).queue.depth;
 }
 
-/** Lanes of the hub that runs. */
-const lanes = new Set<Lanes>();
-const { add } = Lanes.prototype;
-Lanes.prototype.add = function (this: Lanes, item) {
-  lanes.add(this);
-  return add.call(this, item);
-};
-t.teardown(() => {
-  Lanes.prototype.add = add;
-});
-t.beforeEach(() => lanes.clear());
-const inMemory = (): number => [...lanes].reduce((sum, { size }) => sum + size, 0);
+const memory = watchedMemory(t);
 
 function byObject(received: readonly Received[]): Map<string, number[]> {
   const found = new Map<string, number[]>();
@@ -69,7 +57,7 @@ t.test(
     });
     const restart = async () => {
       await hub.close();
-      lanes.clear();
+      memory.clear();
       hub = await hubFor(t, env, { clock, windowMax }, dir);
       cpo.moveTo(hub);
     };
@@ -83,14 +71,14 @@ t.test(
     );
     t.equal(await asyncCircuit(hub, 'NL-EMS'), 'open', 'a few were tried, then no more');
     t.ok(emsp.received.length < 20, `${emsp.received.length} attempts`);
-    t.equal(inMemory(), share, 'memory holds the share of their module');
+    t.equal(memory.size(), share, 'memory holds the share of their module');
     t.equal(await depthOf(hub), objects * updates, 'operators see all that waits, also what the log holds');
     t.comment(`heap with the window full: ${Math.round(process.memoryUsage().heapUsed / 2 ** 20)} MiB`);
 
     // Down all the while: what was in memory and what was not is found again in the log.
     await restart();
     clock.advance(0);
-    const held = inMemory();
+    const held = memory.size();
     t.ok(held > share / 2 && held <= share, `${held} in memory after a restart`);
     await hub.settled();
     t.equal(await depthOf(hub), objects * updates, 'and what the restart left in the log is counted');
@@ -103,7 +91,7 @@ t.test(
       await eventually(
         `${part} of all have arrived`,
         async () => {
-          most = Math.max(most, inMemory());
+          most = Math.max(most, memory.size());
           clock.advance(2_000);
           const left = objects * updates - taken.length;
           more = Math.max(more, (await depthOf(hub)) - left);
@@ -145,12 +133,12 @@ t.test('while memory is full, a re-drive of many waits for room, and what is pus
       for (let kwh = 1; kwh <= 3; kwh++) for (let n = worker; n < share; n += workers) await push(cpo, `S${n}`, kwh);
     }),
   );
-  t.equal(inMemory(), share);
+  t.equal(memory.size(), share);
   const { id } = await admin(hub, 'POST', '/redrive', { filter: {}, rate_per_s: 1000 });
   clock.advance(5_000);
   await hub.settled(emsp);
   t.match(await admin(hub, 'GET', `/redrives/${String(id)}`), { state: 'RUNNING', queued: 0 });
-  t.equal(inMemory(), share);
+  t.equal(memory.size(), share);
   t.equal(await depthOf(hub), 3 * share);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });
   await eventually(
@@ -199,11 +187,11 @@ t.test('a start does not read the log to its end for one whose window is full', 
   };
   await Promise.all(Array.from({ length: workers }, each));
   await hub.close();
-  lanes.clear();
+  memory.clear();
   const { scan, wrap } = countedScan();
   const next = await hubFor(t, {}, { windowMax: 100, wrap }, dir);
   t.equal(scan.pages, 1, 'the first stretch fills it');
-  t.equal(inMemory(), 20);
+  t.equal(memory.size(), 20);
   await next.settled();
   t.equal(await depthOf(next), pushed);
 });

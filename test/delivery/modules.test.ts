@@ -10,7 +10,7 @@ import { admin, type PlainPartner, type Received, type Reply } from '../support/
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
-import { Holding, type HubAddress, idOf, kwhOf, putSession } from './watched.ts';
+import { Holding, type HubAddress, idOf, kwhOf, putSession, watchedMemory } from './watched.ts';
 
 const start = '2026-01-02T03:00:00Z';
 const isOf = (module: string) => (received: Received) => received.path.includes(`/${module}/`);
@@ -27,13 +27,11 @@ async function openCircuits(hub: HubAddress): Promise<string[]> {
 
 type Party = {
   circuits: { circuit: string; state: string }[];
-  queue: { depth: number };
 };
 
 const partyOf = async (hub: HubAddress) => (await admin(hub, 'GET', '/parties/NL-EMS')) as Party;
 
-/** Deliveries in memory. */
-const depthOf = async (hub: HubAddress) => (await partyOf(hub)).queue.depth;
+const memory = watchedMemory(t);
 
 const isOwed = async (hub: HubAddress) => (await itemsOf(hub, '/deliveries?state=PENDING')).length > 0;
 
@@ -174,7 +172,7 @@ for (const [name, reply] of [
     const { cpo, emsp } = await routedPair(t, hub, { emsp: answer });
     for (let n = 0; n < backlog; n++) await putLocation(cpo, `L${n}`);
     await hub.settled(emsp);
-    const windowed = await depthOf(hub);
+    const windowed = memory.size();
     t.ok(windowed > 0 && windowed < backlog / 2, `${windowed} of ${backlog} in memory`);
     for (let n = 0; n < 50; n++) await putSession(cpo, `S${n}`);
     await hub.settled(emsp);
@@ -215,7 +213,7 @@ t.test('the updates of one object beyond its lane stay in the log, and hold no o
   });
   for (let kwh = 1; kwh <= 60; kwh++) await putSession(cpo, 'A', { kwh });
   await hub.settled(emsp);
-  t.equal(await depthOf(hub), 8);
+  t.equal(memory.size(), 8);
   for (let n = 0; n < 50; n++) await putSession(cpo, `B${n}`);
   await hub.settled(emsp);
   t.equal(emsp.received.filter((call) => idOf(call) !== 'A').length, 50);

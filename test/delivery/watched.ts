@@ -1,9 +1,11 @@
 /**
  * What tests of deliveries look at: a receiver that holds its answers until it is told, and deliveries as operators see them.
  */
+import { Lanes } from '../../src/hub/delivery/lanes.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import type { Test } from '../support/tap.ts';
 
 export interface HubAddress {
   readonly url: string;
@@ -35,6 +37,22 @@ export async function putSession(cpo: PlainPartner, id: string, fields: object =
 /** Deliveries that match, newest first. */
 export async function deliveriesOf(hub: HubAddress, query = ''): Promise<DeliveryItem[]> {
   return (await itemsOf(hub, `/deliveries${query}`)) as unknown as DeliveryItem[];
+}
+
+/** Deliveries in memory of the hubs of a test, without what only the log holds; `clear` forgets those of a hub that was closed. */
+export function watchedMemory(t: Test): { readonly clear: () => void; readonly size: () => number } {
+  const lanes = new Set<Lanes>();
+  const { add } = Lanes.prototype;
+  Lanes.prototype.add = function (this: Lanes, item) {
+    lanes.add(this);
+    return add.call(this, item);
+  };
+  t.teardown(() => {
+    Lanes.prototype.add = add;
+  });
+  const clear = () => lanes.clear();
+  t.beforeEach(clear);
+  return { clear, size: () => [...lanes].reduce((sum, { size }) => sum + size, 0) };
 }
 
 /** Holds every call until it is released; `answer` of a release goes back to the hub. */

@@ -59,6 +59,9 @@ function replaced(items: readonly Json[], field: string, id: string, item: Json)
   return at < 0 ? [...items, item] : items.map((one, index) => (index === at ? item : one));
 }
 
+/** Of two dates as the world writes them, where the later one sorts last. */
+const laterOf = (old: unknown, date: string | null) => (date === null || String(old) > date ? old : date);
+
 /** The object after the change; null when the change must be refused as not found. */
 export function changed(before: Json | null, change: ObjectChange): Json | null {
   if (change.method === 'DELETE') return before;
@@ -71,7 +74,8 @@ export function changed(before: Json | null, change: ObjectChange): Json | null 
   const [evseUid = '', connectorId] = change.within;
   const evses = itemsOf(before.evses);
   const evse = evses.find((one) => sameName(one.uid, evseUid)) ?? null;
-  const moved = { last_updated: change.lastUpdated };
+  // A change that a partner sends again moves no parent back. [OBJECT-3]
+  const moved = (parent: Json) => ({ last_updated: laterOf(parent.last_updated, change.lastUpdated) });
   const item = (old: Json | null, field: string, id: string): Json | null => {
     if (change.method === 'PATCH') return old && patched(old, body, null);
     return field in body ? body : { ...body, [field]: id };
@@ -83,9 +87,9 @@ export function changed(before: Json | null, change: ObjectChange): Json | null 
     const connectors = itemsOf(evse.connectors);
     const old = connectors.find((one) => sameName(one.id, connectorId)) ?? null;
     const connector = item(old, 'id', connectorId);
-    next = connector && { ...evse, connectors: replaced(connectors, 'id', connectorId, connector), ...moved };
+    next = connector && { ...evse, connectors: replaced(connectors, 'id', connectorId, connector), ...moved(evse) };
   }
-  return next && { ...before, evses: replaced(evses, 'uid', evseUid, next), ...moved };
+  return next && { ...before, evses: replaced(evses, 'uid', evseUid, next), ...moved(before) };
 }
 
 /** The eMSP that an object names in its `cdr_token`; null when it names none that can be read. */
