@@ -16,8 +16,8 @@ export const partyRole = z.strictObject({
   business_details: businessDetails.optional(),
 });
 
-/** `sync`, the deliveries of one module, or `async`: the deliveries of all modules. */
-export const circuitName = z.enum(['sync', 'async', ...moduleNames]);
+/** `sync`, results of commands, the deliveries of one module, or `async`: the deliveries of all modules. */
+export const circuitName = z.enum(['sync', 'async', 'results', ...moduleNames]);
 
 /** A change of the host of `url`; `from` and `to` are host and port. */
 export const hostChange = z

@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander';
 import type { PartyView, ProbeView } from '../api/parties.ts';
-import { moduleNames } from '../domain/modules.ts';
+import { isModule, moduleNames } from '../domain/modules.ts';
 import { Failure, type HubClient } from './client.ts';
 import { complete, kinds } from './complete.ts';
 import { watchJob } from './job.ts';
@@ -181,7 +181,9 @@ function party(item: PartyView, page: Page): string[] {
   const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;
   const settings = Object.entries(item.settings).map(([name, value]) => `${name} ${settingText(value)}`);
   // `async` sums up the modules, which are shown one by one when any of them has failed.
-  const each = item.circuits.filter(({ circuit }, _, all) => circuit !== 'async' || all.length === 2);
+  const each = item.circuits.filter(
+    ({ circuit }, _, all) => circuit !== 'async' || !all.some((one) => isModule(one.circuit)),
+  );
   const circuits = each.map(({ circuit, state, failures, until }) => {
     const next = until === null ? '' : `, next try ${age(until, now)}`;
     return `${circuit} ${state === 'halfOpen' ? 'half-open (testing)' : state}${after(failures)}${next}`;

@@ -103,9 +103,9 @@ export interface ObjectEventData {
 /** Who caused an event. Operators are not distinguished. [D80] */
 export type Actor = 'operator' | 'partner' | 'hub';
 
-/** A change of the circuit of synchronous calls, or of that of a module's deliveries; without a module, of all modules. */
+/** A change of a circuit of synchronous calls, or of that of a module's deliveries; without a module, of all modules. */
 export type CircuitChange = {
-  readonly circuit: 'sync' | 'async';
+  readonly circuit: 'sync' | 'results' | 'async';
   readonly module?: ObjectModule;
   readonly reason: string;
   readonly by?: Actor;

@@ -52,7 +52,7 @@ t.before(async () => {
   other = await make('CPO', 'OTH', { answer: () => accepted });
   unrouted = await make('CPO', 'UNR', { answer: () => accepted });
   bare = await make('CPO', 'BAR', { modules: [] });
-  emsp = await make('EMSP', 'EMS', { modules: [], answer: () => emspMood.answer() });
+  emsp = await make('EMSP', 'EMS', { modules: [['tokens', 'SENDER']], answer: () => emspMood.answer() });
   secondEmsp = await make('EMSP', 'SEC', { modules: [] });
   for (const [of, to] of [
     ['EMS', 'CPO'],
@@ -774,7 +774,7 @@ t.test(
       refused(t, await reply(id, { result: 'ACCEPTED' }), meaning === 'timeout' ? timedOut : failed, name);
       const arrives = behaviour !== 'nobody' && behaviour !== 'noTls';
       t.equal(emsp.received.length, arrives ? 1 : 0, `${name}: requests`);
-      closeCircuit(hub, emsp.id);
+      closeCircuit(hub, emsp.id, 'results');
     }
     emspMood.behaviour = null;
     emsp.received.length = 0;
@@ -794,7 +794,7 @@ t.test('an eMSP may answer a result without a body [D29]', async (t) => {
 t.test(
   'an open circuit to the eMSP fails a callback at once, and a CPO may call again [interface, Errors]',
   async (t) => {
-    closeCircuit(hub, emsp.id);
+    closeCircuit(hub, emsp.id, 'results');
     const id = await begun();
     emspMood.behaviour = { status: 500, text: '' };
     for (let failed = 0; failed < 5; failed++) await reply(id, { result: 'ACCEPTED' });
@@ -803,8 +803,29 @@ t.test(
     const refusal: Refused = [502, 2000, 'Failed to forward command callback to eMSP'];
     refused(t, await reply(id, { result: 'ACCEPTED' }), refusal, 'while it is open');
     t.equal(emsp.received.length, 5);
-    closeCircuit(hub, emsp.id);
+    closeCircuit(hub, emsp.id, 'results');
     succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'afterwards');
     t.equal(emsp.received.length, 6);
+  },
+);
+
+t.test(
+  'results that fail hold back no authorization: they have a circuit of their own [interface, Errors]',
+  async (t) => {
+    closeCircuit(hub, emsp.id);
+    closeCircuit(hub, emsp.id, 'results');
+    const id = await begun();
+    emspMood.behaviour = { status: 500, text: '' };
+    for (let failed = 0; failed < 5; failed++) await reply(id, { result: 'ACCEPTED' });
+    const { circuits } = await admin(hub, 'GET', '/parties/NL-EMS');
+    t.match(circuits, [
+      { circuit: 'sync', state: 'closed', failures: 0 },
+      { circuit: 'async', state: 'closed' },
+      { circuit: 'results', state: 'open', failures: 5 },
+    ]);
+    emspMood.behaviour = { body: { allowed: 'ALLOWED' } };
+    const authorize = { token: cpo.hubToken, headers: toParty('EMS') };
+    succeeded(t, await ocpi(hub, 'POST', '/2.2.1/tokens/CARD1/authorize', authorize), 'authorize');
+    closeCircuit(hub, emsp.id, 'results');
   },
 );

@@ -1,6 +1,7 @@
 /** Shows the judge every call of the hub, and lets partners act on what they take. */
 import type { Outcome } from '../../src/domain/errors.ts';
-import { isModule } from '../../src/domain/modules.ts';
+import { isModule, type ObjectModule } from '../../src/domain/modules.ts';
+import type { CircuitName } from '../../src/hub/kernel/circuits.ts';
 import { answerLater } from './callbacks.ts';
 import { demand } from './facts.ts';
 import { type Passage, readCommand, type Watcher } from './network.ts';
@@ -11,21 +12,26 @@ type CircuitState = 'closed' | 'open' | 'halfOpen';
 
 /** A synchronous call that is a trial of a half-open circuit. */
 interface Trial {
-  readonly partner: string;
+  /** Partner and circuit. */
+  readonly of: string;
   readonly isTrial: boolean;
 }
 
 const partyOf = (party: { country_code: string; party_id: string } | null) =>
   party ? `${party.country_code}-${party.party_id}` : '';
 
+function moduleOf({ module }: Passage): ObjectModule {
+  if (!isModule(module)) throw new Error(`a delivery of ${module}`);
+  return module;
+}
+
 export function watcherOf(world: World): Watcher {
   const { judge } = world;
-  /** Trials under way, by partner. */
+  /** Trials under way, by partner and circuit. */
   const trials = new Map<string, number>();
 
-  /** Of synchronous calls, or of the deliveries of a module. */
-  function circuitOf(id: string, module: string): CircuitState {
-    return world.created?.context.circuits.state(id, isModule(module) ? module : 'sync') ?? 'closed';
+  function circuitOf(id: string, circuit: CircuitName): CircuitState {
+    return world.created?.context.circuits.state(id, circuit) ?? 'closed';
   }
 
   /** The stream of the object that a delivery is about. */
@@ -52,21 +58,23 @@ export function watcherOf(world: World): Watcher {
       'a delivery names its owner',
       () => `${stream} from ${partyOf(call.from)}`,
     );
-    const circuit = circuitOf(id, passage.module);
+    const circuit = circuitOf(id, moduleOf(passage));
     const paused = world.paused.has(id);
     return judge.deliveries.begins(call, receiver, stream, id, { circuit, paused });
   }
 
   function beginsSync({ partner, call, kind }: Passage): Trial {
     const { id } = partner.company;
-    const circuit = circuitOf(id, 'sync');
+    const name = kind === 'result' ? 'results' : 'sync';
+    const circuit = circuitOf(id, name);
+    const of = `${id} ${name}`;
     const where = () => `${kind} ${call.url} at ${id}`;
     demand(circuit !== 'open', 'no call while the circuit is open', where);
     const isTrial = circuit === 'halfOpen';
-    const count = trials.get(id) ?? 0;
+    const count = trials.get(of) ?? 0;
     demand(!isTrial || count === 0, 'one trial at a time while half-open', where);
-    if (isTrial) trials.set(id, count + 1);
-    return { partner: id, isTrial };
+    if (isTrial) trials.set(of, count + 1);
+    return { of, isTrial };
   }
 
   return {
@@ -76,7 +84,7 @@ export function watcherOf(world: World): Watcher {
       if (kind === 'delivery')
         return {
           flight: beginsDelivery(passage),
-          wasHalfOpen: circuitOf(passage.partner.company.id, passage.module) === 'halfOpen',
+          wasHalfOpen: circuitOf(passage.partner.company.id, moduleOf(passage)) === 'halfOpen',
         };
       const trial = beginsSync(passage);
       if (kind === 'command') judge.commands.forwards(readCommand(passage).id);
@@ -105,9 +113,9 @@ export function watcherOf(world: World): Watcher {
         return;
       }
       if (kind === 'probe') return;
-      const { partner, isTrial } = flight as Trial;
+      const { of, isTrial } = flight as Trial;
       if (isTrial) {
-        trials.set(partner, (trials.get(partner) ?? 1) - 1);
+        trials.set(of, (trials.get(of) ?? 1) - 1);
         tellTrial(outcome);
       }
       if (kind === 'command') judge.commands.ended(readCommand(passage).id, outcome);

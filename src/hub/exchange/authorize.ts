@@ -117,6 +117,7 @@ export function authorize(
     const segments = direction === 'toCpo' ? [country_code, party_id, uid] : [uid];
     const call: SyncCall = {
       what: 'token authorize',
+      circuit: 'sync',
       module: 'tokens',
       method,
       endpoint: endpoint.url,

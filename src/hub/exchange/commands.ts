@@ -162,6 +162,7 @@ export class Commands {
       ...({
         what: `${record.command} result`,
         module: 'commands',
+        circuit: 'results',
         method: 'POST',
         url: record.responseUrl,
         body,
@@ -238,6 +239,7 @@ export class Commands {
       return this.#failed(record, 'commandUnavailable', { reason: 'the CPO has no commands endpoint' }, caller.trace);
     const call = {
       what: record.command,
+      circuit: 'sync',
       module: 'commands',
       method: 'POST',
       endpoint: endpoint.url,

@@ -1,6 +1,6 @@
 /**
- * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through the partner's `sync`
- * circuit breaker. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
+ * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through a circuit breaker of the
+ * partner. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
 import { ambiguousName } from '../../domain/json-text.ts';
@@ -16,6 +16,7 @@ export interface SyncCall
     'method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten' | 'oneObject'
   > {
   readonly module: 'tokens' | 'commands';
+  readonly circuit: 'sync' | 'results';
   /** Name of the call for log lines, which must not contain URLs: these hold card numbers and secrets of partners. */
   readonly what: string;
 }
@@ -29,11 +30,11 @@ const heldBack = (message: string): Outcome => ({
   durationMs: 0,
 });
 
-/** Makes the call with the partner's token; the outcome also feeds the partner's `sync` circuit. */
+/** Makes the call with the partner's token; the outcome also feeds the circuit of the call. */
 export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
   const { circuits, breakerFeed, contacts, ports } = context;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
-  const circuitNow = () => circuits.snapshot(partner.id, 'sync')?.value;
+  const circuitNow = () => circuits.snapshot(partner.id, call.circuit)?.value;
   const circuit = circuitNow();
   if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
     return heldBack('the circuit is open after repeated failures');
@@ -41,7 +42,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   const token = openToken(ports, partner);
   if (token === null) return heldBack('the hub cannot open the token of the partner');
   const isTrial = typeof circuit === 'object';
-  if (isTrial) circuits.tell(partner.id, 'sync', { type: 'call.began', at: ports.clock.now() });
+  if (isTrial) circuits.tell(partner.id, call.circuit, { type: 'call.began', at: ports.clock.now() });
   let outcome: Outcome;
   try {
     outcome = await ports.client.call({
@@ -70,7 +71,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   // While a trial of a half-open circuit is in flight, only its own outcome counts; calls from before the opening do
   // not.
   if (isTrial || typeof circuitNow() !== 'object') {
-    breakerFeed.told(partner.id, 'sync', outcome, ports.clock.now());
+    breakerFeed.told(partner.id, call.circuit, outcome, ports.clock.now());
   }
   contacts.called(partner.id, outcome, { what: 'sync' });
   ports.log.info(

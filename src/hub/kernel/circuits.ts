@@ -1,6 +1,7 @@
 /**
- * The circuit breakers of all partners: `sync`, and one for the deliveries of each module, so that a module that fails
- * holds back no other. Starts their actors and implements the effects that their machine names.
+ * The circuit breakers of all partners: `sync` for authorize and commands, `results` for results of commands, and one for
+ * the deliveries of each module, so that what fails holds back nothing else. Starts their actors and implements the effects
+ * that their machine names.
  *
  * CIRCUITS-1  A circuit has an actor from its first failure on; without one it is closed, so that a healthy partner
  *     costs nothing.
@@ -32,7 +33,13 @@ import type { Recorder } from './recorder.ts';
 import { heard } from './row-codecs.ts';
 import type { Timers } from './timers.ts';
 
-export type CircuitName = 'sync' | ObjectModule;
+/** Circuits of calls that somebody waits for. A command names the URL of its results, which says nothing of the endpoints. */
+const waitedFor = ['sync', 'results'] as const;
+type WaitedFor = (typeof waitedFor)[number];
+
+export type CircuitName = WaitedFor | ObjectModule;
+
+const isWaitedFor = (circuit: CircuitName): circuit is WaitedFor => waitedFor.some((one) => one === circuit);
 
 /** Failures of deliveries open a circuit when they are of this many objects: one alone backs off in its lane. [D79] */
 const objectsMin = 3;
@@ -160,9 +167,9 @@ export class Circuits {
     }
   }
 
-  /** Restores the circuits that the history of the partner leaves open, of `sync` and the modules that it receives. */
+  /** Restores the circuits that the history of the partner leaves open, of calls and of the modules that it receives. */
   async revive({ id: partner, roles }: Partner, history: readonly StoredEvent[]): Promise<void> {
-    const used: readonly CircuitName[] = ['sync', ...receivedBy(roles)];
+    const used: readonly CircuitName[] = [...waitedFor, ...receivedBy(roles)];
     const open = new Set<CircuitName>();
     for (const event of history) {
       if (event.type === 'circuit.opened') for (const circuit of circuitsOf(event)) open.add(circuit);
@@ -173,8 +180,8 @@ export class Circuits {
   }
 
   /**
-   * What operators see: `sync`, `async` as the worst of all modules, and each module whose deliveries have failed since
-   * the start or the last opening.
+   * What operators see: `sync`, `async` as the worst of all modules, and of `results` and the modules those that have failed
+   * since the start or the last opening.
    */
   view(partner: PartyId): CircuitView[] {
     const modules = moduleNames
@@ -183,7 +190,8 @@ export class Circuits {
     const failures = Math.max(0, ...modules.map((module) => module.failures));
     const [until = null] = modules.flatMap((module) => module.until ?? []).sort();
     const all: CircuitView = { circuit: 'async', state: this.worst(partner), failures, until };
-    return [this.#viewOf(partner, 'sync'), all, ...modules];
+    const results = this.has(partner, 'results') ? [this.#viewOf(partner, 'results')] : [];
+    return [this.#viewOf(partner, 'sync'), all, ...results, ...modules];
   }
 
   /** The worst state of the circuits of all modules. */
@@ -191,7 +199,7 @@ export class Circuits {
     let worst: CircuitView['state'] = 'closed';
     for (const circuit of this.#actors.get(partner)?.keys() ?? []) {
       const state = this.state(partner, circuit);
-      if (circuit !== 'sync' && badness[state] > badness[worst]) worst = state;
+      if (!isWaitedFor(circuit) && badness[state] > badness[worst]) worst = state;
     }
     return worst;
   }
@@ -208,7 +216,7 @@ export class Circuits {
     const id = actorOf(partner, circuit);
     this.#actors.set(partner, actors.set(circuit, id));
     this.#names.set(id, { partner, circuit });
-    const rules = this.#rules[circuit === 'sync' ? 'sync' : 'deliveries'];
+    const rules = this.#rules[isWaitedFor(circuit) ? 'sync' : 'deliveries'];
     // Circuits that open together must not let their trials through together each time.
     const factor = 1 - (settings.retryJitter * ports.random()) / 2;
     const openMs = rules.openMs * factor;
@@ -251,7 +259,7 @@ export class Circuits {
   /** The machine publishes its new state after its effects, and what is sent depends on that state. */
   #flow(actor: string): void {
     const named = this.#names.get(actor);
-    if (named && named.circuit !== 'sync') queueMicrotask(() => this.#mayFlow(named.partner));
+    if (named && !isWaitedFor(named.circuit)) queueMicrotask(() => this.#mayFlow(named.partner));
   }
 
   /** `otherwise`: why, when nobody did it on purpose. [CIRCUITS-2] */
@@ -261,7 +269,7 @@ export class Circuits {
     if (isDoor || !named) return;
     const { partner, circuit } = named;
     const why = acts[cause.type] ?? otherwise;
-    const what = circuit === 'sync' ? { circuit } : { circuit: 'async' as const, module: circuit };
+    const what = isWaitedFor(circuit) ? { circuit } : { circuit: 'async' as const, module: circuit };
     const event = { type, data: { ...what, ...why } };
     recorder.note({
       facts: [{ stream: partnerStream(partner), event, party: why.by === 'partner' ? partner : null }],
@@ -275,7 +283,7 @@ export class Circuits {
 function circuitsOf({ type, data }: StoredEvent): readonly CircuitName[] {
   if (type !== 'circuit.opened' && type !== 'circuit.closed') return [];
   const { circuit, module } = data as CircuitChange;
-  if (circuit === 'sync') return ['sync'];
+  if (circuit !== 'async') return [circuit];
   return module === undefined ? moduleNames : [module];
 }
 

@@ -1,11 +1,11 @@
 /**
- * The circuits of a partner as live actors: one for the calls that somebody waits for, and one for the deliveries of each
- * module. The hub starts the actor of a circuit with its first failure.
+ * The circuits of a partner as live actors: one for authorize and commands, one for results of commands, and one for the
+ * deliveries of each module. The hub starts the actor of a circuit with its first failure.
  */
 import { moduleNames } from '../../../domain/modules.ts';
 import type { Watch } from './actors.ts';
 
-export const circuitNames = ['sync', ...moduleNames] as const;
+export const circuitNames = ['sync', 'results', ...moduleNames] as const;
 
 export const circuitActor = (partner: string, circuit: string) => `circuit:${partner}/${circuit}`;
 

@@ -132,7 +132,8 @@ const labels: Readonly<Record<string, readonly [open: string, close: string]>> =
 };
 
 const purposes: Readonly<Record<string, string>> = {
-  sync: 'authorize, commands, results',
+  sync: 'authorize, commands',
+  results: 'results of commands',
   async: 'deliveries of all modules',
 };
 
