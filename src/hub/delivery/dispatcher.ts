@@ -175,7 +175,7 @@ export class Dispatcher {
 
   /**
    * Has the row of a dead letter no longer owe its note. False, and nothing is written, when `isSame` says after the row was
-   * read that operators have replaced rows since. [MISSED-NOTES-1]
+   * read that an operator has had it replaced since. [MISSED-NOTES-1]
    */
   async noted(party: PartyId, seq: Seq, isSame: () => boolean): Promise<boolean> {
     const receiver = this.#receiverOf(party);

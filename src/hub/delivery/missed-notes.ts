@@ -51,7 +51,10 @@ interface OwedNotes {
   lowest: Seq;
 }
 
-/** Dead letters of one receiver whose events are in memory to find those of the same lane; then it is another one's turn. */
+/** A change that did not arrive; of its event, whose body may be large, no more. */
+type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' | 'owner'>;
+
+/** Dead letters of one receiver whose events are looked at to find those of the same lane; then it is another one's turn. */
 const pageMax = 64;
 const retryMs = 10_000;
 /** A shorter one costs reads of the log for each note that waits for a later change. */
@@ -63,8 +66,8 @@ export class MissedNotes {
   readonly #noted: (lane: string, at: Seq) => void;
   /** 8 bytes and an entry for each: less than what is in memory of dead letters anyway. */
   readonly #owed = new Map<PartyId, OwedNotes>();
-  /** Rows that operators had replaced since the start. */
-  #replaced = 0;
+  /** Rows that operators had replaced while the present notes are recorded. */
+  readonly #replaced = new Set<string>();
   #noting: Promise<void> | null = null;
   /** Nothing is recorded before the hub can record, after `close`, and while it waits after a failure. */
   #isHeld = true;
@@ -90,7 +93,7 @@ export class MissedNotes {
 
   /** An operator had the row of a dead letter replaced. One that is sent again owes no note, unless it dies again. */
   replaced({ dest, seq, state }: DeliveryRow): void {
-    this.#replaced++;
+    if (this.#noting) this.#replaced.add(`${dest}/${seq}`);
     if (state === 'PENDING') this.#drop(dest, seq);
   }
 
@@ -169,10 +172,10 @@ export class MissedNotes {
   }
 
   /** [MISSED-NOTES-5] */
-  #setAside(receiver: PartyId, events: readonly StoredEvent[]): void {
+  #setAside(receiver: PartyId, gaps: readonly Gap[]): void {
     const { timers, ports } = this.#context;
     const owed = this.#owed.get(receiver);
-    for (const { seq } of events) if (owed?.seqs.delete(seq)) owed.aside.add(seq);
+    for (const { seq } of gaps) if (owed?.seqs.delete(seq)) owed.aside.add(seq);
     if (this.#isAsideArmed) return;
     this.#isAsideArmed = true;
     timers.arm('missed-notes-aside', ports.clock.now() + asideMs, () => {
@@ -204,15 +207,20 @@ export class MissedNotes {
     const some: Seq[] = [];
     for (const seq of seqs) if (some.push(seq) === pageMax) break;
     try {
-      const lanes = new Map<string, StoredEvent[]>();
+      const lanes = new Map<string, Gap[]>();
       for (const seq of some) {
         const event = await store.event(seq);
-        if (event) lanes.set(event.stream, [...(lanes.get(event.stream) ?? []), event]);
-        else this.#drop(receiver, seq);
+        if (!event) {
+          this.#drop(receiver, seq);
+          continue;
+        }
+        const { stream, data } = event;
+        const { module, owner } = data as ObjectEventData;
+        lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner }]);
       }
-      for (const events of lanes.values()) {
+      for (const gaps of lanes.values()) {
         if (this.#isClosed) return false;
-        await this.#note(receiver, events);
+        await this.#note(receiver, gaps);
       }
       return true;
     } catch (error) {
@@ -225,26 +233,25 @@ export class MissedNotes {
   }
 
   /** Notes what dead letters of one lane owe. */
-  async #note(receiver: PartyId, events: readonly StoredEvent[]): Promise<void> {
-    const [first] = events;
-    const last = events.reduce((one, other) => (other.seq > one.seq ? other : one), first as StoredEvent);
-    const { seq, stream } = last;
-    const replaced = this.#replaced;
-    const isSame = () => replaced === this.#replaced;
+  async #note(receiver: PartyId, gaps: readonly Gap[]): Promise<void> {
+    const [first] = gaps;
+    const last = gaps.reduce((one, other) => (other.seq > one.seq ? other : one), first as Gap);
+    const { seq, stream, module, owner } = last;
+    this.#replaced.clear();
     if (!(await this.#isMadeUp(last, receiver))) {
-      const { owner, module } = last.data as ObjectEventData;
       const hasBefore = await this.hasBefore({ receiver, seq, stream });
       const at = await this.#record({ module, owner, key: keyIn(last), receiver, seq, hasBefore });
-      if (at === 'later') return this.#setAside(receiver, events);
+      if (at === 'later') return this.#setAside(receiver, gaps);
       if (at !== null) this.#noted(laneKey(receiver, stream), at);
     }
-    for (const one of events) {
+    for (const one of gaps) {
+      const isSame = () => !this.#replaced.has(`${receiver}/${one.seq}`);
       if (await this.#deliveries.noted(receiver, one.seq, isSame)) this.#drop(receiver, one.seq);
     }
   }
 
   /** Whether a whole arrived after the change. [MISSED-NOTES-3] */
-  async #isMadeUp({ seq, stream }: StoredEvent, receiver: PartyId): Promise<boolean> {
+  async #isMadeUp({ seq, stream }: Gap, receiver: PartyId): Promise<boolean> {
     for await (const later of changesOf(this.#context.store, stream, seq)) {
       if (await this.#isMadeUpBy(later, receiver)) return true;
     }

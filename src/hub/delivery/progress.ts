@@ -138,10 +138,10 @@ export class Progress {
       place.cursor = Math.max(place.cursor, seq);
       if (isAll) [place.isBehind, place.left] = [false, 0];
     }
-    if (isAll && !this.isBehind) this.#known.clear();
+    if (isAll && !this.isBehind) this.caughtUp();
   }
 
-  /** At a restart: the log was offered to its end. */
+  /** The log was offered to its end. */
   caughtUp(): void {
     this.#known.clear();
     this.#uncounted = null;

@@ -199,6 +199,8 @@ export class Recorder {
   /** Like `inTurn`, but refused with `unavailable` when a commit is in doubt before its turn comes. [RECORDER-4] */
   async inTurnUnlessInDoubt<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
     if (!this.#turns.has(key)) return this.inTurn(key, work);
+    // Before it queues: the store may be away for hours, and a queued body stays in memory until then.
+    if (this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
     return new Promise((resolve, reject) => {
       let isRefused = false;
       const refuse = () => {
@@ -212,7 +214,6 @@ export class Recorder {
         return isRefused ? undefined : work(seen);
       };
       this.inTurn(key, begin).then((done) => resolve(done as T), reject);
-      if (this.#doubts.size > 0) refuse();
     });
   }
 
