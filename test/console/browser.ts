@@ -120,7 +120,7 @@ export async function consoleFor(
   return page;
 }
 
-/** Opens the console in a tab anew, as whoever has this token, or as nobody. */
+/** Loads the console in a tab, signed in with this token; null: signed out. */
 export async function signIn(
   page: Page,
   hub: { readonly url: string },

@@ -5,7 +5,7 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
-import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type Received, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -24,11 +24,6 @@ const withoutNotes = wrapStore((store) => ({
   },
 }));
 
-async function push(cpo: PlainPartner, method: string, url: string, body: object): Promise<void> {
-  const { json: answer, text } = await cpo.call(method, url, body);
-  if (answer.status_code !== 1000) throw new Error(text);
-}
-
 async function scene(t: Test, replaced: Parameters<typeof hubFor>[2] = { wrap: withoutNotes }) {
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, replaced, dataDir);
@@ -38,7 +33,17 @@ async function scene(t: Test, replaced: Parameters<typeof hubFor>[2] = { wrap: w
     await of.close();
     return hubFor(t, { HUB_PORT: new URL(of.url).port }, again, dataDir);
   };
-  return { hub, cpo, emsp, answers, restarted };
+  /** The eMSP gets these objects, and refuses a change of each. */
+  const refuses = async (module: string, bodies: readonly Record<string, unknown>[], change: object) => {
+    const pathOf = ({ id }: Record<string, unknown>) => path(module, String(id));
+    for (const body of bodies) await cpo.push('PUT', pathOf(body), { ...body, last_updated: at(0) });
+    await quiet(hub);
+    answers.reply = () => ({ status: 400 });
+    for (const body of bodies) await cpo.push('PATCH', pathOf(body), { ...change, last_updated: at(1) });
+    await quiet(hub);
+    answers.reply = () => ({});
+  };
+  return { hub, cpo, emsp, refuses, restarted };
 }
 
 for (const [module, id, body, change] of [
@@ -50,19 +55,14 @@ for (const [module, id, body, change] of [
   t.test(
     `${module}: a note that a restart finds owed is recorded once, and the next change goes as a whole [D82]`,
     async (t) => {
-      const { hub, cpo, emsp, answers, restarted } = await scene(t);
-      await push(cpo, 'PUT', path(module, id), { ...body, last_updated: at(0) });
-      await quiet(hub);
-      answers.reply = () => ({ status: 400 });
-      await push(cpo, 'PATCH', path(module, id), { ...change, last_updated: at(1) });
-      await quiet(hub);
-      answers.reply = () => ({});
+      const { hub, cpo, emsp, refuses, restarted } = await scene(t);
+      await refuses(module, [body], change);
       t.equal((await missed(hub)).length, 0);
       const second = await restarted(hub, {});
       await second.settled(emsp);
       t.match(await missed(second), [{ object: `NL-CPO/${id}`, data: { receiver: 'NL-EMS' } }]);
       const came = await arrivals(second, emsp, () =>
-        push(cpo, 'PATCH', path(module, id), { x: 2, last_updated: at(2) }),
+        cpo.push('PATCH', path(module, id), { x: 2, last_updated: at(2) }),
       );
       t.same(methods(came), ['PUT']);
       t.match(...isWhole(came[0]));
@@ -73,7 +73,7 @@ for (const [module, id, body, change] of [
         { receiver: 'NL-EMS', attempts: [{ class: 'client_error' }] },
       ]);
       const after = await arrivals(third, emsp, () =>
-        push(cpo, 'PATCH', path(module, id), { x: 3, last_updated: at(3) }),
+        cpo.push('PATCH', path(module, id), { x: 3, last_updated: at(3) }),
       );
       t.same(methods(after), ['PATCH']);
     },
@@ -82,16 +82,11 @@ for (const [module, id, body, change] of [
   t.test(
     `${module}: until the note is recorded a restart sends what was owed as a part as a whole, once [D82]`,
     async (t) => {
-      const { hub, cpo, emsp, answers, restarted } = await scene(t);
-      await push(cpo, 'PUT', path(module, id), { ...body, last_updated: at(0) });
-      await quiet(hub);
-      answers.reply = () => ({ status: 400 });
-      await push(cpo, 'PATCH', path(module, id), { ...change, last_updated: at(1) });
-      await quiet(hub);
-      answers.reply = () => ({});
+      const { hub, cpo, emsp, refuses, restarted } = await scene(t);
+      await refuses(module, [body], change);
       const second = await restarted(hub, { wrap: withoutNotes });
       const came = await arrivals(second, emsp, async () => {
-        for (const n of [2, 3]) await push(cpo, 'PATCH', path(module, id), { x: n, last_updated: at(n) });
+        for (const n of [2, 3]) await cpo.push('PATCH', path(module, id), { x: n, last_updated: at(n) });
       });
       t.same(methods(came), ['PUT', 'PATCH']);
       t.match(...isWhole(came[0]));
@@ -99,7 +94,7 @@ for (const [module, id, body, change] of [
       await third.settled(emsp);
       t.equal((await missed(third)).length, 0, 'the whole has made up for it');
       const after = await arrivals(third, emsp, () =>
-        push(cpo, 'PATCH', path(module, id), { x: 4, last_updated: at(4) }),
+        cpo.push('PATCH', path(module, id), { x: 4, last_updated: at(4) }),
       );
       t.same(methods(after), ['PATCH']);
     },
@@ -107,19 +102,15 @@ for (const [module, id, body, change] of [
 }
 
 t.test('every dead letter whose note a stop leaves owed is noted, one that was discarded, too [D82]', async (t) => {
-  const { hub, cpo, emsp, answers, restarted } = await scene(t);
-  const names = Array.from({ length: 12 }, (_, n) => `L${n}`);
-  for (const name of names) await push(cpo, 'PUT', path('locations', name), locationBody(name));
-  await quiet(hub);
-  answers.reply = () => ({ status: 400 });
-  for (const name of names) await push(cpo, 'PATCH', path('locations', name), { name: 'Neu', last_updated: at(1) });
-  await quiet(hub);
+  const { hub, emsp, refuses, restarted } = await scene(t);
+  const bodies = Array.from({ length: 12 }, (_, n) => locationBody(`L${n}`));
+  await refuses('locations', bodies, { name: 'Neu' });
   const [dead] = await deliveriesOf(hub, '?state=DEAD&limit=1');
   await admin(hub, 'POST', `/deliveries/${dead?.id}/discard`);
   const again = await restarted(hub, {});
   await again.settled(emsp);
   const noted = new Set((await missed(again)).map(({ object }) => object));
-  t.equal(noted.size, names.length);
+  t.equal(noted.size, bodies.length);
 });
 
 t.test(
@@ -131,9 +122,9 @@ t.test(
     const holding = new Holding();
     let answer: (received: Received) => Reply | Promise<Reply> = holding.answer;
     const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answer(received) });
-    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+    await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
     await hub.settled(emsp);
-    await push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
+    await cpo.push('PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
     await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
     holding.releaseOne({ status: 400 });
     await hub.settled();
@@ -153,13 +144,8 @@ t.test(
 );
 
 t.test('a dead letter that was re-driven and arrived owes no note [D82]', async (t) => {
-  const { hub, cpo, emsp, answers, restarted } = await scene(t);
-  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
-  await quiet(hub);
-  answers.reply = () => ({ status: 400 });
-  await push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
-  await quiet(hub);
-  answers.reply = () => ({});
+  const { hub, emsp, refuses, restarted } = await scene(t);
+  await refuses('locations', [locationBody('L1')], { name: 'Neu' });
   const [dead] = await deliveriesOf(hub, '?state=DEAD');
   await arrivals(hub, emsp, () => admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`));
   const again = await restarted(hub, {});

@@ -5,7 +5,7 @@ import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bod
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
-import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { at, type DeliveryItem, deliveriesOf, Holding, type HubAddress } from './watched.ts';
 
@@ -14,11 +14,6 @@ const shown = ({ method, path: url }: Received) => `${method} ${url.split('/ocpi
 const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<string, unknown>;
 const notFound: Reply = { status: 404 };
 const unknown: Reply = { text: '{"status_code":2003,"timestamp":"2026-01-01T00:00:00Z"}' };
-
-async function push(cpo: PlainPartner, method: string, url: string, body?: string | object): Promise<void> {
-  const { json: answer, text } = await cpo.call(method, url, body);
-  if (answer.status_code !== 1000) throw new Error(text);
-}
 
 const detail = (hub: HubAddress, { id }: Pick<DeliveryItem, 'id'>) => admin(hub, 'GET', `/deliveries/${id}`);
 
@@ -33,14 +28,14 @@ t.test('one event goes as it came to who has the object, and whole to who was ne
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dataDir);
   const { cpo, emsp } = await routedPair(t, hub);
-  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
   await quiet(hub);
   const newcomer = await late(t, hub);
   t.equal((await newcomer.call('GET', '/2.2.1/locations')).status, 200, 'what it pulls does not count');
   const patch = '{ "name": "Neu", "x": 1.0, "last_updated": "2026-01-02T04:01:00Z" }';
   emsp.received.length = 0;
-  await push(cpo, 'PATCH', path('locations', 'L1'), patch);
-  await push(cpo, 'PATCH', `${path('locations', 'L1')}/EVSE1`, { status: 'CHARGING', last_updated: at(2) });
+  await cpo.push('PATCH', path('locations', 'L1'), patch);
+  await cpo.push('PATCH', `${path('locations', 'L1')}/EVSE1`, { status: 'CHARGING', last_updated: at(2) });
   await quiet(hub);
   t.same(emsp.received.map(shown), ['PATCH /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
   t.equal(emsp.received[0]?.body, patch, 'the bytes that came');
@@ -59,7 +54,7 @@ t.test('one event goes as it came to who has the object, and whole to who was ne
   const again = await hubFor(t, {}, {}, dataDir);
   cpo.moveTo(again);
   const came = await arrivals(again, newcomer, () =>
-    push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Nieuw', last_updated: at(3) }),
+    cpo.push('PATCH', path('locations', 'L1'), { name: 'Nieuw', last_updated: at(3) }),
   );
   t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1'], 'a restart forgets nothing');
 });
@@ -67,17 +62,17 @@ t.test('one event goes as it came to who has the object, and whole to who was ne
 t.test('an EVSE or connector under a location that was never sent goes as the whole location [D59]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
-  for (const id of ['L1', 'L2', 'L3']) await push(cpo, 'PUT', path('locations', id), locationBody(id));
+  for (const id of ['L1', 'L2', 'L3']) await cpo.push('PUT', path('locations', id), locationBody(id));
   await quiet(hub);
   const newcomer = await late(t, hub);
   const connector = { id: '1', standard: 'CHADEMO', last_updated: at(1) };
-  await push(cpo, 'PUT', `${path('locations', 'L1')}/EVSE2`, {
+  await cpo.push('PUT', `${path('locations', 'L1')}/EVSE2`, {
     uid: 'EVSE2',
     status: 'AVAILABLE',
     last_updated: at(1),
   });
-  await push(cpo, 'PUT', `${path('locations', 'L2')}/EVSE1/1`, connector);
-  await push(cpo, 'PATCH', `${path('locations', 'L3')}/EVSE1/1`, { standard: 'CHADEMO', last_updated: at(1) });
+  await cpo.push('PUT', `${path('locations', 'L2')}/EVSE1/1`, connector);
+  await cpo.push('PATCH', `${path('locations', 'L3')}/EVSE1/1`, { standard: 'CHADEMO', last_updated: at(1) });
   await quiet(hub);
   t.same(
     newcomer.received.map(shown).sort(),
@@ -94,10 +89,10 @@ t.test('an EVSE or connector under a location that was never sent goes as the wh
 t.test('a token that a CPO was never sent goes whole, too [D59]', async (t) => {
   const hub = await hubFor(t);
   const { emsp } = await routedPair(t, hub);
-  await push(emsp, 'PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', tokenBody('CARD1'));
+  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', tokenBody('CARD1'));
   await quiet(hub);
   const newcomer = await late(t, hub, 'NEW', 'CPO');
-  await push(emsp, 'PATCH', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', { valid: false, last_updated: at(1) });
+  await emsp.push('PATCH', '/2.2.1/tokens/NL/EMS/CARD1?type=RFID', { valid: false, last_updated: at(1) });
   await quiet(hub);
   t.same(newcomer.received.map(shown), ['PUT /tokens/NL/EMS/CARD1?type=RFID']);
   t.match(newcomer.received.map(json), [{ uid: 'CARD1', valid: false }]);
@@ -120,12 +115,12 @@ for (const [what, refusal] of [
         },
       });
       const periods = (n: number) => [{ start_date_time: at(n), dimensions: [{ type: 'ENERGY', volume: n }] }];
-      await push(cpo, 'PUT', path('sessions', 'S1'), sessionBody('S1', { charging_periods: periods(1) }));
+      await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1', { charging_periods: periods(1) }));
       await quiet(hub);
       isLost = true;
       await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
       for (const n of [2, 3])
-        await push(cpo, 'PATCH', path('sessions', 'S1'), { kwh: n, charging_periods: periods(n), last_updated: at(n) });
+        await cpo.push('PATCH', path('sessions', 'S1'), { kwh: n, charging_periods: periods(n), last_updated: at(n) });
       const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
       t.same(
         came.map(({ method }) => method),
@@ -150,11 +145,11 @@ t.test(
     const hub = await hubFor(t);
     let answer: Reply = {};
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-    await push(cpo, 'PUT', path('sessions', 'S1'), sessionBody('S1'));
+    await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
     await quiet(hub);
     answer = notFound;
     const came = await arrivals(hub, emsp, () =>
-      push(cpo, 'PATCH', path('sessions', 'S1'), { kwh: 2, last_updated: at(1) }),
+      cpo.push('PATCH', path('sessions', 'S1'), { kwh: 2, last_updated: at(1) }),
     );
     t.same(
       came.map(({ method }) => method),
@@ -165,7 +160,7 @@ t.test(
     t.strictSame([dead.length, dead[0]?.attempts.length], [1, 2]);
     answer = { status: 400 };
     const refused = await arrivals(hub, emsp, () =>
-      push(cpo, 'PATCH', path('sessions', 'S1'), { kwh: 3, last_updated: at(2) }),
+      cpo.push('PATCH', path('sessions', 'S1'), { kwh: 3, last_updated: at(2) }),
     );
     t.same(
       refused.map(({ method }) => method),
@@ -188,7 +183,7 @@ for (const [module, id, body, fields] of [
       const hub = await hubFor(t, {}, {}, dataDir);
       const answers = { reply: (_: Received): Reply | Promise<Reply> => ({}) };
       const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answers.reply(received) });
-      await push(cpo, 'PUT', path(module, id), { ...body, last_updated: at(0) });
+      await cpo.push('PUT', path(module, id), { ...body, last_updated: at(0) });
       await quiet(hub);
       answers.reply = () => ({ status: 400 });
       return { hub, cpo, emsp, answers };
@@ -198,13 +193,13 @@ for (const [module, id, body, fields] of [
       `${module}: after a dead ${method} the next change goes as a whole, and then changes as they come`,
       async (t) => {
         const { hub, cpo, emsp, answers } = await scene(t);
-        await push(cpo, method, path(module, id), { ...refused, last_updated: at(1) });
+        await cpo.push(method, path(module, id), { ...refused, last_updated: at(1) });
         await quiet(hub);
         answers.reply = () => ({});
         const came = await arrivals(hub, emsp, async () => {
-          await push(cpo, 'PATCH', path(module, id), change(2));
+          await cpo.push('PATCH', path(module, id), change(2));
           await quiet(hub);
-          await push(cpo, 'PATCH', path(module, id), change(3));
+          await cpo.push('PATCH', path(module, id), change(3));
         });
         t.same(
           came.map((call) => call.method),
@@ -220,9 +215,9 @@ for (const [module, id, body, fields] of [
       const pause = (of: TestHub, paused: boolean) => admin(of, 'PATCH', '/parties/NL-EMS', { paused });
       const holding = new Holding();
       answers.reply = holding.answer;
-      await push(cpo, method, path(module, id), { ...refused, last_updated: at(1) });
+      await cpo.push(method, path(module, id), { ...refused, last_updated: at(1) });
       await hub.settled(emsp);
-      await push(cpo, 'PATCH', path(module, id), change(2));
+      await cpo.push('PATCH', path(module, id), change(2));
       await pause(hub, true);
       holding.releaseOne({ status: 400 });
       await hub.settled();
@@ -252,8 +247,8 @@ for (const [module, id, body, fields] of [
       let answer: Reply = { status: 400 };
       const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'PUT' ? answer : {}) });
       await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
-      await push(cpo, 'PUT', path(module, id), body);
-      await push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(1) });
+      await cpo.push('PUT', path(module, id), body);
+      await cpo.push('PATCH', path(module, id), { ...fields, last_updated: at(1) });
       const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
       t.same(
         came.map(({ method }) => method),
@@ -264,7 +259,7 @@ for (const [module, id, body, fields] of [
       await hub.close();
       hub = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
       const next = await arrivals(hub, emsp, () =>
-        push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(2) }),
+        cpo.push('PATCH', path(module, id), { ...fields, last_updated: at(2) }),
       );
       t.same(
         next.map(({ method }) => method),
@@ -273,14 +268,14 @@ for (const [module, id, body, fields] of [
       );
       answer = {};
       const healed = await arrivals(hub, emsp, () =>
-        push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(3) }),
+        cpo.push('PATCH', path(module, id), { ...fields, last_updated: at(3) }),
       );
       t.same(
         healed.map(({ method }) => method),
         ['PUT'],
       );
       const after = await arrivals(hub, emsp, () =>
-        push(cpo, 'PATCH', path(module, id), { ...fields, last_updated: at(4) }),
+        cpo.push('PATCH', path(module, id), { ...fields, last_updated: at(4) }),
       );
       t.same(
         after.map(({ method }) => method),
@@ -295,14 +290,14 @@ t.test('who refused a later whole gets the next change as a whole, as it has an 
   const hub = await hubFor(t);
   let answer: Reply = {};
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
   await quiet(hub);
   answer = { status: 400 };
-  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
   await quiet(hub);
   answer = {};
   const came = await arrivals(hub, emsp, () =>
-    push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
+    cpo.push('PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
   );
   t.same(came.map(shown), ['PUT /locations/NL/CPO/L1']);
   t.match(json(came[0] as Received), { name: 'Neu' });
@@ -315,21 +310,21 @@ t.test(
     let gone: Reply = notFound;
     const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'DELETE' ? gone : {}) });
     const other = await late(t, hub, 'OTH');
-    for (const id of ['T1', 'T2', 'T3', 'T4']) await push(cpo, 'PUT', path('tariffs', id), tariffBody(id));
+    for (const id of ['T1', 'T2', 'T3', 'T4']) await cpo.push('PUT', path('tariffs', id), tariffBody(id));
     await quiet(hub);
-    await push(cpo, 'DELETE', path('tariffs', 'T1'));
+    await cpo.push('DELETE', path('tariffs', 'T1'));
     await quiet(hub);
     gone = unknown;
-    await push(cpo, 'DELETE', path('tariffs', 'T4'));
+    await cpo.push('DELETE', path('tariffs', 'T4'));
     await quiet(hub);
     gone = { status: 410 };
     await admin(hub, 'DELETE', '/routes/NL-OTH/NL-CPO');
-    await push(cpo, 'DELETE', path('tariffs', 'T2'));
+    await cpo.push('DELETE', path('tariffs', 'T2'));
     await quiet(hub);
     t.same(await deliveriesOf(hub, '?state=DEAD'), []);
     t.same(other.received.map(shown).slice(-1), ['DELETE /tariffs/NL/CPO/T2'], 'though no rule joins them any more');
     gone = { status: 400 };
-    await push(cpo, 'DELETE', path('tariffs', 'T3'));
+    await cpo.push('DELETE', path('tariffs', 'T3'));
     await quiet(hub);
     const dead = await deliveriesOf(hub, '?state=DEAD');
     t.match(dead, [{ method: 'DELETE', receiver: 'NL-EMS' }]);
@@ -349,11 +344,11 @@ t.test(
         return isLost ? { status: 405 } : {};
       },
     });
-    await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+    await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
     await quiet(hub);
     isLost = true;
     await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
-    for (const n of [1, 2]) await push(cpo, 'PATCH', path('locations', 'L1'), { x: n, last_updated: at(n) });
+    for (const n of [1, 2]) await cpo.push('PATCH', path('locations', 'L1'), { x: n, last_updated: at(n) });
     const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
     t.same(
       came.map((call) => [call.method, json(call).x]),
@@ -375,7 +370,7 @@ t.test('that another receiver missed an object does not make up for a whole that
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH', answer: refusing });
   await admin(hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
-  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
   const missed = () => itemsOf(hub, '/events?type=object.missed&party=NL-OTH');
   await hub.settled(emsp);
   t.equal((await missed()).length, 1, 'the other one has missed it');
@@ -383,7 +378,7 @@ t.test('that another receiver missed an object does not make up for a whole that
   t.strictSame([data.receiver, data.sent], ['NL-OTH', ['NL-EMS']]);
   const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FL1')) as { steps: { summary: string }[] };
   t.match(steps.at(-1)?.summary, /never reached NL-OTH/);
-  await push(cpo, 'PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
+  await cpo.push('PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
   const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
   t.same(
     came.map(({ method }) => method),
@@ -404,12 +399,12 @@ t.test('a location goes private for those who were sent it, and never as a whole
   const hub = await hubFor(t);
   let answer: Reply = {};
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-  await push(cpo, 'PUT', path('locations', 'L1'), locationBody('L1'));
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
   await quiet(hub);
   const newcomer = await late(t, hub);
   answer = notFound;
   const came = await arrivals(hub, emsp, () =>
-    push(cpo, 'PATCH', path('locations', 'L1'), { publish: false, last_updated: at(1) }),
+    cpo.push('PATCH', path('locations', 'L1'), { publish: false, last_updated: at(1) }),
   );
   t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1'], 'once, and no whole of what is private now');
   const dead = await deliveriesOf(hub, '?state=DEAD');

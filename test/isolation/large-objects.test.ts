@@ -14,7 +14,7 @@ import { pathsMin, sharedScene } from './victim.ts';
 
 const mebibyte = 1024 * 1024;
 
-const scene = sharedScene(t);
+const scene = sharedScene();
 
 /** A new one for each attack: what an earlier one has stored is not its own. */
 const attackerOf = (t: Test, hub: { url: string; adminToken: string }, partyId: string) =>

@@ -17,7 +17,7 @@ const nameServerOf = () => {
   names ??= nameServer(t, (name) => (name.endsWith('.silent.example') ? 'silence' : ['127.0.0.1']));
   return names;
 };
-const scene = sharedScene(t, async () => ({
+const scene = sharedScene(async () => ({
   HUB_DNS_SERVERS: (await nameServerOf()).address,
   // As many threads as there are by default, so that look-ups that took one would be felt.
   UV_THREADPOOL_SIZE: '4',

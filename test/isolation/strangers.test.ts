@@ -30,7 +30,7 @@ const pageReaders = isAtLength ? 100 : 20;
 const connections = isAtLength ? 400 : 200;
 const requests = isAtLength ? 15_000 : 3_000;
 
-const logging = sharedScene(t, { HUB_LOG_LEVEL: 'info' });
+const logging = sharedScene({ HUB_LOG_LEVEL: 'info' });
 
 t.test('requests without a token, at length 15,000 on 400 connections (I8)', async (t) => {
   const { hub, victim } = await logging();

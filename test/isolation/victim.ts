@@ -13,7 +13,7 @@ import { partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
 import { type Answer, admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
-import type { Test } from '../support/tap.ts';
+import { shared, type Test } from '../support/tap.ts';
 import { Changes } from '../support/within.ts';
 import type { Ends } from './attacks.ts';
 
@@ -116,16 +116,11 @@ export interface Scene {
 type Settings = Readonly<Record<string, string>>;
 
 /** One hub with its victim for the attacks of a file, one after the other; the first one starts it. */
-export function sharedScene(file: Test, env: Settings | (() => Promise<Settings>) = {}): () => Promise<Scene> {
-  let scene: Promise<Scene> | undefined;
-  const start = async () => {
+export function sharedScene(env: Settings | (() => Promise<Settings>) = {}): () => Promise<Scene> {
+  return shared(async (file) => {
     const hub = await attackedHub(file, typeof env === 'function' ? await env() : env);
     return { hub, victim: await victimOf(file, hub) };
-  };
-  return () => {
-    scene ??= start();
-    return scene;
-  };
+  });
 }
 
 /** NL-VCP and NL-VEM, registered and routed. */

@@ -16,7 +16,7 @@ import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { isOwned } from '../../domain/modules.ts';
-import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
+import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
@@ -34,14 +34,6 @@ export interface Deliveries {
 }
 
 export type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
-
-interface Missed extends Pick<HubObject, 'module' | 'owner' | 'key'> {
-  readonly receiver: PartyId;
-  /** Sequence of the change that did not arrive. */
-  readonly seq: number;
-  /** Whether it has an older version. */
-  readonly hasBefore: boolean;
-}
 
 /** Dead letters of one receiver whose notes are owed, and a sequence that none of them is below. */
 interface OwedNotes {
@@ -236,11 +228,11 @@ export class MissedNotes {
   async #note(receiver: PartyId, gaps: readonly Gap[]): Promise<void> {
     const [first] = gaps;
     const last = gaps.reduce((one, other) => (other.seq > one.seq ? other : one), first as Gap);
-    const { seq, stream, module, owner } = last;
+    const { seq, stream } = last;
     this.#replaced.clear();
     if (!(await this.#isMadeUp(last, receiver))) {
       const hasBefore = await this.hasBefore({ receiver, seq, stream });
-      const at = await this.#record({ module, owner, key: keyIn(last), receiver, seq, hasBefore });
+      const at = await this.#record(last, receiver, hasBefore);
       if (at === 'later') return this.#setAside(receiver, gaps);
       if (at !== null) this.#noted(laneKey(receiver, stream), at);
     }
@@ -269,13 +261,13 @@ export class MissedNotes {
 
   /**
    * Records `object.missed`, serialized with pushes of the object. Null when there is nothing to record: the object is
-   * gone, or the receiver is known to miss it. `later`: a later change is to be sent first. [MISSED-NOTES-5]
+   * gone, or the receiver is known to miss it. `hasBefore`: it has an older version. `later`: a later change is to be sent first. [MISSED-NOTES-5]
    */
-  #record({ module, owner, key, receiver, seq, hasBefore }: Missed): Promise<Seq | 'later' | null> {
+  #record(gap: Gap, receiver: PartyId, hasBefore: boolean): Promise<Seq | 'later' | null> {
     const { recorder, store } = this.#context;
-    const stream = streamOf(module, owner, key);
+    const { seq, stream, module, owner } = gap;
     return recorder.inTurn(stream, async (seen) => {
-      const object = await readObject(store, module, owner, key, seen);
+      const object = await readObject(store, module, owner, keyIn(gap), seen);
       const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
       if (!object || !had?.includes(receiver)) return null;
       const isKept = hasBefore && !isOwned(module);

@@ -38,6 +38,7 @@ interface Sent {
  * costs reads of the log.
  */
 const missingMax = 10_000;
+
 /** Whether the receiver refused a part because it lacks the object: it gets the whole, once. */
 export function isToHeal({ form, asWhole }: Item, { httpStatus, ocpiStatus }: Outcome): boolean {
   return form === 'part' && !asWhole && (httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003);

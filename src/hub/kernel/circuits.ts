@@ -23,7 +23,7 @@ import type { ActorSpec, HeardEvent, Supervisor } from '../../../machines/superv
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
 import type { Actor, CircuitChange } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
-import { moduleNames, type ObjectModule, receivedBy } from '../../domain/modules.ts';
+import { isModule, moduleNames, type ObjectModule, receivedBy } from '../../domain/modules.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { CircuitView } from '../ports/operator.ts';
@@ -35,11 +35,8 @@ import type { Timers } from './timers.ts';
 
 /** Circuits of calls that somebody waits for. A command names the URL of its results, which says nothing of the endpoints. */
 const waitedFor = ['sync', 'results'] as const;
-type WaitedFor = (typeof waitedFor)[number];
 
-export type CircuitName = WaitedFor | ObjectModule;
-
-const isWaitedFor = (circuit: CircuitName): circuit is WaitedFor => waitedFor.some((one) => one === circuit);
+export type CircuitName = (typeof waitedFor)[number] | ObjectModule;
 
 /** Failures of deliveries open a circuit when they are of this many objects: one alone backs off in its lane. [D79] */
 const objectsMin = 3;
@@ -199,7 +196,7 @@ export class Circuits {
     let worst: CircuitView['state'] = 'closed';
     for (const circuit of this.#actors.get(partner)?.keys() ?? []) {
       const state = this.state(partner, circuit);
-      if (!isWaitedFor(circuit) && badness[state] > badness[worst]) worst = state;
+      if (isModule(circuit) && badness[state] > badness[worst]) worst = state;
     }
     return worst;
   }
@@ -216,7 +213,7 @@ export class Circuits {
     const id = actorOf(partner, circuit);
     this.#actors.set(partner, actors.set(circuit, id));
     this.#names.set(id, { partner, circuit });
-    const rules = this.#rules[isWaitedFor(circuit) ? 'sync' : 'deliveries'];
+    const rules = this.#rules[isModule(circuit) ? 'deliveries' : 'sync'];
     // Circuits that open together must not let their trials through together each time.
     const factor = 1 - (settings.retryJitter * ports.random()) / 2;
     const openMs = rules.openMs * factor;
@@ -259,7 +256,7 @@ export class Circuits {
   /** The machine publishes its new state after its effects, and what is sent depends on that state. */
   #flow(actor: string): void {
     const named = this.#names.get(actor);
-    if (named && !isWaitedFor(named.circuit)) queueMicrotask(() => this.#mayFlow(named.partner));
+    if (named && isModule(named.circuit)) queueMicrotask(() => this.#mayFlow(named.partner));
   }
 
   /** `otherwise`: why, when nobody did it on purpose. [CIRCUITS-2] */
@@ -269,7 +266,7 @@ export class Circuits {
     if (isDoor || !named) return;
     const { partner, circuit } = named;
     const why = acts[cause.type] ?? otherwise;
-    const what = isWaitedFor(circuit) ? { circuit } : { circuit: 'async' as const, module: circuit };
+    const what = isModule(circuit) ? { circuit: 'async' as const, module: circuit } : { circuit };
     const event = { type, data: { ...what, ...why } };
     recorder.note({
       facts: [{ stream: partnerStream(partner), event, party: why.by === 'partner' ? partner : null }],
