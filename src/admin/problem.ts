@@ -73,6 +73,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   versionUnsupported: 502,
   endpointsMissing: 502,
   unavailable: 503,
+  outcomeUnknown: 503,
   rateLimited: 503,
   quotaExceeded: 429,
 };
@@ -81,6 +82,7 @@ const details: Partial<Record<ErrorCode, string>> = {
   notFound: 'there is no such thing under this id',
   conflict: 'it exists already',
   unavailable: 'the hub cannot record changes now',
+  outcomeUnknown: 'the store did not say whether it took the change: look before you repeat it',
   rateLimited: 'exchanges of this partner are in progress',
   quotaExceeded: 'the quota of the day is used up',
 };

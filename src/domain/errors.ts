@@ -47,6 +47,8 @@ export type ErrorCode =
   | 'endpointsMissing'
   | 'internal'
   | 'unavailable'
+  /** Whether it was written is unknown: a partner gets no answer. [RECORDER-4] */
+  | 'outcomeUnknown'
   | 'conflict';
 
 export interface HubErrorDetail {

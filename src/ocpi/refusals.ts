@@ -32,6 +32,11 @@ export function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): v
     if (refused.code === 'internal') log.error({ err: error, ...trace }, 'request failed');
     const { inside: reason } = refused.detail;
     if (reason !== undefined) log.info({ reason, ...trace }, 'the reason of a refusal, which its caller is not told');
+    // A refusal promises that nothing was changed. [RECORDER-4]
+    if (refused.code === 'outcomeUnknown') {
+      reply.hijack().raw.destroy();
+      return;
+    }
     const { http, ocpi, message, data, retryAfterS } = refusal(refused);
     passage.reason = message;
     tell(hub, request, passage, refused.code, message);

@@ -17,6 +17,7 @@ const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
   'quotaExceeded',
   'objectsExceeded',
   'unavailable',
+  'outcomeUnknown',
   'internal',
 ]);
 

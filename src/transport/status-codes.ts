@@ -67,6 +67,7 @@ export const statusTable: Readonly<Record<ErrorCode, StatusRow>> = {
   endpointsMissing: { http: 200, ocpi: 3003, message: 'Credentials module missing in the version details' },
   internal: { http: 500, ocpi: 3000, message: 'Internal error' },
   unavailable: { http: 503, ocpi: 3000, message: 'Temporarily unavailable' },
+  outcomeUnknown: { http: 503, ocpi: 3000, message: 'Whether it was stored is unknown' },
   conflict: { http: 409, ocpi: 2000, message: 'Conflict' },
 };
 

@@ -140,7 +140,7 @@ t.test('a hub that closes does not wait for a write in doubt, and writes nothing
   const doubtful = record('in doubt');
   await turn();
   recorder.giveUp();
-  await t.rejects(doubtful, { name: 'HubError', code: 'unavailable' });
+  await t.rejects(doubtful, { name: 'HubError', code: 'outcomeUnknown' });
   fault({});
   await t.rejects(record('beside'), { name: 'HubError', code: 'unavailable' });
 });

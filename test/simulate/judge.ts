@@ -63,15 +63,15 @@ export class Judge {
 
   /** A refusal changes nothing; only the hub's own refusals are known to it. */
   refused(request: Request, error: unknown): void {
-    request.end = 'refused';
     const { name, code } = error as HubError;
+    request.end = code === 'outcomeUnknown' ? 'lost' : 'refused';
     demand(
       name === 'HubError' && code !== 'internal',
       'a verb refuses in the words of the hub',
       () => `${request.kind} ${request.id}: ${String(error)}`,
     );
     request.code = code;
-    if (request.change)
+    if (request.change && request.end === 'refused')
       demand(this.#eventsOf(request).length === 0, 'a refused push changes nothing', () => `${request.id} ${code}`);
   }
 

@@ -252,7 +252,7 @@ export class World {
         ended(() => {
           this.judge.refused(request, error);
           this.trace(`refused ${id} ${request.code}`);
-          asked.failed?.(request.code ?? '');
+          asked.failed?.(request.end === 'lost' ? 'lost' : (request.code ?? ''));
         }),
     );
   }

@@ -7,9 +7,9 @@
  * RECORDER-3  Committed events are dispatched in order of sequence, without a gap; events of other nodes in between are
  *     read from the log.
  * RECORDER-4  While the outcome of a commit is unknown, nothing else is written: a later decision could depend on what
- *     that commit changed. A hub that closes does not wait for it, and writes nothing else: the next start
- *     finds what is in the log. Its caller gets no answer until then: a refusal promises that nothing was changed (INGEST-2),
- *     and the commit may be in the log. A caller whose turn has not come is refused at once.
+ *     that commit changed. Its caller gets no answer until then: a refusal promises that nothing was changed
+ *     (INGEST-2), and the commit may be in the log. A hub that closes does not wait for it, throws `outcomeUnknown` and
+ *     writes nothing else: the next start finds what is in the log. A caller whose turn has not come is refused at once.
  * RECORDER-5  A decision reads partners and routes in memory, as of their last dispatched change, and states that
  *     version in `seen`: every change of them writes the row `directoryKey` (`directory.ts`). So no decision
  *     commits on an outdated rule, and a list that is read after a change is complete.
@@ -264,8 +264,9 @@ export class Recorder {
         logged = message;
         // The commit may be in the log. Nothing may be decided on what it changed until its outcome is known; its
         // idempotency key makes a retry safe.
-        if (!inDoubt || this.#isEnding || kind === 'Fenced' || this.#store.health().state === 'closed') {
-          throw new HubError('unavailable', { retryAfterS: 1 });
+        if (!inDoubt) throw new HubError('unavailable', { retryAfterS: 1 });
+        if (this.#isEnding || kind === 'Fenced' || this.#store.health().state === 'closed') {
+          throw new HubError('outcomeUnknown');
         }
         await sleep(this.#ports.clock, askAgainMs, wait.signal);
       }
