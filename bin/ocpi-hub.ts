@@ -1,12 +1,16 @@
 #!/usr/bin/env node
 /**
- * Begins the command with enough threads: the store reads and writes by threads of a pool, four by default.
+ * Begins the command with what has to be set before the first module is read: threads, and a rule of the heap.
  *
- * OCPI-HUB-1  The size is read when the pool is first used, and an ES module is read by the pool. So this one is CommonJS (`package.json` beside
- *     it) and imports nothing before. Where Node loads modules before it (`--import`), the size
- *     has to be set in the environment.
+ * OCPI-HUB-1  The store reads and writes by threads of a pool, four by default. Its size is read when the pool is first used,
+ *     and an ES module is read by the pool. So this one is CommonJS (`package.json` beside it) and imports no other module
+ *     before. Where Node loads modules before it (`--import`), the size has to be set in the environment.
  * OCPI-HUB-2  A size that the operator has set counts.
+ * OCPI-HUB-3  V8 makes objects in the old generation of the heap from a place in the code whose objects mostly survived the young one. In its first
+ *     seconds under load the young generation is small, so what a request needs counts as long-lived, for good: then each later request is copied
+ *     and promoted, with all that it refers to, and stays until a full collection.
  */
+process.getBuiltinModule('node:v8').setFlagsFromString('--no-allocation-site-pretenuring');
 process.env.UV_THREADPOOL_SIZE ||= '64';
 /** The bundle of `src/cli/program.ts`: a few files in place of hundreds, which a start would have to find and link. */
 const program: string = '../run/program.js';

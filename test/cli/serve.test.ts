@@ -1,9 +1,9 @@
 /**
  * `ocpi-hub serve` as a process: what it prints, how it stops, and how it ends when it cannot run.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -118,6 +118,23 @@ t.test('serve has 64 threads for name look-ups and files, or as many as the oper
   t.ok(Number(asUsual) >= 64, `${asUsual} threads`);
   t.ok(Number(few) < 64, `${few} threads when the operator wants 5`);
   t.ok(Number(emptied) >= 64, `${emptied} threads with an empty setting, which is none`);
+});
+
+t.test('V8 is told to make nothing in the old generation before a module is read [OCPI-HUB-3]', (t) => {
+  const hook = join(directoryFor(t), 'hook.cjs');
+  writeFileSync(
+    hook,
+    `const v8 = require('node:v8');
+     const { setFlagsFromString } = v8;
+     v8.setFlagsFromString = (flags) => {
+       const isEarly = Object.keys(require.cache).every((file) => file === __filename || file.endsWith('ocpi-hub.js'));
+       process.stderr.write(JSON.stringify({ flags, isEarly }));
+       setFlagsFromString(flags);
+     };`,
+  );
+  const { stderr } = spawnSync(process.execPath, ['--require', hook, command, '--version'], { encoding: 'utf8' });
+  t.strictSame(JSON.parse(stderr), { flags: '--no-allocation-site-pretenuring', isEarly: true });
+  t.end();
 });
 
 t.test('serve ends with 1 and one clear line when its port is taken', async (t) => {
