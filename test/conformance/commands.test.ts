@@ -71,8 +71,8 @@ t.before(async () => {
   for (const [owner, ids] of locations) for (const id of ids) await pushLocation(owner, id);
   await pushSession(cpo, 'S1', 'EMS');
   await pushSession(cpo, 'S2', 'SEC');
-  await pushSession(cpo, 'SHARED', 'EMS');
-  await pushSession(other, 'SHARED', 'EMS');
+  await pushSession(cpo, 'SHARED', 'EMS', { uid: 'CARD9' });
+  await pushSession(other, 'SHARED', 'EMS', { uid: 'CARD9' });
   await pushSession(cpo, 'MIXED', 'SEC');
   await pushSession(other, 'MIXED', 'EMS');
   await pushSession(unrouted, 'SU', 'EMS');
@@ -91,10 +91,16 @@ async function pushLocation(owner: PlainPartner, id: string): Promise<void> {
   if (status !== 200) throw new Error(`location ${id}`);
 }
 
-async function pushSession(owner: PlainPartner, id: string, of: string): Promise<void> {
+interface Pushed {
+  readonly uid?: string;
+  readonly status?: string;
+}
+
+async function pushSession(owner: PlainPartner, id: string, of: string, session: Pushed = {}): Promise<void> {
+  const { uid = 'CARD1', status: state = 'ACTIVE' } = session;
   const party_id = owner.id.slice(3);
-  const cdr_token = { country_code: 'NL', party_id: of, uid: 'CARD1', type: 'RFID', contract_id: 'C1' };
-  const body = sessionBody(id, { party_id, cdr_token });
+  const cdr_token = { country_code: 'NL', party_id: of, uid, type: 'RFID', contract_id: 'C1' };
+  const body = sessionBody(id, { party_id, cdr_token, status: state });
   const { status } = await owner.call('PUT', `/2.2.1/sessions/NL/${party_id}/${id}`, body);
   if (status !== 200) throw new Error(`session ${id}`);
 }
@@ -458,6 +464,30 @@ t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP m
   refused(t, await cancel('Unheard', toParty('UNR')), notRouted, 'at an unrouted CPO');
   refused(t, await cancel('Unheard', toParty('ZZZ')), notRouted, 'at nobody’s');
   t.equal(unrouted.received.length, 0);
+});
+
+t.test('STOP_SESSION is for the session that goes on, of several the one that START_SESSION began [D27]', async (t) => {
+  const stopped = async (session_id: string) => {
+    for (const partner of everyone()) partner.received.length = 0;
+    const answer = await send('STOP_SESSION', { session_id });
+    return { answer, got: everyone().flatMap(({ id, received }) => (received.length > 0 ? [id] : [])) };
+  };
+
+  await pushSession(cpo, 'Over', 'EMS', { uid: 'CARD9', status: 'COMPLETED' });
+  await pushSession(other, 'Over', 'EMS', { uid: 'CARD9' });
+  t.same((await stopped('over')).got, ['NL-OTH'], 'the other one has ended');
+
+  succeeded(t, await start({ token: { ...short, uid: 'CARD7' }, location_id: 'LOC2' }), 'start');
+  for (const owner of [cpo, other]) await pushSession(owner, 'Copied', 'EMS', { uid: 'CARD7' });
+  t.same((await stopped('copied')).got, ['NL-OTH'], 'the other one copied its id');
+
+  for (const owner of [cpo, other]) await pushSession(owner, 'Neither', 'EMS', { uid: 'CARD9' });
+  const { answer, got } = await stopped('neither');
+  refused(t, answer, ambiguous, 'none of them was started by a command');
+  t.same(got, []);
+
+  for (const owner of [cpo, other]) await pushSession(owner, 'Done', 'EMS', { uid: 'CARD7', status: 'COMPLETED' });
+  refused(t, (await stopped('done')).answer, ambiguous, 'both have ended');
 });
 
 t.test('a reservation is the one of its eMSP at its CPO: others may have the same id [D26] [D27] [D66]', async (t) => {

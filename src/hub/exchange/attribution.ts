@@ -7,7 +7,7 @@
  * ATTRIBUTION-2  The match is by `authorization_reference` first, else by the token's uid; a CDR first inherits from
  *     its session.
  */
-import type { Put, Seen } from '../../../storage/contract.ts';
+import type { Put, Seen, Store } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import type { HubObject, ObjectChange, ObjectFacts } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -54,16 +54,30 @@ export async function initiatorOf(
     const session = await readObject(context.store, 'sessions', change.owner, facts.sessionId.toLowerCase(), seen);
     if (session?.viewer) return session.viewer;
   }
+  for await (const start of startsOf(context.store, change.owner, facts, seen)) {
+    const ageMs = clock.now() - clock.steady(Date.parse(start.at));
+    if (ageMs <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
+  }
+  return null;
+}
+
+/** Whether the CPO accepted a START_SESSION of the eMSP that the session may be of, however long ago. */
+export async function isStartedBy(store: Store, emsp: PartyId, { owner, facts }: Begun): Promise<boolean> {
+  for await (const start of startsOf(store, owner, facts, [])) if (start.emsp === emsp) return true;
+  return false;
+}
+
+type Begun = Pick<HubObject, 'owner' | 'facts'>;
+
+/** The latest START_SESSION with the reference of a session or CDR, then that with its token uid. */
+async function* startsOf(store: Store, owner: PartyId, facts: ObjectFacts, seen: Seen[]): AsyncGenerator<Start> {
   const keys = [
     [kinds.reference, facts.authorizationReference],
     [kinds.uid, facts.cdrToken?.uid],
   ] as const;
   for (const [kind, id] of keys) {
-    const key = { kind, owner: change.owner, id: id?.toLowerCase() ?? '' };
-    const row = key.id && isName(key.id) ? await rowSeen(context.store, key, seen) : null;
-    const start = row?.data as Start | undefined;
-    const ageMs = start ? clock.now() - clock.steady(Date.parse(start.at)) : Number.POSITIVE_INFINITY;
-    if (start && ageMs <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
+    const key = { kind, owner, id: id?.toLowerCase() ?? '' };
+    const row = key.id && isName(key.id) ? await rowSeen(store, key, seen) : null;
+    if (row) yield row.data as Start;
   }
-  return null;
 }

@@ -10,6 +10,7 @@ import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectsSize, ownersOf, readObject, rowData } from '../kernel/row-codecs.ts';
 import type { Caller, CommandRequest, Reading, TokenParty } from '../ports/hub.ts';
+import { isStartedBy } from './attribution.ts';
 import { commandKey, type Reservation, reservationsOf } from './command-rows.ts';
 
 export interface CommandTarget {
@@ -62,13 +63,40 @@ async function withEvse(
 
 /** Treats a session of another eMSP as unknown. [D45] */
 async function ownSession(context: Context, caller: Caller, id: string, named: PartyId | null): Promise<CommandTarget> {
-  const sessions = new Map<PartyId, CommandTarget['session']>();
-  for (const owner of await ownersOf(context.store, 'sessions', id)) {
-    const session = await readObject(context.store, 'sessions', owner, id.toLowerCase());
-    if (session?.viewer === caller.id) sessions.set(owner, { owner, key: session.key, id: session.id });
+  const { store } = context;
+  const sessions = new Map<PartyId, Named>();
+  for (const owner of await ownersOf(store, 'sessions', id)) {
+    const session = await readObject(store, 'sessions', owner, id.toLowerCase());
+    const named = session && { owner, key: session.key, id: session.id, facts: session.facts };
+    if (named && session.viewer === caller.id) sessions.set(owner, named);
   }
-  const cpo = choose(context, caller, [...sessions.keys()], named);
-  return { cpo, session: sessions.get(cpo) ?? null };
+  const owners = named === null ? await meantBy(context, caller, sessions) : [...sessions.keys()];
+  const cpo = choose(context, caller, owners, named);
+  const session = sessions.get(cpo);
+  return { cpo, session: session ? { owner: session.owner, key: session.key, id: session.id } : null };
+}
+
+type Named = Pick<HubObject, 'owner' | 'key' | 'id' | 'facts'>;
+
+const ended: ReadonlySet<string | undefined> = new Set(['COMPLETED', 'INVALID']);
+
+/**
+ * Of several sessions with one id: those that go on, then those that the eMSP's START_SESSION may have begun. So no CPO can keep an eMSP
+ * from stopping a session at another one by using its id.
+ */
+async function meantBy(
+  { store, directory }: Context,
+  caller: Caller,
+  sessions: ReadonlyMap<PartyId, Named>,
+): Promise<readonly PartyId[]> {
+  const routed = [...sessions.values()].filter(({ owner }) => directory.isRouted(caller.id, owner));
+  const goingOn = routed.filter(({ facts }) => !ended.has(facts.status));
+  const started: Named[] = [];
+  if (goingOn.length > 1) {
+    for (const one of goingOn) if (await isStartedBy(store, caller.id, one)) started.push(one);
+  }
+  const [meant = []] = [started, goingOn, routed].filter(({ length }) => length > 0);
+  return meant.length > 0 ? meant.map(({ owner }) => owner) : [...sessions.keys()];
 }
 
 async function reservationCpo(
