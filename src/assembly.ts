@@ -209,7 +209,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       isWithin,
       telling,
       versions: partnerVersions(client),
-      lists: partnerLists(pageClient),
+      lists: partnerLists(pageClient, clock),
       inspector: partnerInspector(client),
       // The doors' schemas, so that a pull accepts exactly what a push accepts. Injected, since neither hub nor
       // partners may import a door.

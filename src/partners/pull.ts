@@ -13,11 +13,14 @@
  *     an empty list, on the first page or where the partner tells a total; it is no end by which others are deleted.
  * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
  * PULL-7  Where the partner tells a total, a link that it then refuses is left, and the list goes on by `offset`.
+ * PULL-8  A page that is throttled (429, or 503 with `Retry-After`) is asked for again after `Retry-After`, but for at most
+ *     `throttled.waitMsMax`, up to `throttled.triesMax` times: the next pull would begin at the first page and be throttled, too.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { isRefusal, type Outcome } from '../domain/errors.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
+import { type Clock, sleep } from '../kit/clock.ts';
 import { resolvedLink } from '../kit/url.ts';
 import { envelopeItems, envelopeTime } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
@@ -26,6 +29,9 @@ import type { Client, Read } from './client.ts';
 const timeoutMs = 30_000;
 /** Pages per list at most. */
 const pagesMax = 10_000;
+
+/** Requests of one page, and the wait before each further one, ms: without `Retry-After`, and at most. [PULL-8] */
+const throttled = { triesMax: 10, waitMs: 5_000, waitMsMax: 60_000 };
 
 /** How far a list was read. */
 interface Reading {
@@ -56,8 +62,8 @@ interface Next {
 
 const failed = (reason: string): PartnerPage => ({ kind: 'failed', reason });
 
-export function partnerLists(client: Pick<Client, 'read'>): PartnerLists {
-  const readPage = (list: ListCall, url: string): Promise<Read> =>
+export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): PartnerLists {
+  const readOnce = ({ end: _, ...list }: ListCall, url: string): Promise<Read> =>
     client.read({
       ...list,
       method: 'GET',
@@ -68,6 +74,16 @@ export function partnerLists(client: Pick<Client, 'read'>): PartnerLists {
       emptyOk: false,
       resend: true,
     });
+
+  /** [PULL-8] */
+  async function readPage(list: ListCall, url: string): Promise<Read> {
+    for (let tries = 1; ; tries++) {
+      const read = await readOnce(list, url);
+      const { outcome } = read;
+      if (outcome.class !== 'throttled' || tries === throttled.triesMax || list.end.aborted) return read;
+      await sleep(clock, Math.min(outcome.retryAfterMs ?? throttled.waitMs, throttled.waitMsMax), list.end);
+    }
+  }
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
     const read = { rows: 0, firstRows: 0, total: null, isLinked: false, isLinkRefused: false, last: '' };

@@ -138,6 +138,47 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
   t.equal(cpo.received.length, 4);
 });
 
+t.test('a page that is throttled is asked for again, and the pull goes on where it was [PULL-8]', async (t) => {
+  const clock = new SimulatedClock('2026-05-02T00:00:00Z');
+  const { hub, served, cpo } = await scene(t, { clock });
+  served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
+  const refusals = [{ 'Retry-After': '7' }, {}, { 'Retry-After': '3600' }];
+  served.instead = ({ path }) => {
+    const headers = path.includes('offset=2') ? refusals.shift() : undefined;
+    return headers && { status: 429, headers };
+  };
+  const id = await start(hub, 'locations');
+  await cpo.gotCalls(2);
+  for (const [calls, waitMs] of [
+    [2, 7_000],
+    [3, 5_000],
+    [4, 60_000],
+  ] as const) {
+    await hub.settled();
+    clock.advance(waitMs - 1);
+    await hub.settled();
+    t.equal(cpo.received.length, calls, 'not before its time');
+    clock.advance(1);
+    await cpo.gotCalls(calls + 1);
+  }
+  t.match(await ended(hub, id), { state: 'DONE', pages: 2, stored: 3 });
+  t.equal(
+    pagesAsked(cpo.received, 'locations').filter((query) => !query.has('offset')).length,
+    1,
+    'the first page once',
+  );
+
+  refusals.push(...Array.from({ length: 20 }, () => ({})));
+  const throttled = await start(hub, 'locations', { full: true });
+  for (let tries = 1; tries < 10; tries++) {
+    await cpo.gotCalls(5 + 1 + tries);
+    await hub.settled();
+    clock.advance(5_000);
+  }
+  t.match(await ended(hub, throttled), { state: 'FAILED', error: /^page 2: throttled: / });
+  t.equal(refusals.length, 10, 'ten requests of a page are enough');
+});
+
 t.test('a partner that is suspended while it is pulled gives nothing more', async (t) => {
   const { hub, served } = await scene(t);
   served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));

@@ -107,7 +107,10 @@ export interface Discovered {
 export type ListCall = Pick<
   OutboundCall,
   'url' | 'endpoint' | 'token' | 'encoding' | 'from' | 'to' | 'correlationId' | 'about'
->;
+> & {
+  /** Ends the wait of a list that is throttled. */
+  readonly end: AbortSignal;
+};
 
 export type PartnerPage =
   | {

@@ -5,7 +5,7 @@
  *     that authorizations or deliveries need.
  * SENDER-LISTS-2  An object that does not belong to a CPO of the listing partner is refused. A refusal does not affect
  *     other objects.
- * SENDER-LISTS-3  `close` ends every wait for a page.
+ * SENDER-LISTS-3  `close` ends every wait for a page, also that of a list that is throttled.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
@@ -74,6 +74,7 @@ export class SenderLists {
     const { ports, settings } = this.#context;
     const cpos = partner.roles.filter((party) => party.role === 'CPO' && (!cpo || keyOf(party) === cpo));
     const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
+    const end = new AbortController();
     const pages = ports.lists.pages({
       endpoint,
       url: below(endpoint, [], [query, `limit=${pageSize}`].filter(Boolean).join('&')),
@@ -84,11 +85,12 @@ export class SenderLists {
       to: cpos.length === 1 && cpos[0] ? cpos[0] : null,
       correlationId: trace.correlationId,
       about: { partner: partner.id, module, object: null },
+      end: end.signal,
     });
     return {
       next: async () => {
         const asOf = this.#context.store.head();
-        const page = this.#closed ? closed : await this.#orClosed(pages.next());
+        const page = this.#closed ? closed : await this.#orClosed(pages.next(), end);
         return page && { ...page, asOf };
       },
     };
@@ -118,10 +120,13 @@ export class SenderLists {
     for (const cut of this.#cuts) cut();
   }
 
-  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>): Promise<PartnerPage | null> {
+  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>, end: AbortController): Promise<PartnerPage | null> {
     let cut = () => {};
     const ended = new Promise<PartnerPage>((resolve) => {
-      cut = () => resolve(closed);
+      cut = () => {
+        end.abort();
+        resolve(closed);
+      };
     });
     this.#cuts.add(cut);
     try {
