@@ -1,6 +1,7 @@
 /**
  * That a receiver lacks an object, or a change of it, survives a stop and a kill before the object says so. [D82]
  */
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
@@ -16,13 +17,19 @@ const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<st
 const methods = (calls: readonly Received[]) => calls.map(({ method }) => method);
 const missed = (hub: TestHub) => itemsOf(hub, '/events?type=object.missed');
 
-/** A store that records no note: as after a kill just before, the rows of the dead letters are all that is left. */
-const withoutNotes = wrapStore((store) => ({
-  append: async (commit) => {
-    if (commit.events[0]?.type === 'object.missed') throw new Error('no note is recorded here');
-    return store.append(commit);
-  },
-}));
+/** A store that records a note only when `refusal` has nothing against it. */
+const withNotes = (refusal: (stream: string) => Error | null) =>
+  wrapStore((store) => ({
+    append: async (commit) => {
+      const [first] = commit.events;
+      const refused = first?.type === 'object.missed' ? refusal(first.stream) : null;
+      if (refused) throw refused;
+      return store.append(commit);
+    },
+  }));
+
+/** As after a kill just before, the rows of the dead letters are all that is left. */
+const withoutNotes = withNotes(() => new StoreUnavailable('no note is recorded here'));
 
 async function scene(t: Test, replaced: Parameters<typeof hubFor>[2] = { wrap: withoutNotes }) {
   const dataDir = directoryFor(t);
@@ -117,7 +124,6 @@ t.test(
   'what waits behind the dead first of an object goes as a whole after a restart [D82, MISSED-NOTES-5]',
   async (t) => {
     const dataDir = directoryFor(t);
-    const clock = new SimulatedClock('2026-01-02T05:00:00Z');
     const hub = await hubFor(t, {}, {}, dataDir);
     const holding = new Holding();
     let answer: (received: Received) => Reply | Promise<Reply> = holding.answer;
@@ -130,13 +136,11 @@ t.test(
     await hub.settled();
     await hub.close();
     answer = () => ({});
-    const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, { clock }, dataDir);
+    const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
     await again.settled();
     const came = await arrivals(again, emsp, () => admin(again, 'PATCH', '/parties/NL-EMS', { paused: false }));
     t.same(methods(came), ['PUT']);
     t.match(came[0] && json(came[0]), { id: 'L1', name: 'Neu' });
-    clock.advance(60_000);
-    await again.settled(emsp);
     t.equal((await missed(again)).length, 0, 'it has made up for the first');
     const [dead] = await deliveriesOf(again, '?state=DEAD');
     t.notMatch(JSON.stringify(await again.created.context.store.delivery('NL-EMS', Number(dead?.seq))), /unnoted/);
@@ -152,3 +156,50 @@ t.test('a dead letter that was re-driven and arrived owes no note [D82]', async 
   await again.settled(emsp);
   t.equal((await missed(again)).length, 0);
 });
+
+t.test('a note that cannot be recorded holds no other lane, and is recorded 10 s later [MISSED-NOTES-6]', async (t) => {
+  const { clock, refused, refuses, missedOf } = await failing(t, (id) => (id === 'l0' ? new Error('damaged') : null));
+  await refuses(
+    'locations',
+    ['L0', 'L1', 'L2'].map((id) => locationBody(id)),
+    { name: 'Neu' },
+  );
+  t.same(await missedOf(), ['L1', 'L2']);
+  clock.advance(9_999);
+  t.same(await missedOf(), ['L1', 'L2']);
+  refused.by = () => null;
+  clock.advance(1);
+  t.same(await missedOf(), ['L0', 'L1', 'L2']);
+});
+
+t.test('a store that takes no writes holds all notes for 10 s [MISSED-NOTES-6]', async (t) => {
+  const { clock, refused, refuses, missedOf } = await failing(t, () => new StoreUnavailable('away'));
+  await refuses(
+    'locations',
+    ['L0', 'L1', 'L2'].map((id) => locationBody(id)),
+    { name: 'Neu' },
+  );
+  t.same(await missedOf(), []);
+  t.equal(refused.count, 1);
+  refused.by = () => null;
+  clock.advance(10_000);
+  t.same(await missedOf(), ['L0', 'L1', 'L2']);
+});
+
+/** A hub on a simulated clock whose store refuses notes; `missedOf`: ids of the objects that were noted. */
+async function failing(t: Test, by: (id: string) => Error | null) {
+  const clock = new SimulatedClock('2026-01-02T05:00:00Z');
+  const refused = { by, count: 0 };
+  // Keys compare without case, and are stored in lower case.
+  const wrap = withNotes((stream) => {
+    const error = refused.by(stream.split('/').at(-1) ?? '');
+    if (error) refused.count += 1;
+    return error;
+  });
+  const { hub, emsp, refuses } = await scene(t, { wrap, clock });
+  const missedOf = async () => {
+    await hub.settled(emsp);
+    return (await missed(hub)).map(({ object }) => String(object).split('/')[1]).sort();
+  };
+  return { clock, refused, refuses, missedOf };
+}

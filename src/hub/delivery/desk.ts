@@ -13,7 +13,7 @@ export interface Desk<Receiver extends Sender> {
   readonly context: Context;
   readonly writer: OutboxWriter;
   readonly scheduler: FairScheduler<Receiver>;
-  readonly notes: Pick<MissedNotes, 'add' | 'replaced'>;
+  readonly notes: Pick<MissedNotes, 'add' | 'ended' | 'replaced'>;
   /** Bounds the pages of backlogs that are in memory at the same time. */
   readonly pages: Limit;
   /** Sends what the receiver's courier and the global limit allow now. */

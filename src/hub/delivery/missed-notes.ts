@@ -10,9 +10,11 @@
  *     an older version is `outdated`. A whole that arrived after the dead letter has made up for it: there is nothing to note.
  * MISSED-NOTES-4  Until the note is recorded `isOwed` knows which lanes miss a change.
  * MISSED-NOTES-5  A receiver without a version to which a later change is still to be sent stays in `sent`, and its note owed:
- *     that change goes as a whole (`isOwed`), which makes up for it. Looked at again every `asideMs`.
+ *     that change goes as a whole (`isOwed`), which makes up for it. Looked at again when that change has ended.
+ * MISSED-NOTES-6  A note that cannot be recorded holds its own lane, for `retryMs`; a store that takes no writes holds all.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { isOwned } from '../../domain/modules.ts';
@@ -38,9 +40,16 @@ export type Place = Pick<Item, 'receiver' | 'seq' | 'stream'>;
 /** Dead letters of one receiver whose notes are owed, and a sequence that none of them is below. */
 interface OwedNotes {
   readonly seqs: Set<Seq>;
-  /** Those of them that wait for a later change to be sent. [MISSED-NOTES-5] */
+  /** Those that wait: their lane is in `#waiting`. */
   readonly aside: Set<Seq>;
   lowest: Seq;
+}
+
+/** Notes of one lane that wait for its change `until` to end, or for the retry after a failure. [MISSED-NOTES-5, MISSED-NOTES-6] */
+interface Waiting {
+  readonly receiver: PartyId;
+  readonly seqs: readonly Seq[];
+  readonly until: Seq;
 }
 
 /** A change that did not arrive; of its event, whose body may be large, no more. */
@@ -49,8 +58,6 @@ type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' 
 /** Dead letters of one receiver whose events are looked at to find those of the same lane; then it is another one's turn. */
 const pageMax = 64;
 const retryMs = 10_000;
-/** A shorter one costs reads of the log for each note that waits for a later change. */
-const asideMs = 60_000;
 
 export class MissedNotes {
   readonly #context: Context;
@@ -58,12 +65,15 @@ export class MissedNotes {
   readonly #noted: (lane: string, at: Seq) => void;
   /** 8 bytes and an entry for each: less than what is in memory of dead letters anyway. */
   readonly #owed = new Map<PartyId, OwedNotes>();
+  /** By lane. */
+  readonly #waiting = new Map<string, Waiting>();
   /** Rows that operators had replaced while the present notes are recorded. */
   readonly #replaced = new Set<string>();
+  /** The lane whose note is recorded, and its last change that ended meanwhile. */
+  readonly #present = { lane: '', ended: 0 };
   #noting: Promise<void> | null = null;
   /** Nothing is recorded before the hub can record, after `close`, and while it waits after a failure. */
   #isHeld = true;
-  #isAsideArmed = false;
   #isClosed = false;
 
   /** `noted`: a note of the lane was recorded with that sequence. */
@@ -87,6 +97,13 @@ export class MissedNotes {
   replaced({ dest, seq, state }: DeliveryRow): void {
     if (this.#noting) this.#replaced.add(`${dest}/${seq}`);
     if (state === 'PENDING') this.#drop(dest, seq);
+  }
+
+  /** A change of a lane was delivered or became a dead letter. [MISSED-NOTES-5] */
+  ended(lane: string, seq: Seq): void {
+    if (lane === this.#present.lane) this.#present.ended = seq;
+    const waiting = this.#waiting.get(lane);
+    if (waiting && seq >= waiting.until) this.#resume(lane);
   }
 
   /** The hub can record from now on. */
@@ -163,21 +180,21 @@ export class MissedNotes {
     return undefined;
   }
 
-  /** [MISSED-NOTES-5] */
-  #setAside(receiver: PartyId, gaps: readonly Gap[]): void {
-    const { timers, ports } = this.#context;
+  #setAside(lane: string, receiver: PartyId, some: readonly Seq[], until: Seq): void {
     const owed = this.#owed.get(receiver);
-    for (const { seq } of gaps) if (owed?.seqs.delete(seq)) owed.aside.add(seq);
-    if (this.#isAsideArmed) return;
-    this.#isAsideArmed = true;
-    timers.arm('missed-notes-aside', ports.clock.now() + asideMs, () => {
-      this.#isAsideArmed = false;
-      for (const { seqs, aside } of this.#owed.values()) {
-        for (const seq of aside) seqs.add(seq);
-        aside.clear();
-      }
-      this.#begin();
-    });
+    for (const seq of some) if (owed?.seqs.delete(seq)) owed.aside.add(seq);
+    const before = this.#waiting.get(lane);
+    const seqs = [...(before?.seqs ?? []), ...some];
+    this.#waiting.set(lane, { receiver, seqs, until: Math.max(before?.until ?? 0, until) });
+  }
+
+  #resume(lane: string): void {
+    const waiting = this.#waiting.get(lane);
+    if (!waiting) return;
+    this.#waiting.delete(lane);
+    const owed = this.#owed.get(waiting.receiver);
+    for (const seq of waiting.seqs) if (owed?.aside.delete(seq)) owed.seqs.add(seq);
+    this.#begin();
   }
 
   /** [MISSED-NOTES-2] */
@@ -193,35 +210,52 @@ export class MissedNotes {
     }
   }
 
-  /** Notes what some dead letters of a receiver owe, those of one lane at once; false after a failure. */
+  /** Notes what some dead letters of a receiver owe, those of one lane at once; false when every lane is held. */
   async #notePage(receiver: PartyId, { seqs }: OwedNotes): Promise<boolean> {
-    const { store, ports, timers } = this.#context;
     const some: Seq[] = [];
     for (const seq of seqs) if (some.push(seq) === pageMax) break;
+    const lanes = new Map<string, Gap[]>();
+    for (const seq of some) {
+      const read = () => this.#readGap(receiver, seq, lanes);
+      // The lane of an event that cannot be read is not known.
+      if (!(await this.#goesOn(`${receiver}/${seq}`, receiver, [seq], read))) return false;
+    }
+    for (const [stream, gaps] of lanes) {
+      if (this.#isClosed) return false;
+      const note = () => this.#note(receiver, gaps);
+      const held = gaps.map(({ seq }) => seq);
+      if (!(await this.#goesOn(laneKey(receiver, stream), receiver, held, note))) return false;
+    }
+    return true;
+  }
+
+  /** Does work for a lane, whose notes wait when it fails; false when all have to. [MISSED-NOTES-6] */
+  async #goesOn(lane: string, receiver: PartyId, seqs: readonly Seq[], work: () => Promise<void>): Promise<boolean> {
+    const { timers, ports } = this.#context;
     try {
-      const lanes = new Map<string, Gap[]>();
-      for (const seq of some) {
-        const event = await store.event(seq);
-        if (!event) {
-          this.#drop(receiver, seq);
-          continue;
-        }
-        const { stream, data } = event;
-        const { module, owner } = data as ObjectEventData;
-        lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner }]);
-      }
-      for (const gaps of lanes.values()) {
-        if (this.#isClosed) return false;
-        await this.#note(receiver, gaps);
-      }
+      await work();
       return true;
     } catch (error) {
       const told = 'could not record that an object never reached its receiver; next try in 10 s';
       ports.log.warn({ err: error, partyId: receiver }, told);
-      this.#isHeld = true;
-      timers.arm('missed-notes', ports.clock.now() + retryMs, () => this.start());
-      return false;
+      const at = ports.clock.now() + retryMs;
+      if (error instanceof HubError && error.code === 'unavailable') {
+        this.#isHeld = true;
+        timers.arm('missed-notes', at, () => this.start());
+        return false;
+      }
+      this.#setAside(lane, receiver, seqs, Number.POSITIVE_INFINITY);
+      timers.arm(`missed-notes:${lane}`, at, () => this.#resume(lane));
+      return true;
     }
+  }
+
+  async #readGap(receiver: PartyId, seq: Seq, lanes: Map<string, Gap[]>): Promise<void> {
+    const event = await this.#context.store.event(seq);
+    if (!event) return this.#drop(receiver, seq);
+    const { stream, data } = event;
+    const { module, owner } = data as ObjectEventData;
+    lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner }]);
   }
 
   /** Notes what dead letters of one lane owe. */
@@ -229,12 +263,19 @@ export class MissedNotes {
     const [first] = gaps;
     const last = gaps.reduce((one, other) => (other.seq > one.seq ? other : one), first as Gap);
     const { seq, stream } = last;
+    const lane = laneKey(receiver, stream);
     this.#replaced.clear();
+    Object.assign(this.#present, { lane, ended: 0 });
     if (!(await this.#isMadeUp(last, receiver))) {
       const hasBefore = await this.hasBefore({ receiver, seq, stream });
-      const at = await this.#record(last, receiver, hasBefore);
-      if (at === 'later') return this.#setAside(receiver, gaps);
-      if (at !== null) this.#noted(laneKey(receiver, stream), at);
+      const noted = await this.#record(last, receiver, hasBefore);
+      if (noted && 'until' in noted) {
+        // When it has ended meanwhile, the notes are looked at again at once.
+        const isOver = this.#present.ended >= noted.until;
+        const seqs = gaps.map((gap) => gap.seq);
+        return isOver ? undefined : this.#setAside(lane, receiver, seqs, noted.until);
+      }
+      if (noted) this.#noted(lane, noted.at);
     }
     for (const one of gaps) {
       const isSame = () => !this.#replaced.has(`${receiver}/${one.seq}`);
@@ -250,20 +291,20 @@ export class MissedNotes {
     return false;
   }
 
-  /** State of the last change after one that is owed to the receiver; null when there is none. */
-  async #laterOf(stream: string, seq: Seq, receiver: PartyId): Promise<DeliveryStanding['state'] | null> {
+  /** The last change after one that is owed to the receiver; null when there is none. */
+  async #laterOf(stream: string, seq: Seq, receiver: PartyId): Promise<Seq | null> {
     let last: Seq | null = null;
     for await (const later of changesOf(this.#context.store, stream, seq)) {
       if (later.to.includes(receiver)) last = later.seq;
     }
-    return last === null ? null : (await this.#deliveries.standing(receiver, last)).state;
+    return last;
   }
 
   /**
    * Records `object.missed`, serialized with pushes of the object. Null when there is nothing to record: the object is
-   * gone, or the receiver is known to miss it. `hasBefore`: it has an older version. `later`: a later change is to be sent first. [MISSED-NOTES-5]
+   * gone, or the receiver is known to miss it. `hasBefore`: it has an older version. `until`: a later change is to be sent first. [MISSED-NOTES-5]
    */
-  #record(gap: Gap, receiver: PartyId, hasBefore: boolean): Promise<Seq | 'later' | null> {
+  #record(gap: Gap, receiver: PartyId, hasBefore: boolean): Promise<{ at: Seq } | { until: Seq } | null> {
     const { recorder, store } = this.#context;
     const { seq, stream, module, owner } = gap;
     return recorder.inTurn(stream, async (seen) => {
@@ -275,7 +316,8 @@ export class MissedNotes {
       if (isKept && outdated.includes(receiver)) return null;
       const isTaken = !hasBefore && !isOwned(module);
       const later = isTaken ? await this.#laterOf(stream, seq, receiver) : null;
-      if (later) return later === 'PENDING' ? 'later' : null;
+      if (later)
+        return (await this.#deliveries.standing(receiver, later)).state === 'PENDING' ? { until: later } : null;
       const sent = had.filter((one) => one !== null && (isKept || one !== receiver)) as PartyId[];
       const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
       const behind = isKept ? [...outdated, receiver].sort() : outdated.filter((one) => one !== receiver);
@@ -285,7 +327,7 @@ export class MissedNotes {
       if (!after) return null;
       const fact = { stream, event, party: null, body: nothing };
       const puts = [objectPut(after)];
-      return recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
+      return { at: await recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() }) };
     });
   }
 }
