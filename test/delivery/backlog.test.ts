@@ -2,9 +2,9 @@
  * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
  */
 import { nextTurn } from '../../src/kit/system-clock.ts';
-import { sessionBody } from '../support/bodies.ts';
+import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { closed, hubFor, routedPair } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -279,3 +279,46 @@ t.test('a start reads the events of several deliveries that wait at the same tim
   t.equal(most, 4);
   t.equal(await depthOf(next), 4);
 });
+
+t.test(
+  'while what a restart left in the log is counted, no receiver waits for its deliveries [WINDOW-5]',
+  async (t) => {
+    const dir = directoryFor(t);
+    // Of a share of 10 locations for each receiver.
+    const replaced = { windowMax: 50 };
+    const hub = await hubFor(t, {}, replaced, dir);
+    const { cpo } = await routedPair(t, hub);
+    const more = Array.from({ length: 8 }, (_, n) => `EM${n}`);
+    for (const partyId of more) {
+      await partnerFor(t, hub, { countryCode: 'NL', role: 'EMSP', partyId });
+      await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+    }
+    const receivers = hub.partners.slice(1);
+    const pause = async (of: HubAddress, paused: boolean) => {
+      for (const partyId of ['EMS', ...more]) await admin(of, 'PATCH', `/parties/NL-${partyId}`, { paused });
+    };
+    await pause(hub, true);
+    for (let n = 0; n < 15; n++) await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
+    await hub.close();
+    let count = () => {};
+    const mayCount = new Promise<void>((resolve) => {
+      count = resolve;
+    });
+    t.teardown(() => count());
+    let counts = 0;
+    const wrap = wrapStore((store) => ({
+      deliveries: async (query) => {
+        if (query.toSeq !== undefined && ++counts > 0) await mayCount;
+        return store.deliveries(query);
+      },
+    }));
+    const next = await hubFor(t, {}, { ...replaced, wrap }, dir);
+    await pause(next, false);
+    await next.settled(...receivers);
+    t.same(
+      receivers.map(({ received }) => received.length),
+      receivers.map(() => 15),
+    );
+    t.equal(counts, 1, 'one page at a time is counted');
+  },
+);

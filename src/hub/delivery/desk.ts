@@ -16,6 +16,8 @@ export interface Desk<Receiver extends Sender> {
   readonly notes: Pick<MissedNotes, 'add' | 'ended' | 'replaced'>;
   /** Bounds the pages of backlogs that are in memory at the same time. */
   readonly pages: Limit;
+  /** One page at a time is counted, beside those: no delivery waits for it. [WINDOW-5] */
+  readonly counts: Limit;
   /** Sends what the receiver's courier and the global limit allow now. */
   readonly pump: (receiver: Receiver) => void;
   /** The last dead letter of a group is none any more. */

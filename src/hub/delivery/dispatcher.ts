@@ -66,8 +66,9 @@ export class Dispatcher {
     };
     const cleared = (group: DeadGroupName) => this.#cleared(group);
     const pages = new Limit(pagesAtOnce);
+    const counts = new Limit(1);
     const { notes } = this.wholes;
-    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, notes, pages, pump, cleared };
+    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, notes, pages, counts, pump, cleared };
   }
 
   /** Rebuilds the lanes from floors, rows and log. Must end before the first delivery is sent. */

@@ -61,8 +61,8 @@ export class Receiver implements Sender, Measured {
     this.#desk = desk;
     this.partnerId = partnerId;
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
-    const { context, writer, pages } = desk;
-    this.window = new DeliveryWindow({ context, writer, partnerId, lanes: this.#lanes, pages, enter });
+    const { context, writer, pages, counts } = desk;
+    this.window = new DeliveryWindow({ context, writer, partnerId, lanes: this.#lanes, pages, counts, enter });
   }
 
   /**

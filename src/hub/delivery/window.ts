@@ -10,7 +10,8 @@
  * WINDOW-4  The backlog of a module is read on when half of its share is free, so that a page is read for many
  *     deliveries; or when all that memory holds of it waits for another attempt: those keep no other out while there
  *     is room for one.
- * WINDOW-5  What a restart leaves in the log is counted in the background; `isUncounted` until then. [PROGRESS-3]
+ * WINDOW-5  What a restart leaves in the log is counted in the background, one page of all receivers at a time; `isUncounted` until then. No
+ *     delivery waits for that. [PROGRESS-3]
  */
 import type { Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -38,6 +39,7 @@ interface Parts {
   readonly partnerId: PartyId;
   readonly lanes: Lanes;
   readonly pages: Limit;
+  readonly counts: Limit;
   /** Puts a delivery without a row at the tail of its lane. */
   readonly enter: (receiver: PartyId, event: StoredEvent) => void;
 }
@@ -234,7 +236,7 @@ export class DeliveryWindow {
   }
 
   async #count(progress: Progress): Promise<void> {
-    while (!this.#isClosed && progress.uncounted) await this.#parts.pages.run(() => this.#countPage(progress));
+    while (!this.#isClosed && progress.uncounted) await this.#parts.counts.run(() => this.#countPage(progress));
   }
 
   /** [WINDOW-5] */
