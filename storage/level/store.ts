@@ -13,9 +13,11 @@
  *     (CONTRACT-6).
  * LEVEL-STORE-5  A commit is rejected with `Conflict` only once its batch is durable, so that the conflicting commit is
  *     durable as well (CONTRACT-11).
+ * LEVEL-STORE-6  A store that nobody writes syncs a record of its own every `PROBE_MS`: `health()` says that its disk is gone before a
+ *     partner's push meets it.
  */
 import { join } from 'node:path';
-import { background } from '../../src/kit/clock.ts';
+import { background, every } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
@@ -40,6 +42,8 @@ import { Versions } from './versions.ts';
 
 /** How long a settle may stay unsynced, ms. CONTRACT-6 allows about 1 s. */
 const FLUSH_MS = 500;
+/** Shorter, and an idle hub syncs its disk more often; longer, and `/readyz` says later that the disk is gone. [LEVEL-STORE-6] */
+const PROBE_MS = 5_000;
 
 export interface LevelStoreOptions extends Omit<LifecycleOptions, 'ballastBytes'> {
   /** Name of this process in fences. */
@@ -76,6 +80,9 @@ class LevelStore extends Reads implements contract.Store {
   /** The backups that run. */
   #backingUp: Promise<unknown> = Promise.resolve();
   #flush: unknown = null;
+  readonly #stopProbes: () => void;
+  /** A batch was synced since the last probe. */
+  #isProven = false;
   #isSealing = false;
   #closed = false;
 
@@ -87,6 +94,10 @@ class LevelStore extends Reads implements contract.Store {
       this.#aside(() => {
         throw error;
       });
+    this.#stopProbes = every(systemClock, PROBE_MS, () => {
+      if (!this.#isProven) this.#schedule(false);
+      this.#isProven = false;
+    });
   }
 
   held(): contract.Fence | null {
@@ -223,6 +234,7 @@ class LevelStore extends Reads implements contract.Store {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#stopProbes();
     // Pending settles are written first: the mark is about to say that everything is on the disk. [MARKS-5]
     await this.#groupCommit.idle();
     this.#flushNow();
@@ -348,6 +360,7 @@ class LevelStore extends Reads implements contract.Store {
 
   /** LEVEL-STORE-4. */
   #schedule(synced: boolean): void {
+    this.#isProven ||= synced;
     if (synced && this.#flush !== null) {
       systemClock.clearTimeout(this.#flush);
       this.#flush = null;

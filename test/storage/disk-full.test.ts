@@ -137,6 +137,17 @@ t.test('a store whose directory is moved away, or replaced, fails until it is ba
   await t.resolves(append(store));
 });
 
+t.test('a store that nobody writes says that its directory is gone [LEVEL-STORE-6]', async (t) => {
+  const directory = join(directoryFor(t), 'store');
+  const store = await openLevelStore({ directory, node: 'test', ballastBytes: 64 * 1024 });
+  t.teardown(() => store.close());
+  const states: string[] = [];
+  store.onHealth(({ state }) => states.push(state));
+  rmSync(directory, { recursive: true });
+  await until(() => states.includes('failed'));
+  t.match(store.health().reason, /ENOENT|is gone/);
+});
+
 t.test('a store that finds the disk full when it opens serves reads, and writes when there is room', async (t) => {
   const disk = smallDisk(t, 24 * MIB);
   if (disk === null) return void t.plan(0, NO_MOUNT);
