@@ -14,6 +14,7 @@ const row = z.object({
   paused: z.boolean(),
   host_change: hostChange.nullable(),
   sync: circuit,
+  results: circuit,
   async: circuit,
   depth: z.number().meta({ description: 'deliveries that wait, in memory and in the log' }),
   behind: z.boolean().meta({ description: 'more wait: what a restart left in the log is still being counted' }),

@@ -44,8 +44,8 @@ async function addMany(hub: RunningHub, many: number): Promise<void> {
   }
 }
 
-const setCircuit = (hub: RunningHub, id: string, state: string) =>
-  admin(hub, 'POST', `/parties/${id}/circuits/async`, { state });
+const setCircuit = (hub: RunningHub, id: string, state: string, circuit = 'async') =>
+  admin(hub, 'POST', `/parties/${id}/circuits/${circuit}`, { state });
 
 const live = (page: Page) => page.locator('.badge', { hasText: /live$/ });
 
@@ -62,7 +62,7 @@ t.test('whoever says which revision it has is given the rows that have changed s
     return (await admin(reader, 'GET', `/overview${after ? `?after=${String(after)}` : ''}`)) as {
       readonly revision: string;
       readonly full: boolean;
-      readonly rows: readonly { readonly id: string; readonly async: string }[];
+      readonly rows: readonly { readonly id: string; readonly async: string; readonly results: string }[];
     };
   };
   const first = await ask(null);
@@ -72,10 +72,13 @@ t.test('whoever says which revision it has is given the rows that have changed s
   await setCircuit(hub, 'NL-AAC', 'open');
   const third = await ask(second.revision);
   t.strictSame(
-    third.rows.map(({ id, async }) => [id, async]),
-    [['NL-AAC', 'open']],
+    third.rows.map(({ id, async, results }) => [id, async, results]),
+    [['NL-AAC', 'open', 'closed']],
   );
-  t.equal((await ask(first.revision)).rows.length, 1, 'an older revision is good as well');
+  await setCircuit(hub, 'NL-AAB', 'open', 'results');
+  t.match((await ask(third.revision)).rows, [{ id: 'NL-AAB', async: 'closed', results: 'open' }]);
+  t.equal((await ask(third.revision)).rows.length, 1);
+  t.equal((await ask(first.revision)).rows.length, 2, 'an older revision is good as well');
   t.match(await ask('another.1'), { full: true, rows: { length: 5 } }, 'a revision of another start');
 });
 
@@ -231,8 +234,14 @@ browserTest('partners are found, narrowed and sorted, and the address says how',
   await page.getByText(/^9 of 60 partners|^8 of 60 partners/).waitFor();
   t.match(page.url(), 'q=nl-ab');
   t.match(page.url(), 'role=EMSP');
+  await setCircuit(hub, 'NL-AAE', 'open', 'results');
   await lead(page, '/?show=circuit');
-  await page.getByText('1 of 60 partners').waitFor();
+  await page.getByText('2 of 60 partners').waitFor();
+  await page.getByText('results of commands open').waitFor();
+  await page.setViewportSize({ width: 1920, height: 900 });
+  await page.getByRole('columnheader', { name: 'Results of commands' }).waitFor();
+  t.match(await shownIn(page, 'NL-AAE').locator('.results').textContent(), /open/);
+  await setCircuit(hub, 'NL-AAE', 'closed', 'results');
   await lead(page, '/?q=nothing');
   await page.getByText('No partner fits').waitFor();
   await lead(page, '/');

@@ -25,7 +25,17 @@ export const overdueAfterMs = 60_000;
 /** Fields of a row that change without the partner's record; `oldestAt` and `silentSince` are hub time. */
 type Moving = Pick<
   OverviewRow,
-  'sync' | 'async' | 'depth' | 'behind' | 'dead' | 'dead_snoozed' | 'overdue' | 'delivered' | 'received' | 'last_error'
+  | 'sync'
+  | 'results'
+  | 'async'
+  | 'depth'
+  | 'behind'
+  | 'dead'
+  | 'dead_snoozed'
+  | 'overdue'
+  | 'delivered'
+  | 'received'
+  | 'last_error'
 > & {
   readonly oldestAt: number | null;
   readonly silentSince: number | null;
@@ -76,6 +86,7 @@ export function overview(
     const { id } = partner;
     const { depth, oldestAt, dead, delivered, behind } = dispatcher.backlog(id);
     const sync = circuits.state(id, 'sync');
+    const results = circuits.state(id, 'results');
     const async = circuits.worst(id);
     const overdue = depth > 0 || behind ? dispatcher.overdue(id, now - overdueAfterMs) : 0;
     const received = contacts.received(id);
@@ -83,6 +94,7 @@ export function overview(
     const last_error = contacts.lastError(id);
     return {
       sync,
+      results,
       async,
       depth,
       oldestAt,
@@ -165,6 +177,7 @@ function isSame(a: Moving, b: Moving): boolean {
     a.silentSince === b.silentSince &&
     a.last_error === b.last_error &&
     a.sync === b.sync &&
+    a.results === b.results &&
     a.async === b.async
   );
 }

@@ -8,7 +8,7 @@ import { count, many, span } from '../data/format.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { rowsOf } from './overview-numbers.tsx';
-import { isOpen } from './overview-order.ts';
+import { circuitTitles, openCircuits } from './overview-order.ts';
 
 interface Matter {
   readonly title: string;
@@ -143,10 +143,10 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
     ...partners(
       (found) => `${many(found.length, 'partner')} with an open circuit`,
       '/?show=circuit',
-      ({ sync, async }) => isOpen(sync) || isOpen(async),
-      ({ id, sync, async, last_error }) => ({
-        href: `/partners/${id}`,
-        note: [circuitNote(sync, async), errorText(last_error)].filter(Boolean).join(' · '),
+      (row) => openCircuits(row).length > 0,
+      (row) => ({
+        href: `/partners/${row.id}`,
+        note: [...circuitNotes(row), errorText(row.last_error)].filter(Boolean).join(' · '),
       }),
     ),
     ...partners(
@@ -162,11 +162,9 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
 /** Dead letters that no operator has snoozed. */
 const awake = ({ dead, dead_snoozed }: OverviewRow): number => dead - dead_snoozed;
 
-function circuitNote(sync: OverviewRow['sync'], async: OverviewRow['async']): string {
+function circuitNotes(row: OverviewRow): string[] {
   const shown = { open: 'open', halfOpen: 'half-open (testing)', closed: 'closed' };
-  return [isOpen(sync) && `commands & authorize ${shown[sync]}`, isOpen(async) && `deliveries ${shown[async]}`]
-    .filter(Boolean)
-    .join(' · ');
+  return openCircuits(row).map((circuit) => `${circuitTitles[circuit].toLowerCase()} ${shown[row[circuit]]}`);
 }
 
 function storeMatter({ state, reason }: OverviewTotals['store']): Matter {

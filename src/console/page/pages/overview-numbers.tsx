@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { Board, OverviewRow } from '../data/board.ts';
 import { count, perSecond, span } from '../data/format.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
-import { isHealthy, isOpen } from './overview-order.ts';
+import { isHealthy, openCircuits } from './overview-order.ts';
 
 export function rowsOf(board: Board): OverviewRow[] {
   return board.ids.value.flatMap((id) => board.line(id)?.peek().row ?? []);
@@ -23,7 +23,7 @@ export function Numbers({ board }: { board: Board }) {
     null,
   );
   const dead = sum((row) => row.dead);
-  const circuits = sum(({ sync, async }) => Number(isOpen(sync)) + Number(isOpen(async)));
+  const circuits = sum((row) => openCircuits(row).length);
   const totals = board.totals.value;
   const commands = Object.values(totals?.commands ?? {}).reduce((total, one) => total + one, 0);
   return (

@@ -13,7 +13,15 @@ export interface Wanted {
   readonly sort: string;
 }
 
-export const isOpen = (state: OverviewRow['sync']) => state !== 'closed';
+/** Circuits of a row, by what their calls do. */
+export const circuitTitles = {
+  sync: 'Commands & authorize',
+  results: 'Results of commands',
+  async: 'Deliveries',
+} as const;
+const circuits = Object.keys(circuitTitles) as (keyof typeof circuitTitles)[];
+/** The circuits of a partner that are open or half-open. */
+export const openCircuits = (row: OverviewRow) => circuits.filter((circuit) => row[circuit] !== 'closed');
 export const lastRate = ({ rates }: Line) => rates.at(-1) ?? 0;
 
 /** Rules of urgency, most urgent first; a row that matches none needs no attention. */
@@ -21,7 +29,7 @@ const urgencies: readonly ((row: OverviewRow) => boolean)[] = [
   ({ dead, dead_snoozed }) => dead > dead_snoozed,
   ({ overdue }) => overdue > 0,
   ({ status }) => status === 'OFFLINE',
-  ({ sync, async }) => isOpen(sync) || isOpen(async),
+  (row) => openCircuits(row).length > 0,
   ({ paused, depth }) => paused && depth > 0,
   ({ silent_since }) => silent_since !== null,
 ];
@@ -44,7 +52,7 @@ export const shows: Readonly<Record<string, readonly [title: string, fits: (row:
   registered: ['Registered', ({ status }) => status === 'REGISTERED'],
   suspended: ['Suspended', ({ status }) => status === 'SUSPENDED'],
   silent: ['Silent', ({ silent_since }) => silent_since !== null],
-  circuit: ['Open circuits', ({ sync, async }) => isOpen(sync) || isOpen(async)],
+  circuit: ['Open circuits', (row) => openCircuits(row).length > 0],
   paused: ['Paused', ({ paused }) => paused],
   backlog: ['With backlog', ({ depth, behind }) => depth > 0 || behind],
   dead: ['With dead letters', ({ dead }) => dead > 0],

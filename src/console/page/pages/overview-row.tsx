@@ -25,6 +25,7 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
   // A text, so that a change of an actor's counters renders nothing.
   const told = useComputed(() => liveText(watch.actor(`partner:${id}`).value));
   const liveSync = useComputed(() => liveState(watch, id, ['sync']));
+  const liveResults = useComputed(() => liveState(watch, id, ['results']));
   const liveAsync = useComputed(() => liveState(watch, id, moduleNames));
   const line = board.line(id)?.value;
   if (!line) return null;
@@ -52,6 +53,7 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
         </div>
       </td>
       <Circuit state={liveSync.value ?? row.sync} />
+      <Circuit state={liveResults.value ?? row.results} of="circuit results" />
       <Circuit state={liveAsync.value ?? row.async} />
       <td class="number">
         <Backlog row={row} />
@@ -65,9 +67,9 @@ export function PartnerRow({ id, index, board, watch }: RowProps) {
 }
 
 /** A closed circuit is shown in a quiet style; `half-open` is a badge without the explanation that other pages give. */
-function Circuit({ state }: { state: string }) {
+function Circuit({ state, of = 'circuit' }: { state: string; of?: string }) {
   const shown = state === 'halfOpen' ? <Badge state="half-open" tone="wait" /> : <Badge state={state} />;
-  return <td class="circuit">{state === 'closed' ? <span class="quiet">closed</span> : shown}</td>;
+  return <td class={of}>{state === 'closed' ? <span class="quiet">closed</span> : shown}</td>;
 }
 
 function Backlog({ row: { depth, behind, overdue } }: { row: OverviewRow }) {

@@ -17,7 +17,7 @@ import { Empty } from '../parts/states.tsx';
 import { Rows } from '../parts/window.tsx';
 import { Attention, Running } from './overview-attention.tsx';
 import { Numbers } from './overview-numbers.tsx';
-import { type Column, columnOf, ordered, shows, type Wanted } from './overview-order.ts';
+import { type Column, circuitTitles, columnOf, ordered, shows, type Wanted } from './overview-order.ts';
 import { PartnerRow } from './overview-row.tsx';
 import { HubTraffic } from './traffic.tsx';
 import '../style/overview.css';
@@ -37,8 +37,9 @@ const columns: readonly ColumnEntry[] = [
   { title: 'Name', of: 'name' },
   { title: 'Roles', of: 'roles' },
   { title: 'State', sort: 'state', of: 'state' },
-  { title: 'Commands & authorize', of: 'circuit' },
-  { title: 'Deliveries', of: 'circuit' },
+  { title: circuitTitles.sync, of: 'circuit' },
+  { title: circuitTitles.results, of: 'circuit results' },
+  { title: circuitTitles.async, of: 'circuit' },
   { title: 'Backlog', sort: 'depth', of: 'number' },
   { title: 'Oldest', sort: 'oldest', of: 'number age' },
   { title: 'Sent/s', sort: 'rate', of: 'number rate' },
