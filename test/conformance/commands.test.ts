@@ -526,6 +526,16 @@ t.test('a reservation is the one of its eMSP at its CPO: others may have the sam
   refused(t, (await cancel('short')).answer, ambiguous, 'while both run');
   clock.advance(60_000);
   t.same((await cancel('short')).got, ['NL-CPO'], 'once one has run out');
+
+  await reserve('Undone', 'LOC1');
+  await reserve('Undone', 'LOC2');
+  t.same((await cancel('undone', toParty('CPO'))).got, ['NL-CPO']);
+  const { id } = callbackOf();
+  refused(t, (await cancel('undone')).answer, ambiguous, 'while its cancellation is under way');
+  succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'it is cancelled');
+  t.same((await cancel('undone')).got, ['NL-OTH'], 'then the other one is meant');
+  await reserve('Undone', 'LOC1');
+  refused(t, (await cancel('undone')).answer, ambiguous, 'reserved anew');
 });
 
 t.test('a reservation that an earlier version stored is found by its eMSP, and by no other [D26] [D66]', async (t) => {

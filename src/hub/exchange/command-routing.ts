@@ -123,11 +123,12 @@ async function reservationCpo(
   return named;
 }
 
-/** Those that have not run out, and whose CPO has not ended them; all of them when none is left. */
+/** Those that have not run out, and that neither their CPO nor their eMSP has ended; all of them when none is left. */
 async function running({ store, ports }: Context, made: readonly Reservation[]): Promise<readonly Reservation[]> {
   const wall = ports.clock.wall();
   const left: Reservation[] = [];
   for (const one of made) {
+    if (one.isCancelled) continue;
     const record = one.command ? await rowData<CommandRecord>(store, commandKey(one.command)) : null;
     const isOver = record && (record.result !== 'ACCEPTED' || dateMs(record.expiryDate ?? '') <= wall);
     if (!isOver) left.push(one);

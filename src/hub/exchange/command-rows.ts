@@ -15,31 +15,45 @@ export function commandRow(record: CommandRecord) {
   return { ...commandKey(record.id), shelf: 'commands', upd: record.at, data: record, body: null };
 }
 
-/** Index rows of an accepted command: from a reservation to its CPO, and from a START_SESSION to its eMSP. */
+/** Index rows of an accepted command: from a reservation to its CPO and whether it was cancelled, and from a START_SESSION to its eMSP. */
 export function foundAgainBy(record: CommandRecord, event: CommandEvent, at: string): Put[] {
   const { command, reservationId } = record;
+  if (command === 'CANCEL_RESERVATION' && reservationId !== null && isDone(event))
+    return [madeRow(record, reservationId, at, { isCancelled: true })];
   if (!isAccepted(event)) return [];
   if (command === 'RESERVE_NOW' && reservationId !== null) return reservationRows(record, reservationId, at);
   return command === 'START_SESSION' ? startRows(record, at) : [];
 }
 
+/** Whether the CPO has done what it accepted. */
+const isDone = ({ type, data }: CommandEvent): boolean =>
+  type === 'command.resultReceived' && data.result === 'ACCEPTED';
+
 /** An accepted RESERVE_NOW. An id is unique to its eMSP at one CPO: two eMSPs, or one at two CPOs, may use the same. */
 export interface Reservation {
   readonly emsp: PartyId;
   readonly cpo: PartyId;
-  /** Id of the command. Absent in rows of earlier versions. */
+  /** Id of the command that wrote the row. Absent in rows of earlier versions. */
   readonly command?: string;
+  /** The eMSP cancelled it, and the CPO said that it is done. */
+  readonly isCancelled?: true;
 }
 
 const nameOf = ({ emsp, cpo }: Pick<Reservation, 'emsp' | 'cpo'>) => `${emsp}/${cpo}`;
 const reservationsOfId = 'reservations:made';
 const latestKey = (owner: PartyId, id: string): RowKey => ({ kind: 'reservations', owner, id: id.toLowerCase() });
 
-function reservationRows({ id: command, emsp, cpo }: CommandRecord, id: string, at: string): Put[] {
-  const row = (key: RowKey, data: object): Put => ({ ...key, shelf: null, upd: at, data, body: null });
+const row = (key: RowKey, at: string, data: object): Put => ({ ...key, shelf: null, upd: at, data, body: null });
+
+function madeRow({ id: command, emsp, cpo }: CommandRecord, id: string, at: string, cancelled: object = {}): Put {
   const key = { kind: reservationsOfId, owner: id.toLowerCase(), id: nameOf({ emsp, cpo }) };
+  return row(key, at, { emsp, cpo, command, ...cancelled });
+}
+
+function reservationRows(record: CommandRecord, id: string, at: string): Put[] {
+  const { emsp, cpo } = record;
   // Earlier versions, of which a node may still run, have one row for all CPOs.
-  return [row(key, { emsp, cpo, command }), row(latestKey(emsp, id), { cpo })];
+  return [madeRow(record, id, at), row(latestKey(emsp, id), at, { cpo })];
 }
 
 /** All reservations of an id. `emsps`: those whose rows of earlier versions are read, too. */
