@@ -1,10 +1,11 @@
 /** What a re-drive sends when the object went on after its dead letter. [REDRIVEN-AS-1, REDRIVEN-AS-2, REDRIVEN-AS-3] */
 import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
-import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { callOnce } from '../support/caller.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
-import { at, Holding } from './watched.ts';
+import { at, deliveriesOf, Holding } from './watched.ts';
 
 const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
 const shown = ({ method, body }: Received) => [method, body === '' ? null : (JSON.parse(body) as object)];
@@ -182,4 +183,48 @@ t.test('no digest of an erased person, nor with the next change', async (t) => {
   t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
   const came = await arrivals(hub, emsp, () => push('PATCH', url, { kwh: 6, last_updated: at(2) }));
   t.same(came.map(shown), [['PATCH', { kwh: 6, last_updated: at(2) }]]);
+});
+
+const card = (country_code: string, party_id: string) => ({
+  cdr_token: { country_code, party_id, uid: 'CARD2', type: 'RFID', contract_id: 'SECRET' },
+});
+
+for (const [whose, changed] of [
+  ['an eMSP without a rule', card('NL', 'EMC')],
+  ['an unknown eMSP', card('NL', 'XXX')],
+  ['the hub', card('XX', 'HUB')],
+  ['no party', { cdr_token: { uid: 'CARD2', type: 'RFID', contract_id: 'SECRET' } }],
+] as const) {
+  t.test(`nothing of a session whose card is now that of ${whose} [D62]`, async (t) => {
+    const { hub, emsp, push, refused, redriven } = await scene(t);
+    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMC' });
+    for (const id of ['S1', 'S2', 'S3', 'S4']) {
+      // Of S3 and S4 the eMSP refuses already the whole.
+      await (id < 'S3' ? push : refused)('PUT', path('sessions', id), sessionBody(id));
+      await refused('PATCH', path('sessions', id), { kwh: 2, last_updated: at(1) });
+      const now = { ...changed, kwh: 3, last_updated: at(2) };
+      if (id === 'S1' || id === 'S3') await push('PATCH', path('sessions', id), now);
+      else await push('PUT', path('sessions', id), sessionBody(id, now));
+    }
+    const dead = await deliveriesOf(hub, '?state=DEAD');
+    t.equal(dead.length, 6);
+    const headers = { Authorization: `Bearer ${hub.adminToken}` };
+    const came = await arrivals(hub, emsp, async () => {
+      for (const { id } of dead)
+        t.equal((await callOnce('POST', `${hub.url}/admin/v1/deliveries/${id}/redrive`, {}, headers)).status, 409, id);
+    });
+    t.same(came, []);
+    t.same(await redriven(), { plan: { matched: 6, stale: 6 }, came: [] });
+  });
+}
+
+t.test('to the receivers of then, a session whose card is still theirs', async (t) => {
+  const { push, refused, route, redriven } = await scene(t);
+  const url = path('sessions', 'S1');
+  await push('PUT', url, sessionBody('S1'));
+  await refused('PATCH', url, { kwh: 5, last_updated: at(1) });
+  await route(false);
+  await push('PATCH', url, { kwh: 6, last_updated: at(2) });
+  const { came } = await redriven({ routing: 'then' });
+  t.same(came, [['PATCH', { kwh: 5, last_updated: at(1) }]]);
 });

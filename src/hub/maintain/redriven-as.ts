@@ -5,7 +5,7 @@
  * REDRIVEN-AS-1  A delivery is stale when the receiver has something later that takes its place: the whole object, its end, or a
  *     PUT of the part; or is about to get a later change of it, which goes as a whole behind a dead letter. The log decides what is later: clocks of CPOs count whole seconds, or go back.
  * REDRIVEN-AS-2  It is stale when the receiver may no longer have the object: it was deleted or made private since, its session
- *     or CDR belongs to another eMSP, a person's names in it were erased since, or no routing rule joins receiver and
+ *     or CDR belongs to another eMSP, or to nobody while its token names another party or none, a person's names in it were erased since, or no routing rule joins receiver and
  *     sender any more. A replay to the receivers of then asks for no rule, nor does the end of an object.
  * REDRIVEN-AS-3  When later changes of the same part passed the receiver by, or reached it as parts that leave this one open,
  *     the change as it was would overwrite them, so the whole object is sent. It is sent once: other deliveries that it
@@ -86,7 +86,9 @@ export class RedriveForms {
     if (present === null || isEnd) return (present === null) !== isEnd;
     if (hasPseudonym(present.body)) return true;
     if (present.facts.publish === false && facts.publish !== false) return true;
-    return isOwned(module) && present.viewer !== null && present.viewer !== receiver;
+    if (!isOwned(module)) return false;
+    // Without an eMSP of its own (none is routed, or known) it stays with the one that its token names.
+    return (present.viewer ?? present.facts.cdrToken?.party) !== receiver;
   }
 
   /** Whether a whole that was re-driven contains it. [REDRIVEN-AS-3] */
