@@ -4,7 +4,8 @@
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine, isPaused } from '../../machines/courier.ts';
 import { lagOf, type Measured } from '../../src/hub/delivery/backpressure.ts';
-import { type Item, Lanes } from '../../src/hub/delivery/lanes.ts';
+import type { Item } from '../../src/hub/delivery/item.ts';
+import { Lanes } from '../../src/hub/delivery/lanes.ts';
 import { t } from '../support/tap.ts';
 
 const now = 1_000_000;
@@ -141,4 +142,20 @@ t.test('a module in which the partner catches up is left out until what was held
   t.equal(since(3, now + 50), now, 'it is in flight: what stood behind it counts from when it was seen last');
   add(3, 'sessions', 70_000, 2);
   t.equal(since(3, now + 50), now, 'one that was tried waits for its retry, and hides nothing');
+});
+
+t.test('the oldest counts, whichever partner has the turn', async (t) => {
+  const lanes = new Lanes();
+  for (const [seq, sender, sinceMs] of [
+    [1, 'NL-NEW', 5],
+    [2, 'NL-OLD', 900],
+  ] as const)
+    lanes.add({ ...item, seq, sender, stream: `sessions/${sender}/${seq}`, loadedAt: now - sinceMs });
+  const waiting = lanes.waiting(
+    slots(8),
+    now,
+    () => true,
+    () => 0,
+  );
+  t.same(waiting, { since: now - 900, mayGo: true });
 });

@@ -1,5 +1,5 @@
 /**
- * The earliest of the instants that are held, against the plain way to say it. [QUEUES-2]
+ * The earliest of the instants that are held, against the plain way to say it. [QUEUES-3]
  */
 import fc from 'fast-check';
 import { MultisetMin } from '../../src/hub/delivery/queues.ts';

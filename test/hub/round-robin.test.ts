@@ -1,8 +1,8 @@
 /**
- * The queue in order of turn, against an ordered list. [QUEUES-1]
+ * The queue in order of turn, against ordered lists. [QUEUES-1, QUEUES-2]
  */
 import fc from 'fast-check';
-import { RoundRobin } from '../../src/hub/delivery/queues.ts';
+import { GroupedRoundRobin, RoundRobin } from '../../src/hub/delivery/queues.ts';
 import { t } from '../support/tap.ts';
 
 t.test(
@@ -33,3 +33,33 @@ t.test(
     t.end();
   },
 );
+
+t.test('groups take turns, and the members of each [T1]', (t) => {
+  const step = fc.record({ member: fc.integer({ min: 0, max: 20 }), isGone: fc.boolean() });
+  const groupOf = (member: number) => `G${member % 3}`;
+  const property = fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
+    const turns = new GroupedRoundRobin<number>();
+    let groups: number[][] = [];
+    for (const { member, isGone } of steps) {
+      const group = groups.find(([one]) => one !== undefined && groupOf(one) === groupOf(member));
+      if (isGone) turns.delete(groupOf(member), member);
+      else turns.add(groupOf(member), member);
+      if (!isGone && !group) groups.push([member]);
+      else if (!isGone && !group?.includes(member)) group?.push(member);
+      else if (isGone && group?.includes(member)) {
+        group.splice(group.indexOf(member), 1);
+        groups = [...groups.filter((other) => other !== group), group].filter(({ length }) => length > 0);
+      }
+      if (turns.first !== groups[0]?.[0]) return false;
+      for (const sought of [1, 5, 20]) {
+        const holds = (one: number) => one >= sought;
+        const found = groups.flatMap((of) => of.slice(0, Math.max(1, Math.floor(9 / groups.length)))).find(holds);
+        if (turns.firstOf(9, holds) !== found) return false;
+      }
+    }
+    return true;
+  });
+  const { failed, counterexample } = fc.check(property, { numRuns: 300 });
+  t.notOk(failed, JSON.stringify(counterexample));
+  t.end();
+});

@@ -3,7 +3,8 @@
  */
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import { Supervisor } from '../../machines/supervisor.ts';
-import { type Item, type Lane, Lanes } from '../../src/hub/delivery/lanes.ts';
+import type { Item } from '../../src/hub/delivery/item.ts';
+import { type Lane, Lanes } from '../../src/hub/delivery/lanes.ts';
 import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
 import { laneMax } from '../../src/hub/delivery/window.ts';
 import { Timers } from '../../src/hub/kernel/timers.ts';

@@ -25,7 +25,8 @@ import type { DeliveryDetail } from '../ports/operator.ts';
 import type { CallSubject, OutboundCall } from '../ports/ports.ts';
 import type { Erasures } from './erasures.ts';
 import type { FairScheduler, Flight } from './fair-scheduler.ts';
-import type { Item, Lane } from './lanes.ts';
+import type { Item } from './item.ts';
+import type { Lane } from './lanes.ts';
 import type { Receiver } from './receiver.ts';
 import { asDelivered, isToHeal, type Wholes } from './wholes.ts';
 

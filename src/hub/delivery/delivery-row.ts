@@ -12,7 +12,7 @@ import { modules } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
-import type { Item } from './lanes.ts';
+import type { Item } from './item.ts';
 
 /** Data of a delivery's row. */
 export interface DeliveryMemory {

@@ -6,7 +6,7 @@
  */
 import type { Seq } from '../../../storage/contract.ts';
 import type { Replacer } from '../../domain/person.ts';
-import type { Item } from './lanes.ts';
+import type { Item } from './item.ts';
 
 export class Erasures {
   readonly #all: { readonly replacer: Replacer; upTo: Seq }[] = [];

@@ -1,62 +1,28 @@
 /**
  * The in-memory queue of one receiving partner: one lane per receiver and object. Lanes keep the order of each object and
- * confine head-of-line blocking to it; modules take turns, and so do the lanes of each.
+ * confine head-of-line blocking to it; modules take turns, in each the sending partners, and the lanes of each of these.
  *
  * LANES-1  A lane is strictly first in, first out, with one delivery in flight.
- * LANES-2  A held lane blocks no other lane; ready lanes of a module take turns, and so do modules.
+ * LANES-2  A held lane blocks no other lane. Modules take turns; in a module the partners that send do, so that the flood of
+ *     one makes no other one's deliveries late; and so do the ready lanes of a partner.
  * LANES-3  Lanes with a re-driven head get one in `redriveShare` of the slots and turns: no more while others wait, so
  *     that a re-drive does not starve live traffic, and no less.
  * LANES-4  The caller of `add` bounds memory; a lane that is empty is removed.
  * LANES-5  While a partner receives several modules, none of them gets all slots: one in `reserveShare` stays free for
  *     the others, so that calls of one module that hang do not hold them back.
  */
-import type { Seq, StoredEvent } from '../../../storage/contract.ts';
-import type { Attempt, Form } from '../../domain/events.ts';
+import type { Seq } from '../../../storage/contract.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { MultisetMin, RoundRobin } from './queues.ts';
-
-export interface Item {
-  readonly receiver: PartyId;
-  readonly seq: Seq;
-  /** Event stream of the object. */
-  readonly stream: string;
-  readonly module: ObjectModule;
-  readonly sender: PartyId;
-  /** Id of the object, as the event spells it. */
-  readonly id: string;
-  /** Characters of the body that is sent. */
-  readonly size: number;
-  /** Start of the retry window, hub time: acceptance, or the last re-drive. */
-  readonly since: number;
-  /** Where in the log it was last owed: its event, or the end of the log at the last re-drive. */
-  readonly owedAt: Seq;
-  /** When the next attempt is due, hub time; null: at once. */
-  readonly dueAt: number | null;
-  /** When the delivery came into memory, hub time, ms. */
-  readonly loadedAt: number;
-  /** Stream whose undelivered updates go first (a CDR waits for its session), for at most 10 s. */
-  readonly behind: string | null;
-  readonly correlationId: string | null;
-  readonly form: Form;
-  /** The whole object is sent in place of a part. [D59] */
-  readonly asWhole: boolean;
-  /** Kept until the first attempt has ended, if memory allows; null: read from the log for the attempt. */
-  readonly event: StoredEvent | null;
-  /** A re-drive or resend: such deliveries share one in `redriveShare` of the partner's slots. [LANES-3] */
-  readonly isRedriven: boolean;
-  /** Attempts in this retry window. */
-  readonly tries: number;
-  /** All earlier attempts, also those before a re-drive, oldest first. */
-  readonly attempts: readonly Attempt[];
-}
+import type { Item } from './item.ts';
+import { GroupedRoundRobin, MultisetMin } from './queues.ts';
 
 /** The lanes of one module. */
 interface Queue {
   readonly module: ObjectModule;
-  /** Ready lanes in round-robin order; `readyAgain` has those with a re-driven head. */
-  readonly ready: RoundRobin<OwnLane>;
-  readonly readyAgain: RoundRobin<OwnLane>;
+  /** Ready lanes by sending partner; `readyAgain` has those with a re-driven head. */
+  readonly ready: GroupedRoundRobin<OwnLane>;
+  readonly readyAgain: GroupedRoundRobin<OwnLane>;
   /** Deliveries in memory, in flight, and left in the log by lanes. */
   size: number;
   busy: number;
@@ -72,6 +38,8 @@ interface Queue {
 interface OwnLane {
   readonly key: string;
   readonly queue: Queue;
+  /** Partner of the object's owner. */
+  readonly from: string;
   readonly items: Item[];
   /** A lane without deliveries in memory whose rest is in the log is held. */
   state: 'ready' | 'busy' | 'held';
@@ -140,6 +108,12 @@ export class Lanes {
   #busySize = 0;
   /** Re-driven deliveries in flight. */
   #busyAgain = 0;
+  readonly #partnerOf: (sender: PartyId) => string;
+
+  /** `partnerOf`: the partner of a sending party, whose turns it shares. */
+  constructor(partnerOf = (sender: PartyId): string => sender) {
+    this.#partnerOf = partnerOf;
+  }
 
   /** Deliveries in memory. */
   get size(): number {
@@ -166,9 +140,10 @@ export class Lanes {
     let lane = this.#lanes.get(key);
     if (!lane) {
       const queue = this.#queueOf(item.module);
-      lane = { key, queue, items: [], state: 'ready', skipped: null, dueAt: item.loadedAt, behind: null };
+      const from = this.#partnerOf(item.sender);
+      lane = { key, queue, from, items: [], state: 'ready', skipped: null, dueAt: item.loadedAt, behind: null };
       this.#lanes.set(key, lane);
-      (item.isRedriven ? queue.readyAgain : queue.ready).add(lane);
+      (item.isRedriven ? queue.readyAgain : queue.ready).add(from, lane);
     }
     lane.items.push(item);
     if (lane.items.length === 1 && lane.state === 'held') this.#makeReady(lane);
@@ -248,12 +223,17 @@ export class Lanes {
       const first = counts(queue.module) ? queue.ready.first : undefined;
       if (!first) return [];
       const upTo = heldUpTo(queue.module);
-      const isHeld = ({ items: [head] }: Lane) => head !== undefined && head.tries === 0 && head.seq <= upTo;
+      let { dueAt } = first;
+      const isHeld = (lane: Lane) => {
+        const [head] = lane.items;
+        dueAt = Math.min(dueAt, lane.dueAt);
+        return head !== undefined && head.tries === 0 && head.seq <= upTo;
+      };
       if (queue.ready.firstOf(lookedAt, isHeld)) {
         queue.heldAt = now;
         return [];
       }
-      const since = Math.max(first.dueAt, queue.heldAt);
+      const since = Math.max(dueAt, queue.heldAt);
       return [{ since, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }];
     });
     const going = waiting.filter(({ mayGo }) => mayGo);
@@ -338,7 +318,7 @@ export class Lanes {
   #queueOf(module: ObjectModule): Queue {
     const known = this.#known(module);
     if (known) return known;
-    const lanes = { ready: new RoundRobin<OwnLane>(), readyAgain: new RoundRobin<OwnLane>() };
+    const lanes = { ready: new GroupedRoundRobin<OwnLane>(), readyAgain: new GroupedRoundRobin<OwnLane>() };
     const queue = { module, ...lanes, size: 0, busy: 0, skipped: 0, takenSince: 0, addedAt: 0, heldAt: 0 };
     this.#queues.push(queue);
     return queue;
@@ -359,7 +339,7 @@ export class Lanes {
   /** The ready lane of a module whose turn it is. [LANES-3] */
   #firstOf({ ready, readyAgain, takenSince }: Queue, slots: Slots): OwnLane | undefined {
     const shareMax = Math.max(1, Math.floor(slots.all / redriveShare));
-    const firstIn = (lanes: RoundRobin<OwnLane>) => {
+    const firstIn = (lanes: GroupedRoundRobin<OwnLane>) => {
       const { first } = lanes;
       return !first || fits(first, slots) ? first : lanes.firstOf(lookedAt, (lane) => fits(lane, slots));
     };
@@ -371,7 +351,7 @@ export class Lanes {
   #makeReady(lane: OwnLane): void {
     this.#unfollow(lane);
     lane.state = 'ready';
-    (lane.items[0]?.isRedriven ? lane.queue.readyAgain : lane.queue.ready).add(lane);
+    (lane.items[0]?.isRedriven ? lane.queue.readyAgain : lane.queue.ready).add(lane.from, lane);
   }
 
   /** The lane no longer waits for another one, so the end of that one must not release it. */
@@ -384,8 +364,8 @@ export class Lanes {
   }
 
   #unready(lane: OwnLane): void {
-    lane.queue.ready.delete(lane);
-    lane.queue.readyAgain.delete(lane);
+    lane.queue.ready.delete(lane.from, lane);
+    lane.queue.readyAgain.delete(lane.from, lane);
   }
 
   #land(lane: OwnLane): void {

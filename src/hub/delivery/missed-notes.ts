@@ -24,7 +24,8 @@ import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
 import { objectPut, readObject } from '../kernel/row-codecs.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
-import { type Item, laneKey } from './lanes.ts';
+import type { Item } from './item.ts';
+import { laneKey } from './lanes.ts';
 import type { DeliveryStanding } from './outbox-writer.ts';
 
 export interface Deliveries {

@@ -2,7 +2,8 @@
  * Data structures of the delivery queues: every delivery changes them, so neither may walk over a backlog.
  *
  * QUEUES-1  A member is in a `RoundRobin` once; adding it again keeps its place.
- * QUEUES-2  A `MultisetMin` holds at most twice as many distinct instants as the multiset, or `goneMin` more.
+ * QUEUES-2  A `GroupedRoundRobin` keeps a group without members only while it is its only one.
+ * QUEUES-3  A `MultisetMin` holds at most twice as many distinct instants as the multiset, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
 
@@ -37,22 +38,98 @@ export class RoundRobin<T> {
   /** Appends a member unless it is in the queue. [QUEUES-1] */
   add(member: T): void {
     if (this.#places.has(member)) return;
-    const place: Place<T> = { member, before: this.#last, after: null };
-    if (this.#last) this.#last.after = place;
-    else this.#first = place;
-    this.#last = place;
+    const place: Place<T> = { member, before: null, after: null };
+    this.#link(place);
     this.#places.set(member, place);
   }
 
-  delete(member: T): void {
+  /** False when the member is not in the queue. */
+  delete(member: T): boolean {
     const place = this.#places.get(member);
-    if (!place) return;
+    if (!place) return false;
     this.#places.delete(member);
-    const { before, after } = place;
+    this.#unlink(place);
+    return true;
+  }
+
+  /** Moves a member to the end. */
+  toEnd(member: T): void {
+    const place = this.#places.get(member);
+    if (!place?.after) return;
+    this.#unlink(place);
+    this.#link(place);
+  }
+
+  #link(place: Place<T>): void {
+    place.before = this.#last;
+    place.after = null;
+    if (this.#last) this.#last.after = place;
+    else this.#first = place;
+    this.#last = place;
+  }
+
+  #unlink({ before, after }: Place<T>): void {
     if (before) before.after = after;
     else this.#first = after;
     if (after) after.before = before;
     else this.#last = before;
+  }
+}
+
+interface Group<T> {
+  key: string;
+  readonly members: RoundRobin<T>;
+}
+
+/** Groups of members take turns, and so do the members of each group; O(1) as `RoundRobin`, and without garbage of its own while there is one group. */
+export class GroupedRoundRobin<T> {
+  readonly #groups = new Map<string, Group<T>>();
+  readonly #turns = new RoundRobin<Group<T>>();
+
+  /** The first member of the group whose turn it is. */
+  get first(): T | undefined {
+    return this.#turns.first?.members.first;
+  }
+
+  /** The first for which it holds of about `most` members: as many of each group, and of each at least one. */
+  firstOf(most: number, holds: (member: T) => boolean): T | undefined {
+    const each = Math.max(1, Math.floor(most / this.#groups.size));
+    let found: T | undefined;
+    this.#turns.firstOf(most, ({ members }) => {
+      found = members.firstOf(each, holds);
+      return found !== undefined;
+    });
+    return found;
+  }
+
+  /** Appends a member to its group unless it is there. */
+  add(key: string, member: T): void {
+    this.#groupOf(key).members.add(member);
+  }
+
+  /** Removes a member; its group has had its turn. */
+  delete(key: string, member: T): void {
+    const group = this.#groups.get(key);
+    if (!group?.members.delete(member)) return;
+    if (group.members.first !== undefined || this.#groups.size === 1) return this.#turns.toEnd(group);
+    this.#groups.delete(key);
+    this.#turns.delete(group);
+  }
+
+  /** [QUEUES-2] */
+  #groupOf(key: string): Group<T> {
+    const known = this.#groups.get(key);
+    if (known) return known;
+    let group = this.#turns.first;
+    if (group && group.members.first === undefined) {
+      this.#groups.delete(group.key);
+      group.key = key;
+    } else {
+      group = { key, members: new RoundRobin() };
+      this.#turns.add(group);
+    }
+    this.#groups.set(key, group);
+    return group;
   }
 }
 
@@ -61,7 +138,7 @@ const goneMin = 64;
 
 /**
  * Minimum of a multiset of instants, kept while instants are added and removed: it is read often, and a walk over the
- * backlog is too slow. [QUEUES-2]
+ * backlog is too slow. [QUEUES-3]
  */
 export class MultisetMin {
   #queue = new TinyQueue<number>();

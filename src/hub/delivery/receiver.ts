@@ -25,7 +25,8 @@ import { DeadCounts, groupOf } from './dead-counts.ts';
 import { type DeliveryMemory, type Ending, memoryOf, pastOf, type RedrivenAs, redrivenRow } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import type { Sender } from './fair-scheduler.ts';
-import { type Item, type Lane, type LaneCounts, Lanes, type Slots } from './lanes.ts';
+import type { Item } from './item.ts';
+import { type Lane, type LaneCounts, Lanes, type Slots } from './lanes.ts';
 import { rowsOf } from './outbox-writer.ts';
 import type { Progress } from './progress.ts';
 import { DeliveryWindow, moduleOf } from './window.ts';
@@ -40,8 +41,8 @@ const attemptsMeant = 16;
 export class Receiver implements Sender, Measured {
   readonly partnerId: PartyId;
   readonly #desk: Desk<Receiver>;
-  readonly #lanes = new Lanes();
-  readonly lanes: LaneCounts = this.#lanes;
+  readonly #lanes: Lanes;
+  readonly lanes: LaneCounts;
   readonly window: DeliveryWindow;
   readonly #dead = new DeadCounts();
   #delivered = 0;
@@ -62,6 +63,8 @@ export class Receiver implements Sender, Measured {
     this.partnerId = partnerId;
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
     const { context, writer, pages, counts } = desk;
+    this.#lanes = new Lanes((sender) => context.directory.partnerOf(sender)?.id ?? sender);
+    this.lanes = this.#lanes;
     this.window = new DeliveryWindow({ context, writer, partnerId, lanes: this.#lanes, pages, counts, enter });
   }
 

@@ -24,7 +24,8 @@ import type { Context } from '../kernel/context.ts';
 import { changesMax, foldedTo } from '../kernel/object-history.ts';
 import { objectFromRow, readObject } from '../kernel/row-codecs.ts';
 import { type DeliveryMemory, leavesGap } from './delivery-row.ts';
-import { type Item, laneKey } from './lanes.ts';
+import type { Item } from './item.ts';
+import { laneKey } from './lanes.ts';
 import { type Deliveries, MissedNotes, type Place } from './missed-notes.ts';
 
 interface Sent {
