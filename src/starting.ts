@@ -12,7 +12,7 @@
  *     `retryMs` until it succeeds or the process gets SIGTERM or SIGINT; `/readyz` and the log say why.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Store } from '../storage/contract.ts';
+import type { Store, StoreHealth } from '../storage/contract.ts';
 import type { Opening } from '../storage/level/progress.ts';
 import { pathOf, refuse } from './cluster/refusal.ts';
 import { type Clock, every, sleep } from './kit/clock.ts';
@@ -35,15 +35,17 @@ type Reopening = Pick<Store, 'onHealth' | 'health'>;
 
 /** Runs a part of a start. Rejects with `FoundDamaged` when it fails because the store is being reopened, or was. */
 export async function reopenable<T>(store: Reopening, work: () => Promise<T>): Promise<T> {
-  let wasReopened = false;
-  store.onHealth(({ state }) => {
-    if (state === 'failed') wasReopened = true;
-  });
+  let failure: string | null = null;
+  const look = ({ state, reason }: Pick<StoreHealth, 'state' | 'reason'>) => {
+    if (state === 'failed') failure = reason ?? state;
+  };
+  store.onHealth(look);
   try {
     return await work();
   } catch (error) {
-    if (wasReopened || store.health().state === 'failed') throw new FoundDamaged('reopened', { cause: error });
-    throw error;
+    look(store.health());
+    if (failure === null) throw error;
+    throw new FoundDamaged(`the store was reopened during the start: ${failure}`, { cause: error });
   }
 }
 

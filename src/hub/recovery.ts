@@ -4,6 +4,8 @@
  * RECOVERY-1  No verb is called before the recovery is complete.
  * RECOVERY-2  A damaged log is read and served; the hub writes and sends nothing until the log is restored.
  * RECOVERY-3  Events of doors that are read during the recovery are followed at its end, when what they follow is restored.
+ * RECOVERY-4  A store that cannot write (a full disk) stops no start: reads are served, and what a restart cut off is recorded
+ *     as soon as the store takes it.
  */
 import type { StoredEvent } from '../../storage/contract.ts';
 import type { Partner } from '../domain/party.ts';

@@ -19,7 +19,6 @@ import {
   type CommandRecord,
   type CommandState,
   cutOffOf,
-  isAccepted,
   mayBeAccepted,
 } from '../../domain/command.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
@@ -191,7 +190,7 @@ export class Commands {
       // With several nodes, a door may still be working on the command.
       if (this.#kind !== 'alone') return this.#cutOffInTime(record);
       const event = cutOffOf(record);
-      if (event) await this.#record(record.id, event, { trace: null, only: record.state });
+      if (event) await this.#cutOff(record, event);
     });
   }
 
@@ -223,9 +222,8 @@ export class Commands {
     timers.arm(cut, ports.clock.now() + limitMs, () => void this.#cutOff(record, event));
   }
 
-  async #cutOff({ id, state }: CommandRecord, event: CommandEvent): Promise<void> {
-    await this.#recordEnd(id, event, { trace: null, only: state });
-    if (mayBeAccepted(event)) this.#orphans.cutOff(id);
+  #cutOff({ id, state }: CommandRecord, event: CommandEvent): Promise<void> {
+    return this.#recordEnd(id, event, { trace: null, only: state });
   }
 
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
@@ -344,7 +342,7 @@ export class Commands {
     });
     if (this.#kind === 'door') return record;
     // `#command` starts the watch for an accepting answer.
-    if (event.type !== 'command.answered' && isAccepted(event)) this.#orphans.cutOff(record.id);
+    if (event.type !== 'command.answered' && mayBeAccepted(event)) this.#orphans.cutOff(record.id);
     if (!before) supervisor.start(this.#spec(record));
     else if (supervisor.has(actor)) supervisor.send(actor, { ...event, at: ports.clock.steady(Date.parse(at)), seq });
     if (isOver) supervisor.stop(actor);

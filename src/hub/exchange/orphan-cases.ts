@@ -52,6 +52,7 @@ export class OrphanCases {
   readonly #followUps: OrphanFollowUps;
   readonly #floor: FollowUpFloor;
   #closed = false;
+  #isRestored = false;
   #following: Promise<void> = Promise.resolve();
 
   constructor(context: Context, ask: AskForEnd) {
@@ -77,9 +78,10 @@ export class OrphanCases {
 
   /** Watches the session of a STOP_SESSION whose call was cut off. [ORPHAN-FOLLOW-UPS-1] */
   cutOff(commandId: string): void {
+    if (!this.#isRestored) return; // `recover` reads of it in the log.
     const at = this.#context.ports.clock.now();
     const watch = () => this.#followUps.stopped(commandId, at, newTrace(this.#context));
-    this.#untilDone(watch, 'could not watch the session of a command that was cut off', commandId);
+    void this.#untilDone(watch, 'could not watch the session of a command that was cut off', commandId);
   }
 
   /** Handles every stored session: an ended one no longer needs a watch for its end, and may need one for its CDR. */
@@ -97,7 +99,7 @@ export class OrphanCases {
     const isAwaited = async () => !(await this.#isBilled(owner, key));
     const graceEndsAt = ports.clock.now() + afterS * 1000;
     const watch = () => this.#arm('complete_without_cdr', session, viewer, graceEndsAt, trace, isAwaited);
-    this.#untilDone(watch, 'could not watch for the CDR of a session', `${owner}/${key}`);
+    void this.#untilDone(watch, 'could not watch for the CDR of a session', `${owner}/${key}`);
   }
 
   /** Handles every stored CDR: it ends the watch of its session. */
@@ -162,23 +164,23 @@ export class OrphanCases {
   async recover(mayWrite: boolean): Promise<void> {
     const { store, supervisor } = this.#context;
     const kept: { actor: string; record: OrphanRecord }[] = [];
-    for await (const row of store.scan('orphans')) {
-      const record = row.data as OrphanRecord;
-      const actor = actorId(record.kind, record.cpo, record.session.toLowerCase());
-      if (record.state !== 'RESOLVED') kept.push({ actor, record });
+    for await (const { data } of store.scan('orphans')) {
+      const record = data as OrphanRecord;
+      if (record.state === 'RESOLVED') continue;
+      kept.push({ actor: actorId(record.kind, record.cpo, record.session.toLowerCase()), record });
     }
     for (const { actor, record } of kept) this.#keep(actor, record);
     await mapLimit(kept, revivedAtOnce, ({ actor, record }) => supervisor.revive(this.#spec(actor, record, null)));
     if (!mayWrite) return;
-    await this.#followUps.catchUp(await this.#floor.read());
+    this.#isRestored = true;
+    for (const event of await this.#followUps.unfollowed(await this.#floor.read()))
+      await this.#untilDone(() => this.#followUps.followUp(event), 'could not follow an event', event.stream);
     const open = kept.filter(({ record }) => record.state === 'OPEN');
     await mapLimit(open, revivedAtOnce, async ({ actor, record }) => {
       const why = await this.#followUps.endOf(record);
       if (why !== null) this.#end(actor, why, newTrace(this.#context));
-    });
-    for (const { actor, record } of open) {
       if (record.pulledAt === null) this.#askCpo(actor, newTrace(this.#context));
-    }
+    });
   }
 
   /** Follows an event that another node wrote, after all earlier ones. */
@@ -187,7 +189,7 @@ export class OrphanCases {
     const work = async () => {
       if (!this.#closed) await this.#followUps.follow(event);
     };
-    const again = () => this.#untilDone(work, 'could not follow an event of another node', event.stream);
+    const again = () => void this.#untilDone(work, 'could not follow an event of another node', event.stream);
     this.#following = this.#floor.during(this.#following.then(work)).catch(again);
     this.#running.add(this.#following);
   }
@@ -201,10 +203,7 @@ export class OrphanCases {
     return session === null || ended.has(session.facts.status);
   }
 
-  /**
-   * Starts no more queries and follow-ups; resolves when those in progress have ended, for which the lists must be
-   * closed, too.
-   */
+  /** Starts no more queries and follow-ups; resolves when those in progress have ended, for which the lists must be closed. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#running.ended();
@@ -250,18 +249,18 @@ export class OrphanCases {
           : { type: 'orphan.disarmed', data: { reason: why } };
         await this.#record(actor, event, trace);
       });
-    this.#untilDone(end, 'could not end an orphan watch', actor);
+    void this.#untilDone(end, 'could not end an orphan watch', actor);
   }
 
-  /** Counts each attempt as a follow-up until it has ended. */
-  #untilDone(work: () => Promise<void>, failed: string, of: string): void {
+  /** Counts each attempt as a follow-up until it has ended. Resolves with the first. */
+  #untilDone(work: () => Promise<void>, failed: string, of: string): Promise<void> {
     const attempt = () => {
       const working = this.#floor.during(work());
       this.#running.add(working.catch(() => {}));
       return working;
     };
     const { log } = this.#context.ports;
-    void untilDone(this.#context, attempt, (err) => log.error({ err, of }, `${failed}; retrying`));
+    return untilDone(this.#context, attempt, (err) => log.error({ err, of }, `${failed}; retrying`));
   }
 
   /** The open cases, in no order. */

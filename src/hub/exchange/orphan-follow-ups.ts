@@ -56,13 +56,13 @@ export class OrphanFollowUps {
   }
 
   /**
-   * Redoes the follow-ups of the last events of the log, of which a kill may have cut off some. `floor`: up to where
-   * they are done; null when nothing says so.
+   * The last events of the log, of whose follow-ups a kill may have cut off some. `floor`: up to where they are done; null
+   * when nothing says so.
    */
-  async catchUp(floor: Seq | null): Promise<void> {
+  async unfollowed(floor: Seq | null): Promise<StoredEvent[]> {
     // The follow-up of an object depends on its present state: once per object is enough.
     const last = new Map((await this.#tail(floor)).map((event) => [`${event.stream} ${kindOf(event)}`, event]));
-    for (const event of last.values()) await this.#followUp(event);
+    return [...last.values()];
   }
 
   async #tail(floor: Seq | null): Promise<StoredEvent[]> {
@@ -93,7 +93,7 @@ export class OrphanFollowUps {
 
   /** Follows an event that another node wrote. */
   async follow(event: StoredEvent): Promise<void> {
-    if (!(await this.#wasCompleted(event))) await this.#followUp(event);
+    if (!(await this.#wasCompleted(event))) await this.followUp(event);
   }
 
   /** Whether the session was COMPLETED before this event, which then needs no follow-up. */
@@ -107,7 +107,7 @@ export class OrphanFollowUps {
     return false;
   }
 
-  async #followUp(event: StoredEvent): Promise<void> {
+  async followUp(event: StoredEvent): Promise<void> {
     const store = this.#store;
     const trace = { requestId: '', correlationId: event.correlationId ?? '' };
     // [ORPHAN-FOLLOW-UPS-1]

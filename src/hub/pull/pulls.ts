@@ -30,6 +30,7 @@ import { Running } from '../../kit/concurrency.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { listed, rowData, unlisted } from '../kernel/row-codecs.ts';
+import { untilDone } from '../kernel/until-done.ts';
 import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
 import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
 
@@ -106,12 +107,18 @@ export class Pulls {
     }
   }
 
-  /** Marks pulls that a restart cut off as FAILED. [PULLS-3] */
+  /** Marks pulls that a restart cut off as FAILED, at once or when the store takes it. [PULLS-3] */
   async recover(): Promise<void> {
+    const { ports } = this.#context;
     for await (const row of this.#context.store.scan('pulls')) {
       const record = row.data as PullRecord;
       if (record.state !== 'RUNNING') continue;
-      await this.#record(record, { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } }, null);
+      const end = { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } } as const;
+      await untilDone(
+        this.#context,
+        () => this.#record(record, end, null),
+        (err) => ports.log.error({ err, pull: record.id }, 'could not record the end of a pull; retrying'),
+      );
     }
   }
 
