@@ -9,6 +9,7 @@
  *     trailing slash (`slash.ts`).
  * PARTNERS-CLIENT-4  A token appears only in the Authorization header of its request, never in a message or an excerpt.
  */
+import { setMaxListeners } from 'node:events';
 import { isIP } from 'node:net';
 import { buildConnector, errors } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
@@ -118,6 +119,8 @@ export function partnerClient(options: PartnerClientOptions): Client {
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
   const closing = new AbortController();
+  // One for each held call, whose number the caller bounds: above 10 Node would warn of a leak that is none.
+  setMaxListeners(0, closing.signal);
   const meet = followingSlashes(meetOnce, clock);
 
   async function call(call: OutboundCall): Promise<Outcome> {

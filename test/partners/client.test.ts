@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { Exchange } from '../../src/partners/wire/exchange.ts';
@@ -235,6 +236,20 @@ t.test('The head has a limit of its own, except for what must not be sent twice 
   clock.advance(limitMs - 1);
   held[1]?.write(http(200, ok));
   t.equal((await second).class, 'delivered');
+});
+
+t.test('Many calls that are held until their timeout are no leak that Node warns of', async (t) => {
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => void warnings.push(warning);
+  process.on('warning', warned);
+  t.teardown(() => process.off('warning', warned));
+  const clock = new SimulatedClock();
+  const client = clientOf(t, { clock, mayCall: () => false });
+  const calls = Array.from({ length: 20 }, () => client.call(callOf('http://127.0.0.1:1')));
+  await nextTurn();
+  clock.advance(limitMs);
+  await Promise.all(calls);
+  t.same(warnings, []);
 });
 
 t.test('A body may take longer than the head', async (t) => {
