@@ -9,13 +9,13 @@ import { are, browserTest, consoleFor, isOpenToAll, lead } from './browser.ts';
 
 const viewerToken = 'a-viewer-of-the-history-of-a-hub';
 
-/** Six hours in which more is pushed from hour to hour, and in the last of which the eMSP refuses now and then. */
+/** Two hours in which more is pushed again and again, and the eMSP refuses now and then. */
 const living = shared(async (t) => {
   const clock = new SimulatedClock('2026-05-10T06:00:00.000Z');
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken, HUB_PROBE_INTERVAL_S: '2000000' }, { clock });
   const refuses = { now: false };
   const { cpo } = await routedPair(t, hub, { emsp: () => (refuses.now ? { status: 500, text: 'no' } : {}) });
-  for (let n = 0; n < 36; n++) {
+  for (let n = 0; n < 14; n++) {
     refuses.now = n % 5 === 4;
     for (let nth = 0; nth <= n % 7; nth++)
       await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${n}-${nth}`, locationBody(`L${n}-${nth}`));

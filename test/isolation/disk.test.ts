@@ -19,7 +19,7 @@ t.test('large sessions, one after the other (I7)', async (t) => {
   const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
   const statuses: string[] = [];
   await victim.during(t, async () => {
-    for (let n = 0; n < (isAtLength ? 40 : 15); n++) {
+    for (let n = 0; n < (isAtLength ? 40 : 12); n++) {
       statuses.push(await pushLargeSession(attacker, `S${n}`));
     }
   });

@@ -20,10 +20,10 @@ import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const heapMiB = 128;
-const pushers = isAtLength ? 160 : 80;
-const listers = isAtLength ? 40 : 20;
+const pushers = isAtLength ? 160 : 48;
+const listers = isAtLength ? 40 : 12;
 const drivers = 4;
-const acknowledgedWanted = isAtLength ? 100 : 15;
+const acknowledgedWanted = isAtLength ? 100 : 9;
 /** Far less patience than `Retry-After` asks for. */
 const impatienceMs = 250;
 const padding = 'x'.repeat(1_000_000);

@@ -7,7 +7,7 @@ import { runSeeds } from './run.ts';
 t.setTimeout(3_600_000);
 
 /** A world takes a tenth of a second of CPU time, so a slice has fewer of them than its share. */
-const count = isAtLength ? 5_000 : partOf(1_000);
+const count = isAtLength ? 5_000 : partOf(2_000);
 
 const missing = new Set<string>();
 

@@ -245,7 +245,7 @@ t.test('a mark cut at each byte, and with a bit flipped in each byte, is never r
       }),
     ];
     const wrongly: unknown[] = [];
-    for (const each of someOf(damage, 150)) {
+    for (const each of someOf(damage, 60)) {
       writeFileSync(path, each);
       const { held, wrong } = await readMarks(directory);
       const rest = sound.filter((mark) => mark.file !== file);
