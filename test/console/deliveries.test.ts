@@ -89,35 +89,39 @@ browserTest('a filter stands in the address, and whoever opens the address sees 
   t.match(new URL(page.url()).searchParams.get('from'), /^(2998-12-31|2999-01-01)T.*Z$/);
 });
 
-browserTest('a long list grows on demand, and stays in place while new ones come', async (t, browser) => {
-  const hub = await hubFor(t);
-  const { cpo, pushAll } = await traffic(t, hub);
-  await pushAll(Array.from({ length: 55 }, (_, index) => `S${index}`));
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries?module=sessions' });
-  await comes(page, 50);
-  await page.getByRole('button', { name: 'Load more' }).click();
-  await comes(page, 55);
-  await page.getByText('55 shown, all of them').waitFor();
-  const last = rowsOf(page).last().getByRole('link');
-  const name = await last.getAttribute('aria-label');
-  await last.focus();
-  await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 2, last_updated: '2026-01-02T03:14:05Z' });
-  await hurried(page, () => comes(page, 56));
-  t.match(await rowsOf(page).first().textContent(), 'PATCH');
-  t.equal(
-    await page.evaluate('document.activeElement.getAttribute("aria-label")'),
-    name,
-    'the row in hand is still in hand',
-  );
-  await rowsOf(page).first().getByRole('link').click();
-  await page.getByRole('heading', { name: /^sessions NL-CPO/ }).waitFor();
-  await page.goBack();
-  await comes(page, 55);
-  await page.getByRole('link', { name: 'Routing' }).click();
-  await page.getByRole('heading', { name: 'Routing' }).waitFor();
-  await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
-  await comes(page, 50);
-});
+browserTest(
+  'a long list grows on demand, and stays in place while new ones come',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { cpo, pushAll } = await traffic(t, hub);
+    await pushAll(Array.from({ length: 55 }, (_, index) => `S${index}`));
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries?module=sessions' });
+    await comes(page, 50);
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await comes(page, 55);
+    await page.getByText('55 shown, all of them').waitFor();
+    const last = rowsOf(page).last().getByRole('link');
+    const name = await last.getAttribute('aria-label');
+    await last.focus();
+    await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 2, last_updated: '2026-01-02T03:14:05Z' });
+    await hurried(page, () => comes(page, 56));
+    t.match(await rowsOf(page).first().textContent(), 'PATCH');
+    t.equal(
+      await page.evaluate('document.activeElement.getAttribute("aria-label")'),
+      name,
+      'the row in hand is still in hand',
+    );
+    await rowsOf(page).first().getByRole('link').click();
+    await page.getByRole('heading', { name: /^sessions NL-CPO/ }).waitFor();
+    await page.goBack();
+    await comes(page, 55);
+    await page.getByRole('link', { name: 'Routing' }).click();
+    await page.getByRole('heading', { name: 'Routing' }).waitFor();
+    await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
+    await comes(page, 50);
+  },
+  atLength,
+);
 
 browserTest('one delivery is told with every attempt, its request and what it changes', async (t, browser) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.1' });
@@ -317,38 +321,42 @@ browserTest(
   },
 );
 
-browserTest('a viewer sees all of it and no button that changes anything', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const { answers, push } = await traffic(t, hub);
-  answers.set('S1', unknownThere);
-  await push('S1');
-  await push('S2');
-  const [dead, arrived] = [await deliveryOf(hub, 'S1'), await deliveryOf(hub, 'S2')];
-  const actions = /re-drive|send again|put back/i;
-  const path = '/deliveries';
-  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path });
-  const admin = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
-  const seen = async (page: Page, path: string, state: string) => {
-    await lead(page, path);
-    await badge(page, state).waitFor();
-    // Before the hub has said whose token it is, nobody sees a button.
-    await page
-      .getByRole('banner')
-      .getByText(/^(admin|viewer)$/)
-      .waitFor();
-    // The button of the list rests on the dead letters, which are asked for apart from it.
-    if (path === '/deliveries') await page.getByRole('heading', { name: '1 dead letter' }).waitFor();
-    return page.getByRole('button', { name: actions }).count();
-  };
-  for (const [path, state] of [
-    ['/deliveries', 'DEAD'],
-    [`/deliveries/${dead}`, 'DEAD'],
-    [`/deliveries/${arrived}`, 'DELIVERED'],
-  ] as const) {
-    t.equal(await seen(viewer, path, state), 0, `${path} as viewer`);
-    t.equal(await seen(admin, path, state), 1, `${path} as admin`);
-  }
-});
+browserTest(
+  'a viewer sees all of it and no button that changes anything',
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+    const { answers, push } = await traffic(t, hub);
+    answers.set('S1', unknownThere);
+    await push('S1');
+    await push('S2');
+    const [dead, arrived] = [await deliveryOf(hub, 'S1'), await deliveryOf(hub, 'S2')];
+    const actions = /re-drive|send again|put back/i;
+    const path = '/deliveries';
+    const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path });
+    const admin = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+    const seen = async (page: Page, path: string, state: string) => {
+      await lead(page, path);
+      await badge(page, state).waitFor();
+      // Before the hub has said whose token it is, nobody sees a button.
+      await page
+        .getByRole('banner')
+        .getByText(/^(admin|viewer)$/)
+        .waitFor();
+      // The button of the list rests on the dead letters, which are asked for apart from it.
+      if (path === '/deliveries') await page.getByRole('heading', { name: '1 dead letter' }).waitFor();
+      return page.getByRole('button', { name: actions }).count();
+    };
+    for (const [path, state] of [
+      ['/deliveries', 'DEAD'],
+      [`/deliveries/${dead}`, 'DEAD'],
+      [`/deliveries/${arrived}`, 'DELIVERED'],
+    ] as const) {
+      t.equal(await seen(viewer, path, state), 0, `${path} as viewer`);
+      t.equal(await seen(admin, path, state), 1, `${path} as admin`);
+    }
+  },
+  atLength,
+);
 
 browserTest(
   'deliveries have no barrier in light and dark, and fit a telephone',
@@ -441,63 +449,67 @@ t.test('a refresh of a list keeps what was loaded below it, and drops what no lo
   t.strictSame([ids(apart), apart.cursor], ['20-NL-EMS 19-NL-EMS', '18'], 'those between 19 and 9 come by more');
 });
 
-browserTest('a dead letter, and a group of them, are given up after a question and stay listed', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const { answers, emsp, push } = await traffic(t, hub);
-  answers.set('DEAD', unknownThere);
-  for (const id of ['DEAD1', 'DEAD2', 'DEAD3']) await push(id);
-  await quiet(hub);
-  const id = await deliveryOf(hub, 'DEAD1');
-  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: `/deliveries/${id}` });
-  await badge(viewer, 'DEAD').waitFor();
-  t.equal(await viewer.getByRole('button', { name: /Discard/ }).count(), 0);
+browserTest(
+  'a dead letter, and a group of them, are given up after a question and stay listed',
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+    const { answers, emsp, push } = await traffic(t, hub);
+    answers.set('DEAD', unknownThere);
+    for (const id of ['DEAD1', 'DEAD2', 'DEAD3']) await push(id);
+    await quiet(hub);
+    const id = await deliveryOf(hub, 'DEAD1');
+    const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: `/deliveries/${id}` });
+    await badge(viewer, 'DEAD').waitFor();
+    t.equal(await viewer.getByRole('button', { name: /Discard/ }).count(), 0);
 
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: `/deliveries/${id}` });
-  await page.getByRole('button', { name: 'Discard …' }).click();
-  const dialog = page.getByRole('dialog');
-  t.strictSame(await barriers(page), [], 'axe, the question');
-  await dialog.getByRole('button', { name: 'Cancel' }).click();
-  await badge(page, 'DEAD').waitFor();
-  await page.getByRole('button', { name: 'Discard …' }).click();
-  await dialog.getByLabel('Reason, for the audit log').fill('a test site');
-  await dialog.getByRole('button', { name: 'Discard', exact: true }).click();
-  await badge(page, 'DISCARDED').waitFor();
-  await page.getByRole('button', { name: 'Re-drive …' }).waitFor();
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: `/deliveries/${id}` });
+    await page.getByRole('button', { name: 'Discard …' }).click();
+    const dialog = page.getByRole('dialog');
+    t.strictSame(await barriers(page), [], 'axe, the question');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await badge(page, 'DEAD').waitFor();
+    await page.getByRole('button', { name: 'Discard …' }).click();
+    await dialog.getByLabel('Reason, for the audit log').fill('a test site');
+    await dialog.getByRole('button', { name: 'Discard', exact: true }).click();
+    await badge(page, 'DISCARDED').waitFor();
+    await page.getByRole('button', { name: 'Re-drive …' }).waitFor();
 
-  await lead(page, '/deliveries?state=DISCARDED');
-  await comes(page, 1);
-  const groups = page.getByRole('region', { name: '2 dead letters' });
-  await groups.getByRole('button', { name: 'Triage …' }).click();
-  await dialog.getByRole('button', { name: 'Assign to me' }).click();
-  await dialog.getByLabel('Snooze').selectOption('for 4 hours');
-  await dialog.getByLabel('Remark').fill('the eMSP looks into it');
-  t.strictSame(await barriers(page, 'dialog'), [], 'axe, the triage');
-  await dialog.getByRole('button', { name: 'Save' }).click();
-  await groups.getByText(/^admin snoozed, wakes in \d.* “the eMSP looks into it”$/).waitFor();
-  await lead(viewer, '/');
-  const attention = viewer.getByRole('region', { name: 'Needs attention' });
-  await attention.getByText('all is well').waitFor();
-  await groups.getByRole('button', { name: 'Triage …' }).click();
-  await dialog.getByRole('list', { name: 'Remarks' }).getByText('the eMSP looks into it').waitFor();
-  await dialog.getByLabel('Snooze').selectOption('not snoozed');
-  await dialog.getByRole('button', { name: 'Save' }).click();
-  await hurried(viewer, () => attention.getByRole('link', { name: '2 dead letters' }).waitFor());
-  // A hub whose overview is asked for again and again is never quiet.
-  await viewer.goto('about:blank');
-  await groups.getByRole('button', { name: 'Discard …' }).click();
-  await dialog.getByRole('heading', { name: 'Discard 2 dead letters?' }).waitFor();
-  await dialog.getByRole('button', { name: 'Discard', exact: true }).click();
-  const panel = page.getByRole('region', { name: 'Discard' });
-  await panel.getByText('Done: 2 deliveries discarded.').waitFor();
-  await hurried(page, () => comes(page, 3));
-  await groups.waitFor({ state: 'detached' });
-  t.strictSame(await barriers(page), [], 'axe, the result');
+    await lead(page, '/deliveries?state=DISCARDED');
+    await comes(page, 1);
+    const groups = page.getByRole('region', { name: '2 dead letters' });
+    await groups.getByRole('button', { name: 'Triage …' }).click();
+    await dialog.getByRole('button', { name: 'Assign to me' }).click();
+    await dialog.getByLabel('Snooze').selectOption('for 4 hours');
+    await dialog.getByLabel('Remark').fill('the eMSP looks into it');
+    t.strictSame(await barriers(page, 'dialog'), [], 'axe, the triage');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await groups.getByText(/^admin snoozed, wakes in \d.* “the eMSP looks into it”$/).waitFor();
+    await lead(viewer, '/');
+    const attention = viewer.getByRole('region', { name: 'Needs attention' });
+    await attention.getByText('all is well').waitFor();
+    await groups.getByRole('button', { name: 'Triage …' }).click();
+    await dialog.getByRole('list', { name: 'Remarks' }).getByText('the eMSP looks into it').waitFor();
+    await dialog.getByLabel('Snooze').selectOption('not snoozed');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await hurried(viewer, () => attention.getByRole('link', { name: '2 dead letters' }).waitFor());
+    // A hub whose overview is asked for again and again is never quiet.
+    await viewer.goto('about:blank');
+    await groups.getByRole('button', { name: 'Discard …' }).click();
+    await dialog.getByRole('heading', { name: 'Discard 2 dead letters?' }).waitFor();
+    await dialog.getByRole('button', { name: 'Discard', exact: true }).click();
+    const panel = page.getByRole('region', { name: 'Discard' });
+    await panel.getByText('Done: 2 deliveries discarded.').waitFor();
+    await hurried(page, () => comes(page, 3));
+    await groups.waitFor({ state: 'detached' });
+    t.strictSame(await barriers(page), [], 'axe, the result');
 
-  answers.clear();
-  await page.getByRole('button', { name: 'Send again what is listed …' }).click();
-  await dialog.getByText('Discarded dead letters', { exact: false }).waitFor();
-  await dialog.getByRole('button', { name: 'Re-drive 3 deliveries' }).click();
-  await page.getByText('Done: 3 deliveries re-driven.').waitFor();
-  await quiet(hub);
-  t.equal(emsp.received.length, 6);
-});
+    answers.clear();
+    await page.getByRole('button', { name: 'Send again what is listed …' }).click();
+    await dialog.getByText('Discarded dead letters', { exact: false }).waitFor();
+    await dialog.getByRole('button', { name: 'Re-drive 3 deliveries' }).click();
+    await page.getByText('Done: 3 deliveries re-driven.').waitFor();
+    await quiet(hub);
+    t.equal(emsp.received.length, 6);
+  },
+  atLength,
+);

@@ -6,6 +6,7 @@ import type { EventView } from '../../src/api/events.ts';
 import { begun, grownBy, keptMax, nothing, resumed } from '../../src/console/page/data/tail.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { are, browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 import { type Traffic, traffic, unknownThere } from './traffic.ts';
@@ -62,30 +63,34 @@ browserTest('events come by themselves, and a filter in the address narrows them
   await page.getByText('No events match').waitFor();
 });
 
-browserTest('a paused tail stands still and counts what it missed', async (t, browser) => {
-  const hub = await hubFor(t);
-  const flow = await traffic(t, hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
-  await tariffs(flow, ['A1']);
-  await hurried(page, () => about(page).getByText('NL-CPO/A1').waitFor());
-  await page.getByRole('button', { name: 'Pause' }).click();
-  await page.locator('.badge', { hasText: 'paused' }).waitFor();
-  await tariffs(flow, ['B1', 'B2', 'B3']);
-  await hurried(page, () => page.getByText('3 new', { exact: true }).waitFor());
-  t.equal(await rowsOf(page).count(), 1, 'nothing moved');
-  await page.getByRole('button', { name: 'Resume' }).click();
-  await are(4, rowsOf(page));
-  t.match(await about(page).first().textContent(), 'NL-CPO/B3');
-  t.equal(
-    await page
-      .getByText('new', { exact: false })
-      .getByText(/^\d+ new$/)
-      .count(),
-    0,
-  );
-  await tariffs(flow, ['C1']);
-  await hurried(page, () => about(page).getByText('NL-CPO/C1').waitFor());
-});
+browserTest(
+  'a paused tail stands still and counts what it missed',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const flow = await traffic(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
+    await tariffs(flow, ['A1']);
+    await hurried(page, () => about(page).getByText('NL-CPO/A1').waitFor());
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.locator('.badge', { hasText: 'paused' }).waitFor();
+    await tariffs(flow, ['B1', 'B2', 'B3']);
+    await hurried(page, () => page.getByText('3 new', { exact: true }).waitFor());
+    t.equal(await rowsOf(page).count(), 1, 'nothing moved');
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await are(4, rowsOf(page));
+    t.match(await about(page).first().textContent(), 'NL-CPO/B3');
+    t.equal(
+      await page
+        .getByText('new', { exact: false })
+        .getByText(/^\d+ new$/)
+        .count(),
+      0,
+    );
+    await tariffs(flow, ['C1']);
+    await hurried(page, () => about(page).getByText('NL-CPO/C1').waitFor());
+  },
+  atLength,
+);
 
 browserTest('an event is told whole on demand, and leads to its story', async (t, browser) => {
   const hub = await hubFor(t);
@@ -110,48 +115,60 @@ browserTest('an event is told whole on demand, and leads to its story', async (t
   await page.getByRole('heading', { name: 'tariffs NL-CPO/A1' }).waitFor();
 });
 
-browserTest('when the log grows faster than a page can show, it says so and shows the newest', async (t, browser) => {
-  const hub = await hubFor(t);
-  const flow = await traffic(t, hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events' });
-  await rowsOf(page).first().waitFor();
-  await tariffs(flow, ['A1']);
-  await hurried(page, () => about(page).getByText('NL-CPO/A1').waitFor());
-  // The page's next question waits until more has happened than it asks for at once.
-  let go = () => {};
-  const held = new Promise<void>((resolve) => {
-    go = resolve;
-  });
-  let asked = () => {};
-  const isAsked = new Promise<void>((resolve) => {
-    asked = resolve;
-  });
-  await page.route('**/admin/v1/events?*', async (route) => {
-    asked();
-    await held;
-    await route.continue();
-  });
-  await hurried(page, () => isAsked);
-  await tariffs(flow, numbered('F', 260));
-  go();
-  await page.getByText(/The log grows faster than anyone reads: \d+ events were passed over/).waitFor();
-  const told = Number(/: (\d+) events/.exec((await page.locator('.finding').textContent()) ?? '')?.[1]);
-  t.ok(told >= 60, `${told} of 260 and what they caused`);
-  await about(page).getByText('NL-CPO/F259').waitFor();
-  t.equal(await about(page).getByText('NL-CPO/F0', { exact: true }).count(), 0, 'the oldest of them were passed over');
-  t.ok((await rowsOf(page).count()) <= keptMax);
-});
+browserTest(
+  'when the log grows faster than a page can show, it says so and shows the newest',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const flow = await traffic(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events' });
+    await rowsOf(page).first().waitFor();
+    await tariffs(flow, ['A1']);
+    await hurried(page, () => about(page).getByText('NL-CPO/A1').waitFor());
+    // The page's next question waits until more has happened than it asks for at once.
+    let go = () => {};
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    let asked = () => {};
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    await page.route('**/admin/v1/events?*', async (route) => {
+      asked();
+      await held;
+      await route.continue();
+    });
+    await hurried(page, () => isAsked);
+    await tariffs(flow, numbered('F', 260));
+    go();
+    await page.getByText(/The log grows faster than anyone reads: \d+ events were passed over/).waitFor();
+    const told = Number(/: (\d+) events/.exec((await page.locator('.finding').textContent()) ?? '')?.[1]);
+    t.ok(told >= 60, `${told} of 260 and what they caused`);
+    await about(page).getByText('NL-CPO/F259').waitFor();
+    t.equal(
+      await about(page).getByText('NL-CPO/F0', { exact: true }).count(),
+      0,
+      'the oldest of them were passed over',
+    );
+    t.ok((await rowsOf(page).count()) <= keptMax);
+  },
+  atLength,
+);
 
-browserTest('what lies further back is searched for on demand', async (t, browser) => {
-  const hub = await hubFor(t);
-  const flow = await traffic(t, hub);
-  await tariffs(flow, numbered('A', 105));
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
-  await areTold(page, 100, 'A');
-  await page.getByRole('button', { name: 'Search further back' }).click();
-  await areTold(page, 105, 'A');
-  await page.getByRole('button', { name: 'Search further back' }).waitFor({ state: 'detached' });
-});
+browserTest(
+  'what lies further back is searched for on demand',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const flow = await traffic(t, hub);
+    await tariffs(flow, numbered('A', 105));
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
+    await areTold(page, 100, 'A');
+    await page.getByRole('button', { name: 'Search further back' }).click();
+    await areTold(page, 105, 'A');
+    await page.getByRole('button', { name: 'Search further back' }).waitFor({ state: 'detached' });
+  },
+  atLength,
+);
 
 browserTest('events have no barrier in light and dark, and fit a telephone', async (t, browser) => {
   const hub = await hubFor(t);

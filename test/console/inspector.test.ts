@@ -9,6 +9,7 @@ import { setCircuit } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { poison } from '../support/poison.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { browserProtocols, inspect, knock, path } from './inspected.ts';
 
@@ -257,25 +258,35 @@ t.test('what a reader sends that cannot be understood closes its connection, wit
   t.equal((await callOnce('GET', `${hub.url}/readyz`)).status, 200, 'the hub goes on');
 });
 
-t.test('an actor that throws shows as restarting, then as it comes back, and at last as quarantined', async (t) => {
-  const hub = await hubFor(t);
-  await routedPair(t, hub);
-  const reader = await inspect(t, hub, '?ids=partner:NL-EMS');
-  const { supervisor } = hub.created.context;
-  const now = () => reader.actors.get('partner:NL-EMS');
-  supervisor.send('partner:NL-EMS', poison(words));
-  await eventually('it shows', () => now()?.supervision.state === 'restarting');
-  t.match(now(), { snapshot: { status: 'error', error: /poisoned/ }, supervision: { restarts: 1, error: /poisoned/ } });
-  await eventually('it is back', () => now()?.supervision.state === 'active');
-  t.match(now(), { snapshot: { status: 'active', value: { connection: 'connected' } }, supervision: { restarts: 1 } });
-  for (let round = 2; round <= 6; round++) {
+t.test(
+  'an actor that throws shows as restarting, then as it comes back, and at last as quarantined',
+  atLength,
+  async (t) => {
+    const hub = await hubFor(t);
+    await routedPair(t, hub);
+    const reader = await inspect(t, hub, '?ids=partner:NL-EMS');
+    const { supervisor } = hub.created.context;
+    const now = () => reader.actors.get('partner:NL-EMS');
     supervisor.send('partner:NL-EMS', poison(words));
-    await eventually('it is up again or given up', () => supervisor.view('partner:NL-EMS')?.status !== 'restarting');
-  }
-  await eventually('it was given up', () => now()?.supervision.state === 'quarantined');
-  t.match(now(), { snapshot: { status: 'error' }, supervision: { restarts: 5, error: /poisoned/ } });
-  t.notMatch(JSON.stringify(reader.messages), /S3CR3T/, 'what an error quotes is not shown');
-});
+    await eventually('it shows', () => now()?.supervision.state === 'restarting');
+    t.match(now(), {
+      snapshot: { status: 'error', error: /poisoned/ },
+      supervision: { restarts: 1, error: /poisoned/ },
+    });
+    await eventually('it is back', () => now()?.supervision.state === 'active');
+    t.match(now(), {
+      snapshot: { status: 'active', value: { connection: 'connected' } },
+      supervision: { restarts: 1 },
+    });
+    for (let round = 2; round <= 6; round++) {
+      supervisor.send('partner:NL-EMS', poison(words));
+      await eventually('it is up again or given up', () => supervisor.view('partner:NL-EMS')?.status !== 'restarting');
+    }
+    await eventually('it was given up', () => now()?.supervision.state === 'quarantined');
+    t.match(now(), { snapshot: { status: 'error' }, supervision: { restarts: 5, error: /poisoned/ } });
+    t.notMatch(JSON.stringify(reader.messages), /S3CR3T/, 'what an error quotes is not shown');
+  },
+);
 
 t.test('secrets never leave the hub: not of a context, not of an event, not of a partner', async (t) => {
   const hub = await hubFor(t);

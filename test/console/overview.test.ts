@@ -9,7 +9,7 @@ import { directoryFor } from '../support/directory.ts';
 import { giveUp, hastyClock } from '../support/given-up.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { partOf } from '../support/share.ts';
+import { atLength, partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { barriers, browserTest, consoleFor, hurried, isOpenToAll, lead, signIn } from './browser.ts';
@@ -218,6 +218,7 @@ browserTest(
     const nameWidth = await page.evaluate('document.querySelector("th.name").getBoundingClientRect().width');
     t.ok(Number(nameWidth) >= 150, `a name has ${nameWidth} px at 820`);
   },
+  atLength,
 );
 
 browserTest('partners are found, narrowed and sorted, and the address says how', async (t, browser) => {
@@ -277,16 +278,20 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await page.waitForURL('**/deliveries?state=DEAD');
 });
 
-browserTest('rates come of counts: what is delivered moves the numbers and the plot', async (t, browser) => {
-  const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
-  await shownIn(page, 'NL-EMS').waitFor();
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-  await hurried(page, () => shownIn(page, 'NL-EMS').locator('.sparkline .over').waitFor({ state: 'attached' }));
-  t.equal(await shownIn(page, 'NL-CPO').locator('.sparkline').count(), 0, 'the sender has none');
-  t.equal(await page.locator('.numbers .sparkline .over').count(), 1);
-});
+browserTest(
+  'rates come of counts: what is delivered moves the numbers and the plot',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+    await shownIn(page, 'NL-EMS').waitFor();
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+    await hurried(page, () => shownIn(page, 'NL-EMS').locator('.sparkline .over').waitFor({ state: 'attached' }));
+    t.equal(await shownIn(page, 'NL-CPO').locator('.sparkline').count(), 0, 'the sender has none');
+    t.equal(await page.locator('.numbers .sparkline .over').count(), 1);
+  },
+  atLength,
+);
 
 browserTest('after a restart of the hub everything is live again by itself', async (t, browser) => {
   const dataDir = directoryFor(t);

@@ -7,6 +7,7 @@ import { itemsOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { operatorsFile, tokenOf } from '../support/operators.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 import { browserTest, consoleFor, signIn } from './browser.ts';
 
@@ -49,6 +50,7 @@ browserTest(
     const changes = acts.filter(({ about }) => about.endsWith('/parties/NL-EMS'));
     t.same(changes.map(({ status }) => status).sort(), [200, 409], 'the refused act stands in the audit log, too');
   },
+  atLength,
 );
 
 browserTest('settings are changed by an operator, and pull_only by an admin alone [operators]', async (t, browser) => {

@@ -5,6 +5,7 @@ import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { commandRow, written } from '../support/rows.ts';
+import { atLength } from '../support/share.ts';
 import { shared } from '../support/tap.ts';
 import { webhookReceiver, webhookSet } from '../support/webhook-receiver.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll, lead } from './browser.ts';
@@ -99,27 +100,31 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   t.match(items, [{ session: 'NL-CPO/S-LOST' }]);
 });
 
-browserTest('a session in its grace is shown among the cases, and apart from them [D77]', async (t, browser) => {
-  const hub = await hubFor(t);
-  const accepted = { body: { result: 'ACCEPTED', timeout: 600 } };
-  const { cpo, emsp } = await routedPair(t, hub, {
-    cpo: ({ method }) => (method === 'POST' ? accepted : { body: [] }),
-  });
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-  await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/result`, session_id: 'S1' });
-  await eventually('it is watched', async () => {
-    const { items } = await admin(hub, 'GET', '/orphans?state=GRACE');
-    return (items as object[]).length === 1;
-  });
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
-  const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S1' });
-  await row.getByText('grace period').waitFor();
-  await page.getByLabel('State').selectOption('OPEN');
-  await page.getByText('No case').waitFor();
-  t.equal(await row.count(), 0);
-  await page.getByLabel('State').selectOption('GRACE');
-  await row.getByText('grace period').waitFor();
-});
+browserTest(
+  'a session in its grace is shown among the cases, and apart from them [D77]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const accepted = { body: { result: 'ACCEPTED', timeout: 600 } };
+    const { cpo, emsp } = await routedPair(t, hub, {
+      cpo: ({ method }) => (method === 'POST' ? accepted : { body: [] }),
+    });
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+    await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/result`, session_id: 'S1' });
+    await eventually('it is watched', async () => {
+      const { items } = await admin(hub, 'GET', '/orphans?state=GRACE');
+      return (items as object[]).length === 1;
+    });
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
+    const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S1' });
+    await row.getByText('grace period').waitFor();
+    await page.getByLabel('State').selectOption('OPEN');
+    await page.getByText('No case').waitFor();
+    t.equal(await row.count(), 0);
+    await page.getByLabel('State').selectOption('GRACE');
+    await row.getByText('grace period').waitFor();
+  },
+  atLength,
+);
 
 browserTest('routing rules are added, switched, explained and removed', async (t, browser) => {
   const { hub, viewerToken } = await living();
@@ -209,30 +214,34 @@ browserTest('who is told is shown with what it is owed, and is tried with a butt
   t.ok(receiver.taken.some(({ body }) => body.type === 'webhook.test'));
 });
 
-browserTest('the menu shows the page that is open, also where it is wider than the screen', async (t, browser) => {
-  const { hub } = await living();
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/audit' });
-  const isSeen = async (name: string) => {
-    const link = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name });
-    await link.waitFor();
-    const [menu, box] = await Promise.all([
-      page.getByRole('navigation', { name: 'Pages' }).boundingBox(),
-      link.boundingBox(),
-    ]);
-    if (!menu || !box) throw new Error('they are drawn');
-    return box.x >= menu.x - 1 && box.x + box.width <= menu.x + menu.width + 1;
-  };
-  for (const width of [820, 360]) {
-    await page.setViewportSize({ width, height: 800 });
-    await page.reload();
-    await page.getByRole('heading', { name: 'Audit' }).waitFor();
-    await eventually('its entry is in view', () => isSeen('Audit'));
-    await lead(page, '/');
-    await page.getByRole('heading').first().waitFor();
-    await eventually('and that of the first page', () => isSeen('Overview'));
-    await lead(page, '/audit');
-  }
-});
+browserTest(
+  'the menu shows the page that is open, also where it is wider than the screen',
+  async (t, browser) => {
+    const { hub } = await living();
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/audit' });
+    const isSeen = async (name: string) => {
+      const link = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name });
+      await link.waitFor();
+      const [menu, box] = await Promise.all([
+        page.getByRole('navigation', { name: 'Pages' }).boundingBox(),
+        link.boundingBox(),
+      ]);
+      if (!menu || !box) throw new Error('they are drawn');
+      return box.x >= menu.x - 1 && box.x + box.width <= menu.x + menu.width + 1;
+    };
+    for (const width of [820, 360]) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.reload();
+      await page.getByRole('heading', { name: 'Audit' }).waitFor();
+      await eventually('its entry is in view', () => isSeen('Audit'));
+      await lead(page, '/');
+      await page.getByRole('heading').first().waitFor();
+      await eventually('and that of the first page', () => isSeen('Overview'));
+      await lead(page, '/audit');
+    }
+  },
+  atLength,
+);
 
 for (const path of ['/commands', '/orphans', '/routing?from=NL-CPO&to=SE-ELB&module=sessions']) {
   browserTest(`${path} has no barrier, in light and in dark, wide and narrow`, async (t, browser) => {
