@@ -10,6 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const recent = 16;
@@ -62,7 +63,7 @@ t.test(
   },
 );
 
-t.test('[LIFECYCLE-7] an index that lost an entry: the hub makes it again and goes on', async (t) => {
+t.test('[LIFECYCLE-7] an index that lost an entry: the hub makes it again and goes on', atLength, async (t) => {
   const { dataDir, cpo, events } = await filled(t);
   const { seq = 0, stream = '' } = firstOf(events, 'partner.registered') ?? {};
   await tamper(dataDir, (db) => db.del(keys.streamKey(stream, seq)));

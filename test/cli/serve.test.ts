@@ -148,7 +148,7 @@ t.test('serve ends with 1 and one clear line when its port is taken', async (t) 
   t.match(output.stderr, new RegExp(`^ocpi-hub: .*EADDRINUSE.*127\\.0\\.0\\.1:${port}\n$`));
 });
 
-t.test('serve ends with 1 and one clear line when another hub holds the data directory', async (t) => {
+t.test('serve ends with 1 and one clear line when another hub holds the data directory', atLength, async (t) => {
   const { dataDir } = await hubOf('usual');
   const { output, ended } = serve(t, { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' });
   t.strictSame(await ended, [1, null]);
@@ -156,7 +156,7 @@ t.test('serve ends with 1 and one clear line when another hub holds the data dir
   t.match(output.stderr, /^ocpi-hub: .+\n$/);
 });
 
-t.test('a token of operators that is easy to guess stops the start with 2 and one clear line', async (t) => {
+t.test('a token of operators that is easy to guess stops the start with 2 and one clear line', atLength, async (t) => {
   const { output, ended } = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_ADMIN_TOKEN: 'a' });
   t.strictSame(await ended, [2, null]);
   t.match(output.stderr, /^ocpi-hub: HUB_ADMIN_TOKEN \(--admin-token\) is not usable: expected 24 to 256 [^\n]+\n$/);

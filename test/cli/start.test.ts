@@ -81,7 +81,7 @@ for (const [signal, tier] of [
   });
 }
 
-t.test('npm run demo passes SIGTERM on: hub and partners end, and npm with 0 after them', async (t) => {
+t.test('npm run demo passes SIGTERM on: hub and partners end, and npm with 0 after them', atLength, async (t) => {
   // Its partners and its operator use one address.
   const started = run(t, npm('run', 'demo'), { HUB_ADMIN_HOST: '127.0.0.1', HUB_ADMIN_PORT: '0' });
   await printed(started, /The CPO registers/);
@@ -91,6 +91,7 @@ t.test('npm run demo passes SIGTERM on: hub and partners end, and npm with 0 aft
 
 t.test(
   'on a terminal serve says where the console is and where the admin token, and Ctrl-C ends it with 0',
+  atLength,
   async (t) => {
     for (const [env, token] of someOf([
       [{}, /^ {2}admin token {2}in \/.*\/data\/admin-token$/m],

@@ -16,6 +16,7 @@ import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
 import { commandRow, written } from '../support/rows.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const viewerToken = 'a-viewer-token-of-some-length-0123456789';
@@ -228,7 +229,7 @@ t.test('dead letters are counted first, put back by filter only after a yes, and
   t.equal(died, 2, 'what died after the count stays dead [PUT-BACK-1]');
 });
 
-t.test('a re-drive that skips all of what it finds says that nothing was re-driven', async (t) => {
+t.test('a re-drive that skips all of what it finds says that nothing was re-driven', atLength, async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['K1']);
   await push(at, 'K1', { kwh: 2, last_updated: '2026-01-02T03:05:05Z' });
@@ -435,7 +436,7 @@ t.test('without a token the one that the data directory keeps is used, without a
   t.notMatch(out, hub.adminToken);
 });
 
-t.test('events are followed as NDJSON until Ctrl-C', async (t) => {
+t.test('events are followed as NDJSON until Ctrl-C', atLength, async (t) => {
   const at = await stage(t);
   const following = at.process('events list --follow --object NL-CPO/F2', {}, /F2/);
   await push(at, 'F1');

@@ -6,7 +6,7 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
-import { partOf } from '../support/share.ts';
+import { atLength, partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
@@ -258,7 +258,7 @@ t.test('a start does not wait for one that an object left far behind, and sends 
   t.equal(emsp.received.length, 135);
 });
 
-t.test('a start reads the events of several deliveries that wait at the same time', async (t) => {
+t.test('a start reads the events of several deliveries that wait at the same time', atLength, async (t) => {
   const dir = directoryFor(t);
   const env = { HUB_RETRY_SCHEDULE_S: '3600' };
   const hub = await hubFor(t, env, {}, dir);

@@ -9,6 +9,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { ended, itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { HeldWrites } from './held-writes.ts';
@@ -176,7 +177,7 @@ t.test('a discard is answered once its row is on the disk', async (t) => {
   t.equal(answered, 200);
 });
 
-t.test('an acknowledged discard survives a kill', async (t) => {
+t.test('an acknowledged discard survives a kill', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const first = await startChildHub({ dataDir, port: 0, env: { HUB_SECRET_KEY: secretKey } });
   t.teardown(() => first.kill());

@@ -7,6 +7,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -61,6 +62,7 @@ for (const [module, id, body, change] of [
 
   t.test(
     `${module}: a note that a restart finds owed is recorded once, and the next change goes as a whole [D82]`,
+    module === 'locations' ? {} : atLength,
     async (t) => {
       const { hub, cpo, emsp, refuses, restarted } = await scene(t);
       await refuses(module, [body], change);
@@ -88,6 +90,7 @@ for (const [module, id, body, change] of [
 
   t.test(
     `${module}: until the note is recorded a restart sends what was owed as a part as a whole, once [D82]`,
+    module === 'sessions' ? {} : atLength,
     async (t) => {
       const { hub, cpo, emsp, refuses, restarted } = await scene(t);
       await refuses(module, [body], change);

@@ -7,7 +7,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
-import { partOf } from '../support/share.ts';
+import { atLength, partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { Holding, type HubAddress, idOf, kwhOf, putSession, watchedMemory } from './watched.ts';
@@ -162,7 +162,8 @@ for (const [name, reply] of [
   ['answer 500', { status: 500 }],
   ['are throttled', { status: 429, headers: { 'retry-after': '600' } }],
 ] as const) {
-  t.test(`sessions arrive beside a backlog of locations that ${name}, over a restart [WINDOW-2]`, async (t) => {
+  const tier = name === 'answer 500' ? {} : atLength;
+  t.test(`sessions arrive beside a backlog of locations that ${name}, over a restart [WINDOW-2]`, tier, async (t) => {
     const dir = directoryFor(t);
     const clock = new SimulatedClock(start);
     const env = { HUB_RETRY_JITTER: '0', HUB_CIRCUIT_OPEN_MS: '60000', HUB_RATE_OTHER_PER_MIN: '1000000' };

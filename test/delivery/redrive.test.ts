@@ -12,6 +12,7 @@ import { closed, hubFor, partnerFor, routedPair, secretKey } from '../support/hu
 import { callsTo, ended as endedAt, itemsOf, quiet } from '../support/observed.ts';
 import { operatorsFile, tokenOf } from '../support/operators.ts';
 import { admin, endAdmin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
@@ -567,7 +568,7 @@ t.test('re-driven deliveries take a quarter of the slots at most, and leave the 
   t.equal(emsp.received.length, 40);
 });
 
-t.test('a resync takes a quarter of the slots at most too', async (t) => {
+t.test('a resync takes a quarter of the slots at most too', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '8' });
   const holding = new Holding();
   holding.open = {};
@@ -585,7 +586,7 @@ t.test('a resync takes a quarter of the slots at most too', async (t) => {
   await quiet(hub);
 });
 
-t.test('with a single slot, a replay and what is new take turns', async (t) => {
+t.test('with a single slot, a replay and what is new take turns', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '1' });
   const holding = new Holding();
   holding.open = { status: 404 };
@@ -604,7 +605,7 @@ t.test('with a single slot, a replay and what is new take turns', async (t) => {
   t.ok(oldBefore >= 3 && oldBefore <= 6, `${oldBefore} of 20 old ones came before the last of 12 new ones`);
 });
 
-t.test('a re-drive is acknowledged while other deliveries go on and on', async (t) => {
+t.test('a re-drive is acknowledged while other deliveries go on and on', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' });
   let isIll = true;
   const { cpo, emsp } = await routedPair(t, hub, {

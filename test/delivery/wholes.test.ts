@@ -6,6 +6,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { at, type DeliveryItem, deliveriesOf, Holding, type HubAddress } from './watched.ts';
 
@@ -177,6 +178,8 @@ for (const [module, id, body, fields] of [
     ['PUT', { ...body, address: 'Neue Straße 1', total_cost: { excl_vat: 7 } }],
     ['PATCH', { address: 'Neue Straße 1', total_cost: { excl_vat: 7 } }],
   ] as const) {
+    // Each module once, and each method.
+    const tier = (module === 'locations') === (method === 'PUT') ? {} : atLength;
     const change = (n: number) => ({ ...fields, last_updated: at(n) });
     const missed = module === 'locations' ? { address: 'Neue Straße 1' } : { total_cost: { excl_vat: 7 } };
     const scene = async (t: Test, dataDir = directoryFor(t)) => {
@@ -191,6 +194,7 @@ for (const [module, id, body, fields] of [
 
     t.test(
       `${module}: after a dead ${method} the next change goes as a whole, and then changes as they come`,
+      tier,
       async (t) => {
         const { hub, cpo, emsp, answers } = await scene(t);
         await cpo.push(method, path(module, id), { ...refused, last_updated: at(1) });
@@ -209,7 +213,7 @@ for (const [module, id, body, fields] of [
       },
     );
 
-    t.test(`${module}: what waited behind a dead ${method} goes as a whole after a restart`, async (t) => {
+    t.test(`${module}: what waited behind a dead ${method} goes as a whole after a restart`, tier, async (t) => {
       const dataDir = directoryFor(t);
       const { hub, cpo, emsp, answers } = await scene(t, dataDir);
       const pause = (of: TestHub, paused: boolean) => admin(of, 'PATCH', '/parties/NL-EMS', { paused });
@@ -241,6 +245,7 @@ for (const [module, id, body, fields] of [
 ] as const) {
   t.test(
     `${module}: a whole that never arrived is made up for by the next change, also behind it in the lane [D82]`,
+    module === 'sessions' ? {} : atLength,
     async (t) => {
       const dataDir = directoryFor(t);
       let hub = await hubFor(t, {}, {}, dataDir);

@@ -1,5 +1,6 @@
 /** The test process detects its own pauses, and its timers do not count them. */
 import { nextTurn } from '../../src/kit/system-clock.ts';
+import { atLength } from '../support/share.ts';
 import { RunningTimer, standstills } from '../support/standstill.ts';
 import { t } from '../support/tap.ts';
 
@@ -27,7 +28,7 @@ t.test('a timer does not run out while its process stands still', async (t) => {
   await over;
 });
 
-t.test('a timer that was cleared does not fire, also when it goes on after a standstill', async (t) => {
+t.test('a timer that was cleared does not fire, also when it goes on after a standstill', atLength, async (t) => {
   let isOver = false;
   const timer = new RunningTimer(() => {
     isOver = true;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { impersonalKinds, otherKinds } from '../../src/hub/maintain/person-search.ts';
 import { rowKinds } from '../../src/hub/maintain/row-rebuild.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
-import { adminToken, skip, startNodes } from '../cluster/nodes.ts';
+import { adminToken, longer, skip, startNodes } from '../cluster/nodes.ts';
 import { Holding } from '../delivery/watched.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import type { HubAddress } from '../support/caller.ts';
@@ -197,7 +197,7 @@ async function rowsIn(server: PostgresServer, schema: string): Promise<string> {
 
 t.test(
   '[PERSONS-1, PERSONS-2] no row of a database names an erased person, nor does the next backup, and all else holds',
-  { skip },
+  longer,
   async (t) => {
     const server = await sharedPostgres();
     const schema = newSchema('persons');

@@ -9,6 +9,7 @@ import { lists, pagesAsked } from '../support/lists.ts';
 import { idsOf, itemsOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -79,6 +80,8 @@ t.test('a tariff that is pushed or deleted while the list is read is left as it 
   t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['NEW', 'T1', 'T2']);
 });
 
+/** Of clocks: behind, not behind, unknown; the others are at length. */
+const kinds = ['five hours behind', 'ahead', 'unreadable'];
 for (const { title, timestamp, from } of [
   { title: 'five hours behind', timestamp: '2026-05-01T07:00:00Z', from: '2026-05-01T07:00:00.000Z' },
   {
@@ -92,17 +95,21 @@ for (const { title, timestamp, from } of [
   { title: 'not told', timestamp: undefined, from: '2026-05-01T12:00:00.000Z' },
   { title: 'unreadable', timestamp: 'noon', from: '2026-05-01T12:00:00.000Z' },
 ]) {
-  t.test(`the next pull asks by the clock of a partner that is behind; it is ${title}`, async (t) => {
-    const { hub, served, cpo } = await scene(t, { clock: new SimulatedClock('2026-05-01T12:00:00Z') });
-    served.instead = () => ({ text: JSON.stringify({ status_code: 1000, timestamp, data: [] }) });
-    await ended(hub, await start(hub, 'locations'));
-    const second = await ended(hub, await start(hub, 'locations'));
-    t.equal(second.date_from, from);
-    t.same(
-      pagesAsked(cpo.received, 'locations').map((query) => query.get('date_from')),
-      [null, from],
-    );
-  });
+  t.test(
+    `the next pull asks by the clock of a partner that is behind; it is ${title}`,
+    kinds.includes(title) ? {} : atLength,
+    async (t) => {
+      const { hub, served, cpo } = await scene(t, { clock: new SimulatedClock('2026-05-01T12:00:00Z') });
+      served.instead = () => ({ text: JSON.stringify({ status_code: 1000, timestamp, data: [] }) });
+      await ended(hub, await start(hub, 'locations'));
+      const second = await ended(hub, await start(hub, 'locations'));
+      t.equal(second.date_from, from);
+      t.same(
+        pagesAsked(cpo.received, 'locations').map((query) => query.get('date_from')),
+        [null, from],
+      );
+    },
+  );
 }
 
 t.test('a pull that a restart cut off is FAILED with what it had stored, and may run again', async (t) => {

@@ -10,6 +10,7 @@ import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { inTime } from './retention-scene.ts';
@@ -179,9 +180,12 @@ const waits: readonly Wait[] = [
 
 for (const ms of [dayMs, -dayMs]) {
   const how = ms > 0 ? 'a day ahead' : 'a day back';
+  // Each wait meets one of the two, by turns; at length both.
+  let nth = 0;
+  const byTurns = () => (nth++ % 2 === Number(ms < 0) ? {} : atLength);
 
   for (const wait of waits) {
-    t.test(`${wait.title}: the wall clock goes ${how}`, async (t) => {
+    t.test(`${wait.title}: the wall clock goes ${how}`, byTurns(), async (t) => {
       const of = await scene(t, wait.env ?? {}, wait.answers?.());
       const { hub, clock } = of;
       await wait.begin(of);
@@ -200,7 +204,7 @@ for (const ms of [dayMs, -dayMs]) {
     });
   }
 
-  t.test(`a CDR waits ten seconds for its session: the wall clock goes ${how}`, async (t) => {
+  t.test(`a CDR waits ten seconds for its session: the wall clock goes ${how}`, byTurns(), async (t) => {
     const holding = new Holding();
     const { hub, clock, cpo, emsp } = await scene(t, {}, { emsp: holding.answer });
     await putSession(cpo, 'S1');
@@ -217,7 +221,7 @@ for (const ms of [dayMs, -dayMs]) {
     await quiet(hub);
   });
 
-  t.test(`a former token has a day: the wall clock goes ${how}`, async (t) => {
+  t.test(`a former token has a day: the wall clock goes ${how}`, byTurns(), async (t) => {
     const { hub, clock, cpo } = await scene(t, { HUB_PROBE_INTERVAL_S: '1000000' });
     const body = { token: cpo.token, url: `${cpo.url}/ocpi/versions`, roles: [{ role: 'CPO', ...cpoParty }] };
     t.equal((await cpo.call('PUT', '/2.2.1/credentials', body)).status, 200);
@@ -231,7 +235,7 @@ for (const ms of [dayMs, -dayMs]) {
     await hub.settled();
   });
 
-  t.test(`the log is kept as long as was said: the wall clock goes ${how}`, async (t) => {
+  t.test(`the log is kept as long as was said: the wall clock goes ${how}`, byTurns(), async (t) => {
     const of = await scene(t, { HUB_EVENTS_KEEP_DAYS: '1', HUB_PROBE_INTERVAL_S: '1000000' });
     const { hub, clock, cpo } = of;
     await putSession(cpo, 'S1');
@@ -250,6 +254,7 @@ for (const ms of [dayMs, -dayMs]) {
 
   t.test(
     `the ends of waits are written by one reading of the clock, that goes ${how} and back all the time [CLOCK-3]`,
+    byTurns(),
     async (t) => {
       const clock = new RestlessClock(begun, ms);
       const settings = { HUB_ORPHAN_GRACE_S: '60', HUB_ORPHAN_SWEEP_S: '120' };
@@ -268,7 +273,7 @@ for (const ms of [dayMs, -dayMs]) {
     },
   );
 
-  t.test(`what is owed to a partner that registered anew is sent: the wall clock goes ${how}`, async (t) => {
+  t.test(`what is owed to a partner that registered anew is sent: the wall clock goes ${how}`, byTurns(), async (t) => {
     const { hub, clock, cpo, emsp } = await scene(t, {});
     await emsp.call('DELETE', '/2.2.1/credentials');
     clock.step(ms);
@@ -284,7 +289,7 @@ for (const ms of [dayMs, -dayMs]) {
     ['before', ms, 0],
     ['while it is down', 0, ms],
   ] as const) {
-    t.test(`a restart of the hub, the wall clock goes ${how} ${when}`, async (t) => {
+    t.test(`a restart of the hub, the wall clock goes ${how} ${when}`, byTurns(), async (t) => {
       const dir = join(directoryFor(t), 'data');
       const machine = (bootMs: number, clock: SimulatedClock) => ({
         boot: 'one',

@@ -13,7 +13,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { callsTo } from '../support/observed.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -214,6 +214,7 @@ t.test('a process that was stopped for more than a second drops what its callers
 
 t.test(
   'an answer of a partner that came while the process was stopped counts, although its time-out has passed',
+  atLength,
   async (t) => {
     const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env: { HUB_AUTHORIZE_TIMEOUT_MS: '1500' } });
     t.teardown(() => hub.kill());

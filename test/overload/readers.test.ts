@@ -113,7 +113,7 @@ t.test('suspending a partner ends what is under way for it', async (t) => {
   t.equal(await Promise.race([waiting, slow]), 'cut');
 });
 
-t.test('a suspended partner registers again, however slowly it answers', async (t) => {
+t.test('a suspended partner registers again, however slowly it answers', atLength, async (t) => {
   let isSlow = false;
   const asked: (() => void)[] = [];
   const answerAll = () => {

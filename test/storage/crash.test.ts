@@ -13,7 +13,7 @@ import { Disk } from '../faults/disk.ts';
 import { seeded } from '../faults/random.ts';
 import { readTrace, traced, whyNotTraced } from '../faults/trace.ts';
 import { copyOfRunning, directoryFor } from '../support/directory.ts';
-import { partOf } from '../support/share.ts';
+import { atLength, partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, collect, event, row } from './support.ts';
 
@@ -43,6 +43,7 @@ async function killAfter(role: string, directory: string, count: number): Promis
 
 t.test(
   '[CONTRACT-1] [CONTRACT-2] killed at random moments under load: nothing acknowledged is lost, the log is dense',
+  atLength,
   async (t) => {
     const directory = directoryFor(t);
     const acknowledged = new Map<number, string>();

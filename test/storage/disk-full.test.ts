@@ -6,6 +6,7 @@ import { Level } from 'level';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, event, row, smallDisk, until } from './support.ts';
 
@@ -167,6 +168,7 @@ t.test('a store that finds the disk full when it opens serves reads, and writes 
 
 t.test(
   '[CONTRACT-5] writes that fail again and again (a limit on the size of files): each commit is there once',
+  atLength,
   async (t) => {
     if (spawnSync('bash', ['-c', 'ulimit -f 5120']).status !== 0) {
       return void t.plan(0, 'no shell that limits the size of files');

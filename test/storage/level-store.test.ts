@@ -6,6 +6,7 @@ import { Level } from 'level';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
@@ -101,7 +102,7 @@ t.test('what waits is bounded: beyond it commits are refused at once, and the ot
   t.equal((await append(store)).last, store.head());
 });
 
-t.test('[CONTRACT-3] idempotency keys of 65,536 commits are remembered across a restart', async (t) => {
+t.test('[CONTRACT-3] idempotency keys of 65,536 commits are remembered across a restart', atLength, async (t) => {
   const place = directoryFor(t);
   const store = await open(place);
   const count = 66_000;
@@ -141,7 +142,7 @@ t.test('ANSWER: get and event find keys that end in characters of several bytes,
   t.pass('each is found');
 });
 
-t.test('a read without bodies needs no memory for all of them', async (t) => {
+t.test('a read without bodies needs no memory for all of them', atLength, async (t) => {
   const args = ['--max-old-space-size=24', join(import.meta.dirname, 'child.js'), 'bodiless', directoryFor(t)];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   t.equal(stdout, '32\n32\n32\n');

@@ -11,6 +11,7 @@ import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, collect, event, gone, patient, row, trimAll } from './support.ts';
 import { backupSuite } from './trim-suite.ts';
@@ -129,7 +130,7 @@ function suite(server: PostgresServer): void {
     t.strictSame(await everything(again), held);
   });
 
-  t.test('records are read in pieces of bounded size, whose order is that of the store', async (t) => {
+  t.test('records are read in pieces of bounded size, whose order is that of the store', atLength, async (t) => {
     const schema = newSchema('copy');
     const url = server.url(schema);
     await (await openPostgresStore({ url, node: 'test', ...patient })).close();

@@ -11,7 +11,7 @@ import { openPostgresStore, type PostgresStore } from '../../storage/postgres/st
 import { directoryFor } from '../support/directory.ts';
 import { Link } from '../support/link.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, event, row, trim, until } from './support.ts';
 
@@ -202,20 +202,24 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test('connections that are killed under load: nothing acknowledged is lost, nothing stands twice', async (t) => {
-    const store = await opened(t, server);
-    const { acknowledged, end } = load(t, store, 12);
-    for (let kills = 0; kills < (isAtLength ? 15 : 2); kills += 1) {
-      const before = acknowledged.size;
-      await until(() => acknowledged.size > before + 20);
-      await server.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'ocpi-hub%'",
-      );
-    }
-    await end();
-    await isOpen(store);
-    await mustBeWhole(t, store, acknowledged);
-  });
+  t.test(
+    'connections that are killed under load: nothing acknowledged is lost, nothing stands twice',
+    atLength,
+    async (t) => {
+      const store = await opened(t, server);
+      const { acknowledged, end } = load(t, store, 12);
+      for (let kills = 0; kills < (isAtLength ? 15 : 2); kills += 1) {
+        const before = acknowledged.size;
+        await until(() => acknowledged.size > before + 20);
+        await server.query(
+          "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'ocpi-hub%'",
+        );
+      }
+      await end();
+      await isOpen(store);
+      await mustBeWhole(t, store, acknowledged);
+    },
+  );
 
   t.test(
     'a caller who waits too long: sent is unknown and found later, unsent is refused and never written',
@@ -297,6 +301,7 @@ function suite(server: PostgresServer): void {
 
   t.test(
     'a server that is stopped and started: refused in words meanwhile, and on it goes without a restart',
+    atLength,
     async (t) => {
       const store = await opened(t, server, { ttlMs: 3000 });
       const heard: string[] = [];

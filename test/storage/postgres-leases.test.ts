@@ -6,7 +6,7 @@ import { type Fence, Fenced } from '../../storage/contract.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
 import { newSchema, openSession, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, event, patient, trim, until } from './support.ts';
 
@@ -192,23 +192,27 @@ function suite(server: PostgresServer): void {
     t.equal((await b.append({ fence: fenceOf(b), idem: 'next', events: [event()] })).first, 2);
   });
 
-  t.test('a node that is killed under load: another gains the log and all that it was told is there', async (t) => {
-    const schema = newSchema('killed');
-    const url = server.url(schema);
-    const dying = await startNode(t, url, 'dying', 300_000);
-    await until(() => dying.acknowledged().length > some);
-    const store = await openNode(t, url, 'survivor');
-    const acks = dying.acknowledged().length;
-    await until(() => dying.acknowledged().length > acks + some);
-    t.equal(store.held(), null, 'it stands by');
-    dying.child.kill('SIGKILL');
-    await dying.end;
-    await server.query(`update ${schema}.nodes set expires = now() where name = 'dying'`);
-    await holds(store);
-    t.match(store.gains, [{ token: 2 }]);
-    await store.append({ fence: fenceOf(store), idem: 'on', events: [event({ stream: 'on' })] });
-    await mustBeWhole(t, store, [dying]);
-  });
+  t.test(
+    'a node that is killed under load: another gains the log and all that it was told is there',
+    atLength,
+    async (t) => {
+      const schema = newSchema('killed');
+      const url = server.url(schema);
+      const dying = await startNode(t, url, 'dying', 300_000);
+      await until(() => dying.acknowledged().length > some);
+      const store = await openNode(t, url, 'survivor');
+      const acks = dying.acknowledged().length;
+      await until(() => dying.acknowledged().length > acks + some);
+      t.equal(store.held(), null, 'it stands by');
+      dying.child.kill('SIGKILL');
+      await dying.end;
+      await server.query(`update ${schema}.nodes set expires = now() where name = 'dying'`);
+      await holds(store);
+      t.match(store.gains, [{ token: 2 }]);
+      await store.append({ fence: fenceOf(store), idem: 'on', events: [event({ stream: 'on' })] });
+      await mustBeWhole(t, store, [dying]);
+    },
+  );
 
   t.test('a node that stood still acts no more when it wakes: it is refused, and stands by', async (t) => {
     const url = server.url(newSchema('stopped'));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { newSchema, type PostgresServer, postgresHere, shapeOf, sharedPostgres } from '../support/postgres.ts';
-import { isAtLength, someOf } from '../support/share.ts';
+import { atLength, isAtLength, someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, collect, patient, until } from './support.ts';
 import { type Expected, expected } from './version-1/model.ts';
@@ -101,7 +101,7 @@ function suite(server: PostgresServer): void {
     return made;
   };
 
-  t.test('tables and indexes of a migrated schema are those of a new one', async (t) => {
+  t.test('tables and indexes of a migrated schema are those of a new one', atLength, async (t) => {
     const [old, fresh] = [newSchema('shape'), newSchema('shape')];
     await makeVersion1(server, old, oldWorld(4));
     const shapes: unknown[] = [];
@@ -125,7 +125,7 @@ function suite(server: PostgresServer): void {
     t.equal((await append(store)).first, (world.shards[0]?.head ?? 0) + 1);
   });
 
-  t.test('two nodes that come at once: one of them migrates, and both go on', async (t) => {
+  t.test('two nodes that come at once: one of them migrates, and both go on', atLength, async (t) => {
     const schema = newSchema('both');
     const world = oldWorld(6);
     await makeVersion1(server, schema, world);
