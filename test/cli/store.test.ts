@@ -25,7 +25,6 @@ import { append, event, row } from '../storage/support.ts';
 import { backupKeysIn } from '../support/backup-keys.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
-import { runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, secretKey } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
@@ -360,7 +359,7 @@ t.test(
     const loading = Promise.all([0, 1, 2, 3, 4, 5].slice(0, isAtLength ? 6 : 2).map(load));
     await eventually('there is something to back up', () => acknowledged.length > (isAtLength ? 100 : 30));
     const before = [...acknowledged];
-    const made = await runProcess(['store', 'backup', backup, '--data-dir', data], {
+    const made = await run(['backup', backup, '--data-dir', data], {
       HUB_URL: hub.url,
       HUB_ADMIN_TOKEN: hub.adminToken,
     });
@@ -373,7 +372,7 @@ t.test(
     await loading;
 
     mkdirSync(elsewhere, { mode: 0o700 });
-    const restored = await runProcess(['store', 'restore', backup, '--data-dir', elsewhere]);
+    const restored = await run(['restore', backup, '--data-dir', elsewhere]);
     t.equal(restored.code, 0, restored.err);
     for (const name of ['secret-key', 'admin-token']) copyFileSync(join(data, name), join(elsewhere, name));
     rmSync(data, { recursive: true });

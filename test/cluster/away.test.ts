@@ -7,11 +7,11 @@ import { secretKey } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
-import { adminToken, skip } from './nodes.ts';
+import { adminToken, longer } from './nodes.ts';
 
 t.test(
   'a node starts by itself when its database answers, and ends where it is refused [STARTING-4]',
-  { skip },
+  longer,
   async (t) => {
     const server = await startPostgres(t);
     await server.stop();

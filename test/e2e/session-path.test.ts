@@ -9,7 +9,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
-import { someOf } from '../support/share.ts';
+import { atLength, someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** What the eMSP got of one object, oldest first, repeats of what it had already left out. */
@@ -79,7 +79,7 @@ t.test('the full session path, from onboarding to CDR [interface, Session path]'
   t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
 });
 
-t.test('the full session path with the hub killed between each two steps', async (t) => {
+t.test('the full session path with the hub killed between each two steps', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const port = await freePort();
   const start = () => startChildHub({ dataDir, port, env: { HUB_RETRY_SCHEDULE_S: '0.2,0.5,1' } });

@@ -25,10 +25,10 @@ export const roomsMiB = heapMiB / 4;
 export const pathsMin = isAtLength ? 5 : 2;
 
 /** Paths that are walked while an attack lasts that waits for none; one more follows it. */
-const pathsMax = isAtLength ? Number.POSITIVE_INFINITY : 6;
+const pathsMax = isAtLength ? Number.POSITIVE_INFINITY : 3;
 
 /** Authorizations beside a path: the victim is a client as others are, and no load of its own. */
-const authorizationsMax = isAtLength ? 10 : 3;
+const authorizationsMax = isAtLength ? 10 : 2;
 
 const mebibyte = 1024 * 1024;
 

@@ -140,7 +140,7 @@ t.test('secrets found anywhere: 0', async (t) => {
   emspEchoes.start();
   cpoEchoes.start();
   // Each is several answers, and the echoes take turns at them.
-  for (let n = 0; n < (isAtLength ? echoes.length : 4); n++) await sessionPath(cpo, emsp, `-echo${n}`);
+  for (let n = 0; n < (isAtLength ? echoes.length : 3); n++) await sessionPath(cpo, emsp, `-echo${n}`);
   for (const { id } of [cpo, emsp]) spoken('a probe', JSON.stringify(await admin(hub, 'POST', `/parties/${id}/probe`)));
   await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
   await quiet(hub);

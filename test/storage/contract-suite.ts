@@ -543,7 +543,7 @@ export function storeSuite(t: Test, open: Opener, done?: Done): void {
     async (t, first, again) => {
       let store = first;
       const names = Array.from({ length: 40 }, (_, n) => `r${n}`);
-      const changes = isAtLength ? 100 : 40;
+      const changes = isAtLength ? 100 : 15;
       const written = new Map<string, number>();
       const write = async (version: number, id: string) => {
         await append(store, { puts: [row(id, { body: String(version) })] });

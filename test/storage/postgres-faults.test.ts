@@ -265,39 +265,46 @@ function suite(server: PostgresServer): void {
     await mustBeWhole(t, store, new Map([[2, 'waits']]));
   });
 
-  t.test('PITFALL: nor is the success of a trim or of a copy whose wait for a standby was cancelled', async (t) => {
-    const store = await opened(t, server);
-    for (let i = 0; i < 3; i += 1) await append(store);
-    const source = join(directoryFor(t), 'store');
-    const embedded = await openLevelStore({ directory: source, node: 'test', ballastBytes: 0 });
-    await append(embedded);
-    await embedded.close();
-    const target = server.url('copied_unconfirmed');
-    const standby = await silentStandby(t, server);
-    /** What the work rejects with when each of its waits is cancelled; null when it does not. */
-    async function cancelled(work: Promise<unknown>): Promise<Error | null> {
-      let isOver = false;
-      const ended = work
-        .then(
-          () => null,
-          (error: Error) => error,
-        )
-        .finally(() => {
-          isOver = true;
-        });
-      while (!isOver) await standby.cancel(() => isOver);
-      return ended;
-    }
-    t.match(await cancelled(trim(store, 2)), { name: 'StoreUnavailable', message: /wait for a standby was cancelled/ });
-    t.match(await cancelled(copyToPostgres(source, target)), {
-      message:
-        /not confirmed \(the wait for a standby was cancelled\): drop the schema copied_unconfirmed and copy again/,
-    });
-    await standby.release();
-    await until(async () => store.health().state === 'open');
-    await trim(store, 3);
-    t.equal(store.horizon(), 3, 'and trimming goes on');
-  });
+  t.test(
+    'PITFALL: nor is the success of a trim or of a copy whose wait for a standby was cancelled',
+    atLength,
+    async (t) => {
+      const store = await opened(t, server);
+      for (let i = 0; i < 3; i += 1) await append(store);
+      const source = join(directoryFor(t), 'store');
+      const embedded = await openLevelStore({ directory: source, node: 'test', ballastBytes: 0 });
+      await append(embedded);
+      await embedded.close();
+      const target = server.url('copied_unconfirmed');
+      const standby = await silentStandby(t, server);
+      /** What the work rejects with when each of its waits is cancelled; null when it does not. */
+      async function cancelled(work: Promise<unknown>): Promise<Error | null> {
+        let isOver = false;
+        const ended = work
+          .then(
+            () => null,
+            (error: Error) => error,
+          )
+          .finally(() => {
+            isOver = true;
+          });
+        while (!isOver) await standby.cancel(() => isOver);
+        return ended;
+      }
+      t.match(await cancelled(trim(store, 2)), {
+        name: 'StoreUnavailable',
+        message: /wait for a standby was cancelled/,
+      });
+      t.match(await cancelled(copyToPostgres(source, target)), {
+        message:
+          /not confirmed \(the wait for a standby was cancelled\): drop the schema copied_unconfirmed and copy again/,
+      });
+      await standby.release();
+      await until(async () => store.health().state === 'open');
+      await trim(store, 3);
+      t.equal(store.horizon(), 3, 'and trimming goes on');
+    },
+  );
 
   t.test(
     'a server that is stopped and started: refused in words meanwhile, and on it goes without a restart',
@@ -372,6 +379,7 @@ function suite(server: PostgresServer): void {
 
   t.test(
     'a lease that is not renewed names the reason: a standby that does not confirm, or what else it is',
+    atLength,
     async (t) => {
       await server.query('create role lessee login; grant create on database postgres to lessee');
       const url = server.url(`fault_${++schemas}`).replace('//hub@', '//lessee@');

@@ -5,6 +5,7 @@ import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/po
 import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, patient, until } from './support.ts';
 
@@ -94,7 +95,7 @@ t.test(
   },
 );
 
-t.test('a server that takes connections and says nothing is given up, in words', async (t) => {
+t.test('a server that takes connections and says nothing is given up, in words', atLength, async (t) => {
   const silent = createServer().listen(0, '127.0.0.1');
   await once(silent, 'listening');
   t.teardown(() => silent.close());

@@ -113,7 +113,7 @@ function suite(server: PostgresServer): void {
     t.strictSame(shapes[0], shapes[1]);
   });
 
-  t.test('[H1] a schema that was made for one shard keeps its sequences', async (t) => {
+  t.test('[H1] a schema that was made for one shard keeps its sequences', atLength, async (t) => {
     const schema = newSchema('single');
     const world = oldWorld(5, 1);
     await makeVersion1(server, schema, world);

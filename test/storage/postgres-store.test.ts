@@ -450,32 +450,36 @@ function suite(server: PostgresServer): void {
     t.strictSame(pages, [3, 3, 1000, 94]);
   });
 
-  t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
-    const store = await lend(t);
-    const fence = store.held();
-    if (fence === null) throw new Error('no fence');
-    const first = Array.from({ length: 5 }, () => append(store));
-    // Settles of one delivery: a statement has the last of its group alone.
-    const settles = Array.from({ length: 16_500 }, (_, data) =>
-      store.settle(fence, [{ dest: 'A', seq: 1, state: 'DEAD', data }], []),
-    );
-    const outcomes = Promise.allSettled(settles);
-    for (const late of [append(store), append(store)]) await t.rejects(late, StoreUnavailable);
-    t.strictSame(
-      (await Promise.all(first)).map(({ last }) => last),
-      [1, 2, 3, 4, 5],
-    );
-    const done = (await outcomes).map((outcome) => (outcome.status === 'rejected' ? outcome.reason : 'done'));
-    const most = done.lastIndexOf('done') + 1;
-    t.ok(
-      most > 16_000 && most < settles.length && done.slice(0, most).every((each) => each === 'done'),
-      `${most} are done`,
-    );
-    t.ok(done.slice(most).every((reason) => reason instanceof StoreUnavailable));
-    t.match(await store.delivery('A', 1), { data: most - 1 });
-    t.equal((await append(store)).last, 6);
-    t.equal(store.health().state, 'open');
-  });
+  t.test(
+    'what waits is bounded: beyond it commits are refused at once, and the others are done',
+    atLength,
+    async (t) => {
+      const store = await lend(t);
+      const fence = store.held();
+      if (fence === null) throw new Error('no fence');
+      const first = Array.from({ length: 5 }, () => append(store));
+      // Settles of one delivery: a statement has the last of its group alone.
+      const settles = Array.from({ length: 16_500 }, (_, data) =>
+        store.settle(fence, [{ dest: 'A', seq: 1, state: 'DEAD', data }], []),
+      );
+      const outcomes = Promise.allSettled(settles);
+      for (const late of [append(store), append(store)]) await t.rejects(late, StoreUnavailable);
+      t.strictSame(
+        (await Promise.all(first)).map(({ last }) => last),
+        [1, 2, 3, 4, 5],
+      );
+      const done = (await outcomes).map((outcome) => (outcome.status === 'rejected' ? outcome.reason : 'done'));
+      const most = done.lastIndexOf('done') + 1;
+      t.ok(
+        most > 16_000 && most < settles.length && done.slice(0, most).every((each) => each === 'done'),
+        `${most} are done`,
+      );
+      t.ok(done.slice(most).every((reason) => reason instanceof StoreUnavailable));
+      t.match(await store.delivery('A', 1), { data: most - 1 });
+      t.equal((await append(store)).last, 6);
+      t.equal(store.health().state, 'open');
+    },
+  );
 
   t.test('pages are cut by the characters of bodies, as every engine counts them; at least one comes', async (t) => {
     const store = await lend(t);
