@@ -1,6 +1,6 @@
 /**
  * docs/CONFORMANCE.md against the code: every rule has one row, every row names sources and tests that exist, and the tag stands in
- * the title of a test there.
+ * the title of a test there that `npm test` runs.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { t } from '../support/tap.ts';
@@ -75,13 +75,17 @@ function tagsOfPart(part: string): string[] {
   });
 }
 
-/** Titles of the tests in a source, also those of templates and those on a line of their own. */
+/** Titles of the tests in a source that are not left to the campaign, also those of templates and those on a line of their own. */
 function titlesOf(source: string): string[] {
   const code = source.replace(/^\s*\/\/.*$/gm, '');
-  return [...code.matchAll(/\b(?:\w+\.test|eachList|browserTest)\(\s*(['"`])((?:\\.|(?!\1)[\s\S])*)\1/g)].map(
-    ([, , title = '']) => title,
+  const found = [...code.matchAll(/\b(?:\w+\.test|eachList|browserTest)\(\s*(['"`])((?:\\.|(?!\1)[\s\S])*)\1/g)];
+  return found.flatMap(({ 0: { length }, 2: title = '', index }, nth) =>
+    isLeft(code.slice(index + length, found[nth + 1]?.index)) ? [] : [title],
   );
 }
+
+/** By what follows the title of a test, up to the next one: `atLength` stands behind the title, or behind what a browser runs. */
+const isLeft = (rest: string) => /^,\s*(?:atLength|longer),/.test(rest) || /[\n}],?\s*atLength,?\s*\);/.test(rest);
 
 type Read = (path: string) => string | null;
 
@@ -209,6 +213,10 @@ t.test('titles are read wherever they stand, and only titles', async (t) => {
     "// t.test('five [D5]', fn);",
     "const text = 'six [D6]'; // t.equal(x, 'seven [D7]')",
     '/** [D8] */',
+    "t.test('left [L1]', atLength, async (t) => {});",
+    "t.test(\n  'left [L2]',\n  longer,\n  async (t) => {},\n);",
+    "browserTest('left [L3]', async (t, browser) => {\n  await go();\n}, atLength);",
+    "browserTest(\n  'left [L4]',\n  async (t, browser) => {},\n  atLength,\n);",
   ];
   t.strictSame(titlesOf(source.join('\n')).flatMap(tagsIn), ['D1', 'D2', 'D3', 'D4', 'D9']);
 });
