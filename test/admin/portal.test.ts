@@ -9,6 +9,7 @@ import { fullAudit } from '../support/full-audit.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -302,7 +303,7 @@ t.test('links that open nothing are logged, bounded, and keep no operator out', 
   t.equal((await open(hub, `#${'x'.repeat(10_000)}`)).status, 413);
 });
 
-t.test('checks that a partner begins leave those of others to be read', async (t) => {
+t.test('checks that a partner begins leave those of others to be read', atLength, async (t) => {
   const { hub } = await scene(t);
   const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check');
   await hub.settled();

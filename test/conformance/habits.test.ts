@@ -18,7 +18,7 @@ import { openPath, type PathContext, traffic } from '../../src/sandbox/session-p
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { ended, itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Role = 'CPO' | 'EMSP';
@@ -231,6 +231,7 @@ t.test(
 
 t.test(
   'ocpi-hub check exits with 1 and says what heals, or with 0; one check at a time [operators, check]',
+  atLength,
   async (t) => {
     const hub = await hubFor(t);
     const { cpo } = await pairWith(t, hub, {});

@@ -228,6 +228,7 @@ browserTest(
     await cpo.register((await issued.textContent()) ?? '');
     for (const one of [page, viewer]) await hurried(one, () => one.getByText('NL-CPO is connected.').waitFor());
   },
+  atLength,
 );
 
 browserTest('it has no barrier: light and dark, wide and narrow', async (t, browser) => {

@@ -53,35 +53,39 @@ browserTest(
   atLength,
 );
 
-browserTest('settings are changed by an operator, and pull_only by an admin alone [operators]', async (t, browser) => {
-  const hub = await staffed(t);
-  const page = await consoleFor(t, browser, hub, { token: tokenOf('a-viewer'), path });
-  const seen = async (name: string) => {
-    if (name !== 'a-viewer') await signIn(page, hub, tokenOf(name), path);
-    await page.getByText(`${name} (`).waitFor();
-    await page.getByRole('region', { name: 'Settings' }).getByText('Token encoding').waitFor();
-    const button = page.getByRole('button', { name: 'Change settings' });
-    if ((await button.count()) === 0) return 'nothing';
-    await button.click();
-    await page.getByLabel('An empty 2xx').waitFor();
-    return (await page.getByRole('dialog').getByLabel('Pull only').count()) === 0 ? 'all but pull_only' : 'all';
-  };
-  t.equal(await seen('a-viewer'), 'nothing');
-  t.equal(await seen('a-support'), 'nothing');
-  t.equal(await seen('a-operator'), 'all but pull_only');
-  t.equal(await seen('a-admin'), 'all');
+browserTest(
+  'settings are changed by an operator, and pull_only by an admin alone [operators]',
+  async (t, browser) => {
+    const hub = await staffed(t);
+    const page = await consoleFor(t, browser, hub, { token: tokenOf('a-viewer'), path });
+    const seen = async (name: string) => {
+      if (name !== 'a-viewer') await signIn(page, hub, tokenOf(name), path);
+      await page.getByText(`${name} (`).waitFor();
+      await page.getByRole('region', { name: 'Settings' }).getByText('Token encoding').waitFor();
+      const button = page.getByRole('button', { name: 'Change settings' });
+      if ((await button.count()) === 0) return 'nothing';
+      await button.click();
+      await page.getByLabel('An empty 2xx').waitFor();
+      return (await page.getByRole('dialog').getByLabel('Pull only').count()) === 0 ? 'all but pull_only' : 'all';
+    };
+    t.equal(await seen('a-viewer'), 'nothing');
+    t.equal(await seen('a-support'), 'nothing');
+    t.equal(await seen('a-operator'), 'all but pull_only');
+    t.equal(await seen('a-admin'), 'all');
 
-  const patch = async (name: string, change: object) => {
-    const headers = { authorization: `Bearer ${tokenOf(name)}`, 'content-type': 'application/json' };
-    const url = `${hub.url}/admin/v1/parties/NL-EMS`;
-    return (await fetch(url, { method: 'PATCH', headers, body: JSON.stringify(change) })).status;
-  };
-  const link = { link_prev: false };
-  t.same(
-    [await patch('a-viewer', link), await patch('a-support', link), await patch('a-operator', { pull_only: true })],
-    [403, 403, 403],
-    'the hub refuses what the page does not offer',
-  );
-  t.match((await partyOf(hub)).settings, { link_prev: true, pull_only: false });
-  t.equal(await patch('a-operator', link), 200);
-});
+    const patch = async (name: string, change: object) => {
+      const headers = { authorization: `Bearer ${tokenOf(name)}`, 'content-type': 'application/json' };
+      const url = `${hub.url}/admin/v1/parties/NL-EMS`;
+      return (await fetch(url, { method: 'PATCH', headers, body: JSON.stringify(change) })).status;
+    };
+    const link = { link_prev: false };
+    t.same(
+      [await patch('a-viewer', link), await patch('a-support', link), await patch('a-operator', { pull_only: true })],
+      [403, 403, 403],
+      'the hub refuses what the page does not offer',
+    );
+    t.match((await partyOf(hub)).settings, { link_prev: true, pull_only: false });
+    t.equal(await patch('a-operator', link), 200);
+  },
+  atLength,
+);

@@ -305,53 +305,57 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   t.match(set, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' });
 });
 
-browserTest('a check is begun, seen as it runs, and what it finds is healed [operators, check]', async (t, browser) => {
-  const hub = await hubFor(t);
-  const emsp = await emspFor(t, hub, ['empty-2xx']);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
-  const check = page.getByRole('region', { name: 'Check' });
-  await check.getByText('Not checked yet').waitFor();
-  // It hangs until the page has shown that the check runs.
-  emsp.at(/^POST .*authorize/).hang({ times: 1 });
-  await check.getByRole('button', { name: 'Check its endpoints' }).click();
-  await hurried(page, () => check.locator('.tried .running', { hasText: 'authorization' }).waitFor());
-  await check.locator('header').getByText('RUNNING').waitFor();
-  t.equal(await check.getByRole('button', { name: 'Checking …' }).isDisabled(), true);
-  await emsp.hangUp();
-  await emsp.listen();
-  await hurried(page, () => check.locator('header').getByText('DONE').waitFor());
+browserTest(
+  'a check is begun, seen as it runs, and what it finds is healed [operators, check]',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const emsp = await emspFor(t, hub, ['empty-2xx']);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+    const check = page.getByRole('region', { name: 'Check' });
+    await check.getByText('Not checked yet').waitFor();
+    // It hangs until the page has shown that the check runs.
+    emsp.at(/^POST .*authorize/).hang({ times: 1 });
+    await check.getByRole('button', { name: 'Check its endpoints' }).click();
+    await hurried(page, () => check.locator('.tried .running', { hasText: 'authorization' }).waitFor());
+    await check.locator('header').getByText('RUNNING').waitFor();
+    t.equal(await check.getByRole('button', { name: 'Checking …' }).isDisabled(), true);
+    await emsp.hangUp();
+    await emsp.listen();
+    await hurried(page, () => check.locator('header').getByText('DONE').waitFor());
 
-  await check.getByLabel('also send test objects').check();
-  await check.getByRole('button', { name: 'Check its endpoints' }).click();
-  const finding = check.locator('.findings li').filter({ hasText: 'empty-2xx' }).first();
-  await hurried(page, () => finding.getByText('empty_2xx_ok: true', { exact: true }).waitFor());
-  await hurried(page, () => check.locator('header').getByText('DONE').waitFor());
-  const [{ id, steps, findings }] = (await admin(hub, 'GET', '/checks?party=nl-ems')).items as [CheckView];
-  const found = findings.find(({ name }) => name === 'empty-2xx');
-  if (!found) throw new Error(`${id} did not find the habit`);
-  for (const [label, text] of findingParts(found)) {
-    const part = finding.locator('.part').filter({ has: page.getByText(label, { exact: true }) });
-    t.equal(await part.locator('dd').textContent(), text, label);
-  }
-  t.strictSame(
-    await check.locator('.tried li').allTextContents(),
-    steps.map(({ name, calls, findings: added }) => {
-      const mark = added > 0 ? '▲' : '✓';
-      const counts = [
-        calls === 1 ? '1 call' : `${calls} calls`,
-        added === 1 ? '1 finding' : added > 0 && `${added} findings`,
-      ];
-      return `${mark}done: ${name} ${counts.filter(Boolean).join(', ')}`;
-    }),
-  );
-  await isOpenToAll(t, page, 'the check', '.check');
+    await check.getByLabel('also send test objects').check();
+    await check.getByRole('button', { name: 'Check its endpoints' }).click();
+    const finding = check.locator('.findings li').filter({ hasText: 'empty-2xx' }).first();
+    await hurried(page, () => finding.getByText('empty_2xx_ok: true', { exact: true }).waitFor());
+    await hurried(page, () => check.locator('header').getByText('DONE').waitFor());
+    const [{ id, steps, findings }] = (await admin(hub, 'GET', '/checks?party=nl-ems')).items as [CheckView];
+    const found = findings.find(({ name }) => name === 'empty-2xx');
+    if (!found) throw new Error(`${id} did not find the habit`);
+    for (const [label, text] of findingParts(found)) {
+      const part = finding.locator('.part').filter({ has: page.getByText(label, { exact: true }) });
+      t.equal(await part.locator('dd').textContent(), text, label);
+    }
+    t.strictSame(
+      await check.locator('.tried li').allTextContents(),
+      steps.map(({ name, calls, findings: added }) => {
+        const mark = added > 0 ? '▲' : '✓';
+        const counts = [
+          calls === 1 ? '1 call' : `${calls} calls`,
+          added === 1 ? '1 finding' : added > 0 && `${added} findings`,
+        ];
+        return `${mark}done: ${name} ${counts.filter(Boolean).join(', ')}`;
+      }),
+    );
+    await isOpenToAll(t, page, 'the check', '.check');
 
-  await finding.getByRole('button', { name: 'Set empty_2xx_ok: true' }).click();
-  await page.getByRole('button', { name: 'Set it', exact: true }).click();
-  await finding.getByText('empty_2xx_ok: true, which is set').waitFor();
-  t.equal((await partyOf(hub, 'NL-EMS')).settings.empty_2xx_ok, true);
-  t.equal(await finding.getByRole('button').count(), 0, 'it is not offered twice');
-});
+    await finding.getByRole('button', { name: 'Set empty_2xx_ok: true' }).click();
+    await page.getByRole('button', { name: 'Set it', exact: true }).click();
+    await finding.getByText('empty_2xx_ok: true, which is set').waitFor();
+    t.equal((await partyOf(hub, 'NL-EMS')).settings.empty_2xx_ok, true);
+    t.equal(await finding.getByRole('button').count(), 0, 'it is not offered twice');
+  },
+  atLength,
+);
 
 browserTest(
   'a change of host that waits is shown, and confirmed [D87]',

@@ -6,7 +6,7 @@ import { bodiesMax } from '../../src/process-load.ts';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { Holding, idOf, putSession } from './watched.ts';
 
@@ -14,7 +14,7 @@ const inFlightMax = 128;
 const hangers = 40;
 const locations = isAtLength ? 40 : 8;
 
-t.test('forty receivers that hang share the room there is, and one that is well has its turn', async (t) => {
+t.test('forty receivers that hang share the room there is, and one that is well has its turn', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_TIMEOUT_MS: '600000' }, { headMs: 600_000, inFlightMax });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const holding = new Holding();

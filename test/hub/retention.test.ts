@@ -5,6 +5,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
@@ -220,25 +221,29 @@ t.test('rows that were made again go with what they are of, though they are youn
   t.strictSame(await stored(), [null, null, null], 'and ended');
 });
 
-t.test('a resync that changes no row leaves the store whole when what it recorded is trimmed [T1]', async (t) => {
-  const stage = await scene(t);
-  await storeOfEach(stage);
-  const before = await storedTexts(stage);
-  for (const module of ['locations', 'sessions']) {
-    const { id } = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module });
-    await inTime(stage, 1_000, 'the resync ended', async () => {
-      return (await admin(stage.hub, 'GET', `/redrives/${String(id)}`)).state === 'DONE';
-    });
-  }
-  await quiet(stage.hub);
-  await trimmed(stage);
-  const { store } = stage.hub.created.context;
-  t.ok((await store.backup(join(directoryFor(t), 'copy'))).events > 0, 'a backup is whole');
-  await stage.restart();
-  const { state, damagedRows } = stage.hub.created.context.store.health();
-  t.strictSame([state, damagedRows], ['open', []]);
-  t.strictSame(await storedTexts(stage), before);
-});
+t.test(
+  'a resync that changes no row leaves the store whole when what it recorded is trimmed [T1]',
+  atLength,
+  async (t) => {
+    const stage = await scene(t);
+    await storeOfEach(stage);
+    const before = await storedTexts(stage);
+    for (const module of ['locations', 'sessions']) {
+      const { id } = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module });
+      await inTime(stage, 1_000, 'the resync ended', async () => {
+        return (await admin(stage.hub, 'GET', `/redrives/${String(id)}`)).state === 'DONE';
+      });
+    }
+    await quiet(stage.hub);
+    await trimmed(stage);
+    const { store } = stage.hub.created.context;
+    t.ok((await store.backup(join(directoryFor(t), 'copy'))).events > 0, 'a backup is whole');
+    await stage.restart();
+    const { state, damagedRows } = stage.hub.created.context.store.health();
+    t.strictSame([state, damagedRows], ['open', []]);
+    t.strictSame(await storedTexts(stage), before);
+  },
+);
 
 t.test('the hub logs that the log was trimmed only after the trim', async (t) => {
   const logged: string[] = [];

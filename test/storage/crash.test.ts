@@ -83,22 +83,26 @@ t.test('[CONTRACT-6] a settle that resolved survives a killed process', async (t
   t.ok(said.length >= 150);
 });
 
-t.test('TRAP fact 6: kill -9 loses nothing even without sync, and so proves nothing; a cut log does', async (t) => {
-  const root = directoryFor(t);
-  const [directory, copy] = [join(root, 'killed'), join(root, 'cut')];
-  const said = await killAfter('unsynced', directory, 200);
-  const find = async (place: string): Promise<number> => {
-    const db = new Level<string, string>(place);
-    await db.open();
-    const found = (await db.keys().all()).length;
-    await db.close();
-    return found;
-  };
-  copyOfRunning(directory, copy);
-  for (const log of readdirSync(copy).filter((file) => file.endsWith('.log'))) truncateSync(join(copy, log), 0);
-  t.ok((await find(directory)) >= said.length - 1, 'killed: all are there');
-  t.equal(await find(copy), 0, 'power lost: what was never synced may be gone, here all of it');
-});
+t.test(
+  'TRAP fact 6: kill -9 loses nothing even without sync, and so proves nothing; a cut log does',
+  atLength,
+  async (t) => {
+    const root = directoryFor(t);
+    const [directory, copy] = [join(root, 'killed'), join(root, 'cut')];
+    const said = await killAfter('unsynced', directory, 200);
+    const find = async (place: string): Promise<number> => {
+      const db = new Level<string, string>(place);
+      await db.open();
+      const found = (await db.keys().all()).length;
+      await db.close();
+      return found;
+    };
+    copyOfRunning(directory, copy);
+    for (const log of readdirSync(copy).filter((file) => file.endsWith('.log'))) truncateSync(join(copy, log), 0);
+    t.ok((await find(directory)) >= said.length - 1, 'killed: all are there');
+    t.equal(await find(copy), 0, 'power lost: what was never synced may be gone, here all of it');
+  },
+);
 
 t.test(
   'ANSWER fact 6: the log cut behind what was there at an acknowledgement holds all that was acknowledged',
