@@ -9,6 +9,7 @@ import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -172,7 +173,7 @@ t.test('a long log is searched in parts: the cursor goes on where the answer bef
   await t.rejects(traceOf('NL-CPO/LONG', '?cursor=x'), /422/);
 });
 
-t.test('of a busy object the newest events are shown, and that there are older ones', async (t) => {
+t.test('of a busy object the newest events are shown, and that there are older ones', atLength, async (t) => {
   const { store } = hub.created.context;
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/BUSY', locationBody('BUSY'));
   await hub.settled();

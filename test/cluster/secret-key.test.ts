@@ -9,6 +9,7 @@ import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { runCommand } from '../support/resident-command.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { adminToken, settingsOf, skip, startNodes } from './nodes.ts';
 import { startOneNode, Unfit } from './one-node.ts';
@@ -19,7 +20,7 @@ const allowed = { status_code: 1000, timestamp: '2026-03-01T00:00:00Z', data: { 
 t.test('nodes with different keys', { skip }, async (t) => {
   const server = await sharedPostgres();
 
-  t.test('a token that the owner sealed under another key', async (t) => {
+  t.test('a token that the owner sealed under another key', atLength, async (t) => {
     const schema = newSchema('keys');
     const of = (_port: number, index: number) => ({ HUB_SECRET_KEY: `the-key-of-node-number-${index}` });
     // Beats of a short lease show at once what a node found.

@@ -218,6 +218,7 @@ browserTest(
     t.match(callsTo(emsp, 'sessions').at(-1)?.body, '"kwh":1,');
     await stale.waitFor({ state: 'detached' });
   },
+  atLength,
 );
 
 browserTest(

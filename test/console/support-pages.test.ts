@@ -54,6 +54,7 @@ browserTest(
     await page.getByRole('button', { name: 'Load more' }).click();
     await page.getByText('100 shown', { exact: true }).waitFor();
   },
+  atLength,
 );
 
 browserTest('an orphan case is open, the CPO is asked again, and an operator resolves it', async (t, browser) => {

@@ -5,6 +5,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { type SmtpSink, smtpSink } from '../support/smtp-sink.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert } from '../support/tls.ts';
@@ -30,20 +31,24 @@ for (const [scheme, tls] of [
   ['smtps', 'smtps'],
   ['smtp', 'starttls'],
 ] as const) {
-  t.test(`a mail goes over ${tls} to a server whose certificate is trusted, and to no other`, async (t) => {
-    const sink = await smtpSink(t, password, { tls });
-    const env = mailTo(sink, scheme, 'localhost');
-    const ca = join(t.testdir({ 'ca.pem': testCert }), 'ca.pem');
-    const [knows, knowsNot] = await Promise.all([trusting(t, env, ca), trusting(t, env, null)]);
+  t.test(
+    `a mail goes over ${tls} to a server whose certificate is trusted, and to no other`,
+    tls === 'starttls' ? {} : atLength,
+    async (t) => {
+      const sink = await smtpSink(t, password, { tls });
+      const env = mailTo(sink, scheme, 'localhost');
+      const ca = join(t.testdir({ 'ca.pem': testCert }), 'ca.pem');
+      const [knows, knowsNot] = await Promise.all([trusting(t, env, ca), trusting(t, env, null)]);
 
-    const refused = await admin(knowsNot, 'POST', '/webhooks/mail/test');
-    t.match(refused, { ok: false, answer: /self-signed certificate/ });
-    t.strictSame(sink.passwords, [], 'no password was sent');
+      const refused = await admin(knowsNot, 'POST', '/webhooks/mail/test');
+      t.match(refused, { ok: false, answer: /self-signed certificate/ });
+      t.strictSame(sink.passwords, [], 'no password was sent');
 
-    t.match(await admin(knows, 'POST', '/webhooks/mail/test'), { ok: true });
-    t.match(sink.mails, [{ from: 'hub@example.com', to: ['ops@example.com'], text: /this is a test/ }]);
-    t.strictSame(sink.passwords, [{ given: password, isOverTls: true }]);
-  });
+      t.match(await admin(knows, 'POST', '/webhooks/mail/test'), { ok: true });
+      t.match(sink.mails, [{ from: 'hub@example.com', to: ['ops@example.com'], text: /this is a test/ }]);
+      t.strictSame(sink.passwords, [{ given: password, isOverTls: true }]);
+    },
+  );
 }
 
 t.test('a password goes to another machine over TLS or not at all', async (t) => {

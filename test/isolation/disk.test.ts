@@ -6,14 +6,14 @@ import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { pushLargeSession } from './attacks.ts';
 import { attackedHub, victimOf } from './victim.ts';
 
-t.test('large sessions, one after the other (I7)', async (t) => {
+t.test('large sessions, one after the other (I7)', atLength, async (t) => {
   const hub = await attackedHub(t, { HUB_QUOTA_MB_PER_DAY: '20' });
   const victim = await victimOf(t, hub);
   const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });

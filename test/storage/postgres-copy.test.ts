@@ -113,7 +113,7 @@ function suite(server: PostgresServer): void {
     t.equal((await append(store)).first, 241);
   });
 
-  t.test('there and back: a backup of the copy restores to an embedded store that is the same', async (t) => {
+  t.test('there and back: a backup of the copy restores to an embedded store that is the same', atLength, async (t) => {
     const root = directoryFor(t);
     const held = await embedded(join(root, 'store'));
     const url = fresh();

@@ -154,7 +154,7 @@ t.test('[SEAL-1] [LEVEL-REWRITE-1] a rewrite removes the seal, and with it every
 
 t.test('[SEAL-1] [INDEX-DIGEST-1] [INDEX-DIGEST-3] the seal follows appends and trims', async (t) => {
   const directory = directoryFor(t);
-  const rounds = isAtLength ? 6 : 4;
+  const rounds = isAtLength ? 6 : 3;
   for (let round = 0; round < rounds; round += 1) {
     const store = await open(directory, { recent: 500 });
     await verified(store);
