@@ -6,9 +6,9 @@
  *     and an ES module is read by the pool. So this one is CommonJS (`package.json` beside it) and imports no other module
  *     before. Where Node loads modules before it (`--import`), the size has to be set in the environment.
  * OCPI-HUB-2  A size that the operator has set counts.
- * OCPI-HUB-3  V8 makes objects in the old generation of the heap from a place in the code whose objects mostly survived the young one. In its first
- *     seconds under load the young generation is small, so what a request needs counts as long-lived, for good: then each later request is copied
- *     and promoted, with all that it refers to, and stays until a full collection.
+ * OCPI-HUB-3  V8 makes objects in the old generation of the heap where they mostly survived the young one. Under load what a
+ *     request needs does, while it waits for its sync. Each later request is then promoted with all that it refers to, and
+ *     stays until a full collection.
  */
 process.getBuiltinModule('node:v8').setFlagsFromString('--no-allocation-site-pretenuring');
 process.env.UV_THREADPOOL_SIZE ||= '64';
