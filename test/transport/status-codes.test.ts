@@ -54,6 +54,7 @@ const rows: [code: ErrorCode, detail: HubErrorDetail, http: number, ocpi: number
   ['emspOnly', {}, 403, 2000, 'eMSP-only endpoint'],
   ['internal', {}, 500, 3000, 'Internal error'],
   ['unavailable', {}, 503, 3000, 'Temporarily unavailable'],
+  ['outcomeUnknown', {}, 503, 3000, 'Whether it was stored is unknown'],
   ['conflict', {}, 409, 2000, 'Conflict'],
 ];
 

@@ -378,7 +378,11 @@ export class Commands {
       input: undefined,
       parties: [emsp, cpo],
       history: async () =>
-        (await store.history(actor)).map((event) => (event.seq === live?.seq ? live : heard(ports.clock, event))),
+        (await store.history(actor)).map((event) => {
+          const known = heard(ports.clock, event);
+          // What follows it in the log by now was just written, too.
+          return live && event.seq >= live.seq ? { ...known, at: live.at } : known;
+        }),
       restored: (snapshot) => this.#arm(actor, snapshot.context.due),
     };
   }
