@@ -102,7 +102,7 @@ export function createHub(
   const context = coreOf(store, counted, settings, isDoor);
   const daily = quota(context);
   const reports = new PartnerReports(context, daily);
-  const dispatcher = new Dispatcher(context, reports);
+  const dispatcher = new Dispatcher(context, reports, (id) => registration.isExchanging(id));
   const probes = new HealthProbes(context);
   const actors = new PartnerActors(context, {
     pump: (partnerId) => dispatcher.pump(partnerId),

@@ -6,6 +6,8 @@
  * ATTEMPTS-1  A transient failure blocks its own lane only; a final one frees the lane. No delivery is dropped without a
  *     row that says so and why.
  * ATTEMPTS-2  A bug of the hub during an attempt is retried on the same schedule and not reported to the breaker.
+ * ATTEMPTS-3  A refusal of a token that is no longer the partner's, or may soon not be because an exchange of the partner is in
+ *     progress, is retried: it says nothing about the delivery. For the breaker the partner answered, as with any refusal.
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 import { faultOf, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
@@ -18,7 +20,7 @@ import { hourMs } from '../../kit/spans.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
-import { tokenFor } from '../kernel/partner-token.ts';
+import { openToken, tokenFor } from '../kernel/partner-token.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
@@ -41,6 +43,7 @@ export class Attempts {
   readonly #rules: RetryRules;
   readonly #reports: Pick<PartnerReports, 'used'>;
   readonly #erasures: Erasures;
+  readonly #isExchanging: (partner: PartyId) => boolean;
 
   constructor(
     context: Context,
@@ -48,8 +51,10 @@ export class Attempts {
     wholes: Wholes,
     reports: Pick<PartnerReports, 'used'>,
     erasures: Erasures,
+    isExchanging: (partner: PartyId) => boolean,
   ) {
     const { settings } = context;
+    this.#isExchanging = isExchanging;
     this.#context = context;
     this.#scheduler = scheduler;
     this.#wholes = wholes;
@@ -111,16 +116,25 @@ export class Attempts {
       receiver.replace(lane, head);
       this.#scheduler.resize(flight, head.size);
     }
-    const outcome = await ports.client.call(callOf(this.#context, partner, endpoint.url, item, event, owed));
+    const call = callOf(this.#context, partner, endpoint.url, item, event, owed);
+    const outcome = await ports.client.call(call);
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
-    this.#applyOutcome(receiver, lane, head, outcome);
+    const isOutdated = outcome.class === 'auth_error' && this.#isOutdated(receiver, call.token);
+    this.#applyOutcome(receiver, lane, head, isOutdated ? asOutdated(outcome) : outcome);
     contacts.called(receiver.partnerId, outcome, {
       what: item.module,
       delivery: deliveryId(item.receiver, event),
     });
     breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), lane.key);
     receiver.noteHeld(item.module);
+  }
+
+  /** [ATTEMPTS-3] */
+  #isOutdated({ partnerId }: Receiver, token: string): boolean {
+    const { directory, ports } = this.#context;
+    const partner = directory.partner(partnerId);
+    return this.#isExchanging(partnerId) || (partner !== undefined && openToken(ports, partner) !== token);
   }
 
   #applyOutcome(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {
@@ -206,6 +220,12 @@ function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffe
   }
   return bytes;
 }
+
+const asOutdated = (refused: Outcome): Outcome => ({
+  ...refused,
+  class: 'unavailable',
+  message: `${refused.message} to a token that was being replaced`,
+});
 
 /** The call that carries the delivery to the partner that holds the receiver. */
 function callOf(

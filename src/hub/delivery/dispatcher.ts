@@ -53,13 +53,14 @@ export class Dispatcher {
   /** Starts no further attempt. */
   #isDraining = false;
 
-  constructor(context: Context, reports: Pick<PartnerReports, 'used'>) {
+  /** `isExchanging`: whether an exchange of credentials of the partner is in progress. */
+  constructor(context: Context, reports: Pick<PartnerReports, 'used'>, isExchanging: (partner: PartyId) => boolean) {
     const { recorder, store, ports } = context;
     this.#context = context;
     this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.feed.upTo);
     this.#scheduler = new FairScheduler(ports);
     this.wholes = new Wholes(context, this);
-    this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports, this.#erasures);
+    this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports, this.#erasures, isExchanging);
     const pump = (receiver: Receiver) => {
       this.#scheduler.giveTurn(receiver);
       this.#dispatch();

@@ -52,6 +52,11 @@ export class ExchangeQueue {
     throw tooMany();
   }
 
+  /** Whether an exchange of the partner is in progress. */
+  has(partnerId: PartyId): boolean {
+    return this.#counts.has(partnerId);
+  }
+
   #ended(partnerId: PartyId): void {
     const rest = (this.#counts.get(partnerId) ?? 1) - 1;
     if (rest > 0) this.#counts.set(partnerId, rest);

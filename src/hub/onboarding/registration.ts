@@ -101,6 +101,10 @@ export class Registration {
     return { token, ...owner };
   }
 
+  isExchanging(partner: PartyId): boolean {
+    return this.#exchanges.has(partner);
+  }
+
   credentialsOf(credential: Credential): IssuedCredentials {
     return this.#issued(credential.token);
   }

@@ -1,0 +1,65 @@
+/** A delivery that a partner refuses because of a token that it replaces. [ATTEMPTS-3] */
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { lines, quiet } from '../support/observed.ts';
+import { type PlainPartner, plainPartner } from '../support/plain-partner.ts';
+import { type Test, t } from '../support/tap.ts';
+import { within } from '../support/within.ts';
+import { deliveriesOf, Holding } from './watched.ts';
+
+const emsp = { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' } as const;
+
+/** The eMSP with a delivery on its way, and `next`: its server with the token that it rotates to, which waits for `answers` before its versions. */
+async function scene(t: Test) {
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.2' });
+  const holding = new Holding();
+  const { cpo, emsp: former } = await routedPair(t, hub, { emsp: holding.answer });
+  let answer = () => {};
+  const answers = new Promise<undefined>((resolve) => {
+    answer = () => resolve(undefined);
+  });
+  const next = await plainPartner({ ...emsp, discovery: () => answers });
+  t.teardown(() => next.close());
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await former.gotCalls(1);
+  const rotate = () => former.push('PUT', '/2.2.1/credentials', bodyOf(next));
+  return { hub, holding, former, next, answer, rotate };
+}
+
+const bodyOf = ({ token, url }: PlainPartner) => ({
+  ...{ token, url: `${url}/ocpi/versions` },
+  roles: [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS' }],
+});
+
+t.test('goes with the new token, when the refusal comes after the rotation', async (t) => {
+  const { hub, holding, next, answer, rotate } = await scene(t);
+  answer();
+  await rotate();
+  holding.releaseAll({ status: 401 });
+  await quiet(hub);
+  t.same(lines(next.received), ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1']);
+  t.match(await deliveriesOf(hub), [
+    { state: 'DELIVERED', attempts: [{ class: 'unavailable' }, { class: 'delivered' }] },
+  ]);
+});
+
+t.test('goes with the new token, when the refusal comes while the partner rotates', async (t) => {
+  const { hub, holding, former, next, answer, rotate } = await scene(t);
+  const rotated = rotate();
+  await within(30_000, next.holding > 0 ? Promise.resolve() : next.changed(), () => 'the hub asks for no versions');
+  holding.releaseAll({ status: 401 });
+  await former.gotCalls(2);
+  t.match(await deliveriesOf(hub), [{ state: 'PENDING' }]);
+  answer();
+  await rotated;
+  await quiet(hub);
+  t.same(lines(next.received), ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1']);
+  t.match(await deliveriesOf(hub), [{ state: 'DELIVERED' }]);
+});
+
+t.test('is a dead letter, when the token is in force and stays it', async (t) => {
+  const { hub, holding } = await scene(t);
+  holding.releaseAll({ status: 401 });
+  await quiet(hub);
+  t.match(await deliveriesOf(hub), [{ state: 'DEAD', attempts: [{ class: 'auth_error' }] }]);
+});
