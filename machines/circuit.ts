@@ -44,13 +44,15 @@ export interface CircuitContext {
   readonly openMs: number;
   /** Successes while half-open. */
   readonly successes: number;
+  /** The partner on whose behalf all calls were that failed before it opened; null: failures of several, or an operator. */
+  readonly failingSource: string | null;
   /** When the circuit half-opens, epoch ms; null unless it is open. */
   readonly until: number | null;
 }
 
 export type CircuitEvent =
-  /** `object`: of the delivery that failed. */
-  | { type: 'call.failed'; at: number; object?: string | undefined }
+  /** `object`: of the delivery that failed. `onlySource`: the partner on whose behalf the call was, if no other one's latest call failed. */
+  | { type: 'call.failed'; at: number; object?: string | undefined; onlySource?: string | null }
   /** `calls`: number of successes that the event stands for; 1 when absent. */
   | { type: 'call.reached'; at: number; calls?: number }
   | { type: 'call.began' | 'call.neutral'; at: number }
@@ -76,6 +78,7 @@ const rested = (rules: CircuitRules, at: number): CircuitContext => ({
   sampledObjects: [],
   openMs: rules.openMs,
   successes: 0,
+  failingSource: null,
   until: null,
 });
 
@@ -124,7 +127,8 @@ export const circuitMachine = setup({
       // Opening by an operator does not count as a failed call.
       const memory = event.type === 'operator.opened' ? context : counted(context, event);
       const openMs = Math.min(memory.openMs * 2, context.rules.openMsMax);
-      return { ...memory, successes: 0, until: event.at + memory.openMs, openMs };
+      const failingSource = event.type === 'call.failed' ? (event.onlySource ?? null) : null;
+      return { ...memory, successes: 0, failingSource, until: event.at + memory.openMs, openMs };
     }),
     halfOpen: assign({ until: null }),
     countSuccess: assign({ successes: ({ context }) => context.successes + 1 }),

@@ -261,5 +261,6 @@ function requestOf(
   headers.Accept = 'application/json';
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';
-  return { method: call.method, headers, body: call.bytes ?? call.body, partner: call.about?.partner, ...target };
+  const { method, source, about } = call;
+  return { method, headers, body: call.bytes ?? call.body, partner: about?.partner, source, ...target };
 }

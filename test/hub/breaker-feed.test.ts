@@ -20,9 +20,15 @@ function scene() {
     [snapshot] = transition(circuitMachine, snapshot, event);
   };
   const has = () => sent.length > 0;
-  const breakerFeed = new BreakerFeed({ tell, has, isWell: () => isWell(snapshot) });
-  const told = (met: Outcome, at: number) => breakerFeed.told('NL-CPO', 'sessions', met, at, 'a session');
-  return { sent, told, circuit: () => snapshot.context, state: () => snapshot.value };
+  const failingSource = () => snapshot.context.failingSource;
+  const breakerFeed = new BreakerFeed({ tell, has, isWell: () => isWell(snapshot), failingSource });
+  const told = (met: Outcome, at: number, source = 'NL-EMS') =>
+    breakerFeed.told('NL-CPO', 'sessions', met, at, source, 'a session');
+  const passes = (at: number, source: string) => breakerFeed.beginPass('NL-CPO', 'sessions', at, source);
+  const passed = () => breakerFeed.endPass('NL-CPO', 'sessions');
+  const heldBack = (at: number) => breakerFeed.heldBack('NL-CPO', 'sessions', at);
+  const drive = (event: CircuitEvent) => tell('', '', event);
+  return { sent, told, passes, passed, heldBack, drive, circuit: () => snapshot.context, state: () => snapshot.value };
 }
 
 t.test('successes of a circuit that is well are told together (G1)', async (t) => {
@@ -72,4 +78,92 @@ t.test('successes alone start no circuit, and its first failure brings those of 
     { type: 'call.failed', object: 'a session' },
   ]);
   t.equal(circuit().calls, 4);
+});
+
+t.test('what fails on behalf of one source opens nothing while the other one is reached (G4)', async (t) => {
+  const { sent, told, state } = scene();
+  told(good, 0, 'NL-B');
+  for (let at = 1; at < 20; at++) told(bad, at, 'NL-A');
+  t.equal(state(), 'closed');
+  t.same(sent, [], 'nor does it start one');
+  told(good, 20, 'NL-B');
+  for (let at = 21; at < 30_000; at += 1_000) told(bad, at, 'NL-A');
+  t.equal(state(), 'closed', 'for as long as its success is no older than the sample');
+  for (const at of [30_021, 30_022, 30_023]) told(bad, at, 'NL-A');
+  t.equal(state(), 'open');
+});
+
+t.test(
+  'a server that fails for all opens the circuit as soon as more sources fail than were reached (G4)',
+  async (t) => {
+    const { sent, told, state } = scene();
+    for (let n = 0; n < 10; n++) told(good, n, `NL-${n}`);
+    for (let n = 0; n < 5; n++) told(bad, 10 + n, `NL-${n}`);
+    t.same(sent, [], 'half of them were reached by their latest call');
+    for (let n = 5; n < 7; n++) told(bad, 10 + n, `NL-${n}`);
+    t.equal(state(), 'closed');
+    told(bad, 17, 'NL-0');
+    t.equal(state(), 'open');
+    t.equal(sent.filter(({ type }) => type === 'call.failed').length, 3);
+  },
+);
+
+t.test('two sources, and the server fails for both (G4)', async (t) => {
+  const { told, state } = scene();
+  told(good, 0, 'NL-A');
+  told(good, 0, 'NL-B');
+  for (const at of [1, 2, 3, 4]) told(bad, at, 'NL-A');
+  t.equal(state(), 'closed');
+  told(bad, 5, 'NL-B');
+  told(bad, 6, 'NL-A');
+  t.equal(state(), 'closed');
+  told(bad, 7, 'NL-B');
+  t.equal(state(), 'open');
+});
+
+t.test('a circuit that opened on failures of one source holds back that one alone (G5)', async (t) => {
+  const { told, passes, passed, heldBack, drive, state } = scene();
+  t.notOk(passes(0, 'NL-B'), 'a closed circuit holds nobody back');
+  for (const at of [1, 2, 3]) told(bad, at, 'NL-A');
+  t.equal(state(), 'open');
+  t.equal(heldBack(4), 'NL-A');
+  t.notOk(passes(4, 'NL-A'));
+  for (let n = 0; n < 4; n++) t.ok(passes(4, `NL-B${n}`));
+  t.notOk(passes(4, 'NL-B4'), 'no more at once than a few');
+  passed();
+  t.ok(passes(4, 'NL-B0'));
+  passed();
+  told(good, 5, 'NL-B0');
+  for (let n = 0; n < 20; n++) t.ok(passes(6, 'NL-B0'), 'as many as it likes once it was reached');
+  told(outcome('throttled'), 7, 'NL-B1');
+  t.equal(heldBack(7), 'NL-A', 'what says nothing about the server changes nothing');
+  drive({ type: 'circuit.due', at: 1_001 });
+  t.equal(heldBack(1_001), 'NL-A', 'half-open, too');
+  told(good, 1_002, 'NL-B0');
+  told(good, 1_003, 'NL-B0');
+  t.equal(state(), 'closed');
+  t.equal(heldBack(1_003), null);
+});
+
+t.test('it holds back all when a call of another source fails, or an operator opened it (G5)', async (t) => {
+  const { told, passes, passed, heldBack, drive } = scene();
+  for (const at of [1, 2, 3]) told(bad, at, 'NL-A');
+  t.ok(passes(4, 'NL-B'));
+  passed();
+  told(bad, 5, 'NL-B');
+  t.equal(heldBack(5), null);
+  for (const source of ['NL-A', 'NL-B', 'NL-C']) t.notOk(passes(5, source));
+  drive({ type: 'operator.opened', at: 40_000, trace: { correlationId: '1' } as never });
+  t.equal(heldBack(40_000), null, 'also when that failure is old');
+  t.notOk(passes(40_000, 'NL-C'));
+});
+
+t.test('many sources take no more memory than few, and the latest ones count (G6)', async (t) => {
+  const { told, state, sent } = scene();
+  for (let n = 0; n < 64; n++) told(bad, n, `NL-${n}`);
+  t.equal(state(), 'open');
+  sent.length = 1;
+  for (let n = 0; n < 64; n++) told(good, 100 + n, `NL-G${n}`);
+  told(bad, 200, 'NL-1');
+  t.equal(sent.at(-1)?.type, 'call.neutral', 'those that failed long ago were forgotten');
 });

@@ -11,7 +11,14 @@ import { type ChildHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
-import { type Answer, admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import {
+  type Answer,
+  admin,
+  eventually,
+  type PlainPartner,
+  type Received,
+  type Reply,
+} from '../support/plain-partner.ts';
 import { isAtLength } from '../support/share.ts';
 import { shared, type Test } from '../support/tap.ts';
 import { Changes } from '../support/within.ts';
@@ -97,6 +104,8 @@ type Walked = (paths: number) => Promise<void>;
 export interface Victim {
   readonly cpo: PlainPartner;
   readonly emsp: PlainPartner;
+  /** How its servers answer what has `ODD` in it; null: like anything else. */
+  readonly odd: { reply: (() => Reply | Promise<Reply>) | null };
   /** Walks until the attack has ended, and `pathsMin` paths at least; then asserts that nothing was noticed of it. */
   during<T>(t: Test, attack: (walked: Walked) => Promise<T>): Promise<T>;
   /** The same, and tells instead; without a pace it walks a bounded number of paths. */
@@ -125,13 +134,18 @@ export function sharedScene(env: Settings | (() => Promise<Settings>) = {}): () 
 
 /** NL-VCP and NL-VEM, registered and routed. */
 export async function victimOf(t: Ends, hub: ChildHub): Promise<Victim> {
+  const odd: Victim['odd'] = { reply: null };
+  const answering = (part: string, body: object) => (received: Received) => {
+    if (odd.reply !== null && isOdd(received)) return odd.reply();
+    return received.path.includes(part) ? { body } : {};
+  };
   const cpo = await partnerFor(t, hub, {
     ...{ role: 'CPO', countryCode: 'NL', partyId: 'VCP' },
-    answer: ({ path }) => (path.includes('/commands/') ? { body: { result: 'ACCEPTED', timeout: 120 } } : {}),
+    answer: answering('/commands/', { result: 'ACCEPTED', timeout: 120 }),
   });
   const emsp = await partnerFor(t, hub, {
     ...{ role: 'EMSP', countryCode: 'NL', partyId: 'VEM' },
-    answer: ({ path }) => (path.includes('/authorize') ? { body: { allowed: 'ALLOWED' } } : {}),
+    answer: answering('/authorize', { allowed: 'ALLOWED' }),
   });
   await admin(hub, 'PUT', '/routes/NL-VEM/NL-VCP', { active: true });
   await cpo.push('PUT', '/2.2.1/locations/NL/VCP/LOC1', locationBody('LOC1', { party_id: 'VCP' }));
@@ -202,8 +216,10 @@ export async function victimOf(t: Ends, hub: ChildHub): Promise<Victim> {
     return result;
   };
 
-  return { cpo, emsp, during, watch };
+  return { cpo, emsp, odd, during, watch };
 }
+
+export const isOdd = ({ path, body }: Pick<Received, 'path' | 'body'>): boolean => `${path}${body}`.includes('ODD');
 
 /** What the hub may hold at most, bytes, by what it held before. */
 export const memoryMax = (idle: number): number => idle * 2 + roomsMiB * mebibyte;

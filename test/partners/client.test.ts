@@ -314,6 +314,37 @@ t.test('Partners of one platform do not wait for one another [WIRE-CONNECTIONS-1
 });
 
 t.test(
+  'Calls on behalf of one partner that hang leave half of the sockets to others [WIRE-CONNECTIONS-4]',
+  async (t) => {
+    const held: Socket[] = [];
+    const partner = await partnerOf(t, (socket, request) => {
+      if (/correlation-id: awaited/i.test(request)) socket.write(http(200, ok));
+      else held.push(socket);
+    });
+    const client = clientOf(t, { connectionsMax: 4 });
+    const arrived = async (count: number) => {
+      while (held.length < count) await new Promise((resolve) => setTimeout(resolve, 5));
+    };
+    const hang = (source: string) => client.call(callOf(partner.url, { source, timeoutMs: 60_000 }));
+    const hanging = Array.from({ length: 5 }, () => hang('NL-ONE'));
+    await arrived(2);
+    const ask = (source: string) => client.call(callOf(partner.url, { source, correlationId: 'awaited' }));
+    for (const source of ['NL-TWO', 'NL-SIX', 'NL-TWO']) t.equal((await ask(source)).class, 'delivered');
+    t.equal(held.length, 2, 'the others of the one that hangs wait');
+    const all = [hang('NL-TWO'), hang('NL-TWO'), ask('NL-SIX')];
+    await arrived(4);
+    held[3]?.write(http(200, ok));
+    t.equal((await (all[2] as ReturnType<typeof ask>)).class, 'delivered', 'passes those that were there before it');
+    for (let at = 0; at < 7; at++) {
+      await arrived(at + 1);
+      if (at !== 3) held[at]?.write(http(200, ok));
+    }
+    t.ok((await Promise.all([...hanging, ...all])).every((outcome) => outcome.class === 'delivered'));
+    t.ok(partner.sockets.length <= 4);
+  },
+);
+
+t.test(
   'Deliveries have sockets of their own: no other call to the same address waits behind those that hang',
   async (t) => {
     const held: Socket[] = [];
@@ -685,7 +716,7 @@ t.test('What comes unasked between two answers is no answer to the second reques
   }
 });
 
-t.test('A closed client opens no connection, also for what waited for one [WIRE-CONNECTIONS-4]', async (t) => {
+t.test('A closed client opens no connection, also for what waited for one [WIRE-CONNECTIONS-5]', async (t) => {
   const partner = await partnerOf(t, () => {});
   const client = clientOf(t, { connectionsMax: 1 });
   const calls = Array.from({ length: 3 }, () => client.call(callOf(partner.url, { timeoutMs: 60_000 })));

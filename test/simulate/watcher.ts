@@ -69,9 +69,12 @@ export function watcherOf(world: World): Watcher {
     const circuit = circuitOf(id, name);
     const of = `${id} ${name}`;
     const where = () => `${kind} ${call.url} at ${id}`;
-    demand(circuit !== 'open', 'no call while the circuit is open', where);
-    const isTrial = circuit === 'halfOpen';
+    // A circuit that opened on failures of one caller holds back that one alone.
+    const failing = world.created?.context.circuits.failingSource(id, name) ?? null;
+    const mayPass = failing !== null && call.source !== failing;
+    demand(circuit !== 'open' || mayPass, 'no call while the circuit is open', where);
     const count = trials.get(of) ?? 0;
+    const isTrial = circuit === 'halfOpen' && !(mayPass && count > 0);
     demand(!isTrial || count === 0, 'one trial at a time while half-open', where);
     if (isTrial) trials.set(of, count + 1);
     return { of, isTrial };

@@ -126,7 +126,8 @@ export class Attempts {
       what: item.module,
       delivery: deliveryId(item.receiver, event),
     });
-    breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), lane.key);
+    const source = directory.partnerOf(item.sender)?.id ?? item.sender;
+    breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), source, lane.key);
     receiver.noteHeld(item.module);
   }
 

@@ -122,6 +122,7 @@ export function authorize(
       method,
       endpoint: endpoint.url,
       url: below(endpoint.url, [...segments, 'authorize'], `type=${encodeURIComponent(request.type)}`),
+      source: caller.partner.id,
       from: caller.party,
       to: directory.party(to, role) ?? null,
       body: request.body,

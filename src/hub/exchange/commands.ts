@@ -168,6 +168,7 @@ export class Commands {
         emptyOk: true,
         timeoutMs: settings.callbackTimeoutMs,
       } as const),
+      source: credential.partner.id,
       from: directory.party(record.cpo, 'CPO') ?? null,
       to: directory.party(record.emsp, 'EMSP') ?? null,
     };
@@ -242,6 +243,7 @@ export class Commands {
       method: 'POST',
       endpoint: endpoint.url,
       url: below(endpoint.url, [record.command]),
+      source: caller.partner.id,
       from: caller.party,
       to: directory.party(record.cpo, 'CPO') ?? null,
       body: request.bodyFor(`${settings.publicUrl}/ocpi/2.2.1/commands/callback/${record.id}`),

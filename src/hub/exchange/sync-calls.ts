@@ -1,10 +1,12 @@
 /**
  * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through a circuit breaker of the
  * partner. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
+ *
+ * SYNC-CALLS-1  While a circuit that is not closed holds back one caller alone, the calls of others are made. [BREAKER-FEED-5]
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
 import { ambiguousName } from '../../domain/json-text.ts';
-import type { Partner } from '../../domain/party.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import { openToken } from '../kernel/partner-token.ts';
@@ -17,6 +19,8 @@ export interface SyncCall
   > {
   readonly module: 'tokens' | 'commands';
   readonly circuit: 'sync' | 'results';
+  /** The partner on whose behalf the call is made. */
+  readonly source: PartyId;
   /** Name of the call for log lines, which must not contain URLs: these hold card numbers and secrets of partners. */
   readonly what: string;
 }
@@ -34,14 +38,15 @@ const heldBack = (message: string): Outcome => ({
 export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
   const { circuits, breakerFeed, contacts, ports } = context;
   if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
-  const circuitNow = () => circuits.snapshot(partner.id, call.circuit)?.value;
-  const circuit = circuitNow();
-  if (circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying')) {
-    return heldBack('the circuit is open after repeated failures');
-  }
   const token = openToken(ports, partner);
   if (token === null) return heldBack('the hub cannot open the token of the partner');
-  const isTrial = typeof circuit === 'object';
+  const circuitNow = () => circuits.snapshot(partner.id, call.circuit)?.value;
+  const circuit = circuitNow();
+  const isOpen = circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying');
+  if (isOpen && !breakerFeed.beginPass(partner.id, call.circuit, ports.clock.now(), call.source)) {
+    return heldBack('the circuit is open after repeated failures');
+  }
+  const isTrial = typeof circuit === 'object' && !isOpen;
   if (isTrial) circuits.tell(partner.id, call.circuit, { type: 'call.began', at: ports.clock.now() });
   let outcome: Outcome;
   try {
@@ -61,6 +66,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
       requestId: ports.secrets.newId(),
       correlationId: trace.correlationId,
       resend: false,
+      source: call.source,
       about: { partner: partner.id, module: call.module, object: null },
     });
   } catch (error) {
@@ -68,10 +74,10 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
     ports.log.error({ err: error }, 'a call to a partner threw');
     outcome = { ...heldBack('a fault of the hub'), class: 'unavailable' };
   }
-  // While a trial of a half-open circuit is in flight, only its own outcome counts; calls from before the opening do
-  // not.
-  if (isTrial || typeof circuitNow() !== 'object') {
-    breakerFeed.told(partner.id, call.circuit, outcome, ports.clock.now());
+  if (isOpen) breakerFeed.endPass(partner.id, call.circuit);
+  // While a trial of a half-open circuit is in flight, calls from before the opening do not count.
+  if (isOpen || isTrial || typeof circuitNow() !== 'object') {
+    breakerFeed.told(partner.id, call.circuit, outcome, ports.clock.now(), call.source);
   }
   contacts.called(partner.id, outcome, { what: 'sync' });
   ports.log.info(

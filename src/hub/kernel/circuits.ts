@@ -120,6 +120,11 @@ export class Circuits {
     return typeof value === 'string' ? value : 'halfOpen';
   }
 
+  /** The partner on whose behalf alone calls failed before a circuit opened; null: of several, or the circuit is closed. */
+  failingSource(partner: PartyId, circuit: CircuitName): PartyId | null {
+    return this.snapshot(partner, circuit)?.context.failingSource ?? null;
+  }
+
   /** Whether a success of a call changes nothing but the count of calls. */
   isWell(partner: PartyId, circuit: CircuitName): boolean {
     if (!this.has(partner, circuit)) return true;

@@ -65,6 +65,8 @@ export interface OutboundCall {
    * that item, an object without an envelope as `data`, and the outcome keeps the text. [D56, D72]
    */
   readonly oneObject?: 'allowed' | 'result' | 'token' | undefined;
+  /** The partner on whose behalf the call is made; absent: the hub's own, or a delivery. */
+  readonly source?: PartyId | undefined;
   /** To whom the call goes, and for what: for the counts of what the partner makes the hub do. [D70] */
   readonly about?: CallSubject | undefined;
 }

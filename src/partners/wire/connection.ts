@@ -76,6 +76,11 @@ export class Connection {
     socket.on('close', () => this.#closed());
   }
 
+  /** On whose behalf the present exchange is. */
+  get source(): string | undefined {
+    return this.#load?.[0].source;
+  }
+
   get isOpen(): boolean {
     return !this.#socket.destroyed;
   }

@@ -6,7 +6,8 @@
  *     would hold up the calls of the other.
  * WIRE-CONNECTIONS-2  A connection that cannot be opened fails the exchange for which it was opened, and no other.
  * WIRE-CONNECTIONS-3  Nothing is kept of an origin without connections.
- * WIRE-CONNECTIONS-4  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed.
+ * WIRE-CONNECTIONS-4  Of the `perOrigin` exchanges at most half are on behalf of one source: those of others do not wait for calls of one that hang.
+ * WIRE-CONNECTIONS-5  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed.
  */
 import type { Socket } from 'node:net';
 import { errors } from 'undici';
@@ -78,8 +79,8 @@ class Origin implements Owner {
   /** Those without an exchange; the one that was used last is used next, so that the others end when they are not needed. */
   readonly #idle: Connection[] = [];
   readonly #waiting: Load[] = [];
-  /** Exchanges for which a connection is being opened. */
-  readonly #opening = new Set<Exchange>();
+  /** Those for which a connection is being opened. */
+  readonly #opening = new Set<Load>();
   #isDestroyed = false;
 
   constructor(origin: string, options: ConnectionsOptions, count: Count, onEmpty: () => void) {
@@ -96,6 +97,7 @@ class Origin implements Owner {
   }
 
   take(load: Load): void {
+    if (this.#isCrowded(load[0].source)) return void this.#waiting.push(load);
     const connection = this.#idleOne();
     if (connection) connection.carry(load);
     else if (this.#size < (this.#options.perOrigin ?? Number.POSITIVE_INFINITY)) this.#openFor(load);
@@ -121,8 +123,8 @@ class Origin implements Owner {
   destroy(): void {
     this.#isDestroyed = true;
     for (const connection of this.#open) connection.destroy();
-    const waiting = this.#waiting.splice(0).map(([, exchange]) => exchange);
-    for (const exchange of [...this.#opening, ...waiting]) exchange.failed(new errors.ClientDestroyedError(), false);
+    for (const [, exchange] of [...this.#opening, ...this.#waiting.splice(0)])
+      exchange.failed(new errors.ClientDestroyedError(), false);
   }
 
   #idleOne(): Connection | undefined {
@@ -132,12 +134,31 @@ class Origin implements Owner {
     }
   }
 
-  /** The first that waits and still has time. */
+  /** The first that waits, still has time, and is not kept out by others of its source. */
   #next(): Load | undefined {
-    for (;;) {
-      const next = this.#waiting.shift();
-      if (next === undefined || !next[1].isOver) return next;
+    const crowded = new Set<string | undefined>();
+    for (let place = 0; place < this.#waiting.length; ) {
+      const load = this.#waiting[place] as Load;
+      const [{ source }, { isOver }] = load;
+      if (!isOver && !crowded.has(source) && this.#isCrowded(source)) crowded.add(source);
+      if (!isOver && crowded.has(source)) {
+        place++;
+        continue;
+      }
+      this.#waiting.splice(place, 1);
+      if (!isOver) return load;
     }
+    return undefined;
+  }
+
+  /** Whether as many exchanges of the source are under way as one may have. [WIRE-CONNECTIONS-4] */
+  #isCrowded(source: string | undefined): boolean {
+    const most = Math.ceil((this.#options.perOrigin ?? Number.POSITIVE_INFINITY) / 2);
+    if (source === undefined || this.#size - this.#idle.length < most) return false;
+    let own = 0;
+    for (const connection of this.#open) if (connection.source === source) own++;
+    for (const [sent] of this.#opening) if (sent.source === source) own++;
+    return own >= most;
   }
 
   /** There is one connection less: the next that waits gets one of its own. */
@@ -149,9 +170,9 @@ class Origin implements Owner {
 
   #openFor(load: Load): void {
     const [, exchange] = load;
-    this.#opening.add(exchange);
+    this.#opening.add(load);
     this.#options.connect(this.#target, (error, socket) => {
-      this.#opening.delete(exchange);
+      this.#opening.delete(load);
       if (this.#isDestroyed) return void socket?.on('error', () => {}).destroy();
       if (error) {
         exchange.failed(error, false);

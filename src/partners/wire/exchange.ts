@@ -30,6 +30,8 @@ export interface Sent {
   reset?: boolean;
   /** Whose server it is. Absent: nobody's of whom others know. */
   readonly partner?: string | undefined;
+  /** On whose behalf it is asked. Absent: the hub's own, or a delivery. */
+  readonly source?: string | undefined;
 }
 
 export interface Limits {
