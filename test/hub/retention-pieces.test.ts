@@ -9,7 +9,17 @@ import { admin, eventually, type PlainPartner } from '../support/plain-partner.t
 import { isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { damageRows, dayMs, days, inTime, type Scene, scene, storeOfEach } from './retention-scene.ts';
+import {
+  damageRows,
+  dayMs,
+  days,
+  inTime,
+  patched,
+  type Scene,
+  scene,
+  storeOfEach,
+  trimmed,
+} from './retention-scene.ts';
 
 const kinds = ['sessions', 'locations', 'tariffs', 'cdrs', 'tokens', 'partners', 'routes'];
 /** Of a sweep that begins. */
@@ -185,3 +195,30 @@ t.test(
     t.match(await admin(stage.hub, 'GET', '/overview'), { totals: { quarantined: { length: 0 } } });
   },
 );
+
+t.test('[LOG-COMPACTION-2] a watch that ends in a later piece than it began in goes when that one does', async (t) => {
+  const stage = await scene(t);
+  await storeOfEach(stage);
+  await ok(stage.emsp, 'POST', '/2.2.1/commands/STOP_SESSION', {
+    response_url: `${stage.emsp.url}/ocpi/result`,
+    session_id: 'S1',
+  });
+  const [armed] = await itemsOf(stage.hub, '/events?type=orphan.armed');
+  const { id } = (armed?.data ?? {}) as { id: string };
+  for (let n = 0; n < pieceMax; n += 1) await ok(stage.cpo, 'PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(n % 60));
+  const { hub, dataDir } = stage;
+  await hub.close();
+  await damageRows(dataDir, [{ kind: 'orphans', owner: 'NL-CPO', id }]);
+  await stage.restart();
+  await ok(stage.cpo, 'PATCH', '/2.2.1/sessions/NL/CPO/S1', patched(59, { status: 'COMPLETED' }));
+  await quiet(stage.hub);
+  const { store } = stage.hub.created.context;
+  const told = async () => (await store.history(`orphan:${id}`)).map(({ type }) => type);
+  t.strictSame(await told(), ['orphan.armed', 'orphan.disarmed']);
+  t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, 1);
+  stage.clock.advance((days + 1) * dayMs);
+  await nextPiece(stage);
+  t.strictSame(await told(), ['orphan.armed', 'orphan.disarmed'], `all of it, below ${store.horizon()}`);
+  await trimmed(stage);
+  t.strictSame(await told(), [], 'nothing of it');
+});

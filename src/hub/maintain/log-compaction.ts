@@ -101,10 +101,10 @@ async function goesOn<T>(
   hasEnded: (record: T) => boolean,
 ): Promise<boolean> {
   const found = await store.get(key);
-  if (found === null) return false;
-  // A rebuilt row is newer than every event of its stream, so its sequence does not tell: the stream is read.
+  if (found !== null && !hasEnded(found.data as T)) return true;
+  // A rebuilt row is newer than every event of its stream, and a watch may end without a row: the stream is read.
   const { stream, seq } = lastOf(past);
-  return !hasEnded(found.data as T) || (await store.history(stream, seq, 1)).length > 0;
+  return (await store.history(stream, seq, 1)).length > 0;
 }
 
 /** Removes an ended command with its row and the rows by which later steps find it (reservations, starts). */
