@@ -145,6 +145,38 @@ t.test('to the receivers of then no more than then', async (t) => {
   await hub.settled();
 });
 
+for (const [module, id, whole, part] of [
+  ['locations', 'L1', locationBody('L1', { name: 'Old' }), { name: 'New', last_updated: at(1) }],
+  ['sessions', 'S1', sessionBody('S1'), { kwh: 5, last_updated: at(1) }],
+] as const) {
+  t.test(`to the receivers of then nothing older of ${module} over what is newer [REDRIVEN-AS-3]`, async (t) => {
+    const { push, route, redriven } = await scene(t);
+    const url = path(module, id);
+    await push('PUT', url, whole);
+    await push('PATCH', url, part);
+    await route(false);
+    await push('PATCH', url, { ...part, last_updated: at(2) });
+    t.same(await redriven({ filter: { state: 'ANY' }, routing: 'then' }), {
+      plan: { matched: 2, stale: 1 },
+      came: [['PATCH', part]],
+    });
+  });
+}
+
+t.test('nothing, when the rule ends while the whole of now waits to be sent [WHOLES-4]', async (t) => {
+  const { hub, emsp, push, route } = await scene(t);
+  const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1', { name: 'Old' }));
+  await push('PATCH', url, { name: 'New', last_updated: at(1) });
+  const [first] = (await deliveriesOf(hub)).filter(({ method }) => method === 'PUT');
+  await pause(true);
+  await admin(hub, 'POST', `/deliveries/${first?.id}/redrive`, {});
+  await route(false);
+  t.same((await arrivals(hub, emsp, () => pause(false))).map(shown), []);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ id: first?.id, reason: 'no whole object to send' }]);
+});
+
 for (const [what, isRouted] of [
   ['goes as a whole when its rule holds', true],
   ['is sent as it came when its rule has ended', false],

@@ -149,6 +149,18 @@ export class DeliveryRules {
     );
   }
 
+  #hadNoWhole(owed: Owed): boolean {
+    return this.#wasHidden(owed) || this.#wasParted(owed);
+  }
+
+  /** It was to go as a whole, and the routing rule that joins its receiver and its sender ended. */
+  #wasParted({ fact, receiver, isAsWhole, last }: Owed): boolean {
+    const owner = String(fact.data.owner);
+    const rules = [`route:${receiver}/${owner}`, `route:${owner}/${receiver}`];
+    const isEnd = ({ seq, stream, data }: Fact) => seq > fact.seq && rules.includes(stream) && data.active !== true;
+    return (isAsWhole || isFinal(last)) && this.#facts.log.some(isEnd);
+  }
+
   /** The first of an object is a whole, also after dead ones, but after an end that no row tells of. [TEST-DELIVERY-RULES-8] */
   #judgeFirst({ lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
     const hasMissed = lane.owed.some(
@@ -175,6 +187,7 @@ export class DeliveryRules {
       const owed = this.owed.get(`${row.seq}-${row.dest}`);
       demand(owed !== undefined, 'a row is of something that is owed', () => `${row.seq}-${row.dest}`);
       if (!owed) continue;
+      owed.isAsWhole = isAsWhole(row.data);
       this.#judgeRow(owed, row);
       this.#timing.settled(owed, row);
       owed.row = row.state;
@@ -222,6 +235,7 @@ export class DeliveryRules {
       const { seq } = owed.fact;
       const { state: row = null, data = '{}' } = disk.deliveries.get(keyOf(owed.receiver, String(seq))) ?? {};
       owed.row = row;
+      owed.isAsWhole = isAsWhole(JSON.parse(data));
       this.#timing.crashed(owed, row, data);
       const isRemembered = row === null ? seq <= (this.#floors.get(owed.receiver) ?? 0) : row === 'DELIVERED';
       if (isRemembered) owed.isDelivered = true;
@@ -276,6 +290,7 @@ export class DeliveryRules {
         isSeen: false,
         isAbsent: false,
         isDiscarded: false,
+        isAsWhole: false,
         row: null,
       },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
@@ -399,7 +414,7 @@ export class DeliveryRules {
 
   #mayHaveEndedUnsent(owed: Owed): boolean {
     const isOver = this.#facts.around.now() > owed.since + this.#windowOf(owed) / 2;
-    return isOver || this.#wasSuspended(owed) || this.#lacked(owed) || this.#wasHidden(owed);
+    return isOver || this.#wasSuspended(owed) || this.#lacked(owed) || this.#hadNoWhole(owed);
   }
 
   #judgeRow(owed: Owed, { state, data }: DeliveryRow): void {
@@ -416,7 +431,7 @@ export class DeliveryRules {
       const wasMet = isSuspended ? this.#wasSuspended(owed) : this.#lacked(owed);
       demand(wasMet, 'a dead letter has a reason that was met', name);
     } else if (reason?.startsWith('no whole object')) {
-      demand(this.#wasHidden(owed), 'a dead letter has a reason that was met', name);
+      demand(this.#hadNoWhole(owed), 'a dead letter has a reason that was met', name);
     } else if (ended === 'expired') {
       hit('a retry window expired');
       // The last attempt is the one after which the next would come too late: at most one step of the schedule before the end.
@@ -427,3 +442,6 @@ export class DeliveryRules {
     }
   }
 }
+
+/** Of a row's data: whether the whole object goes in place of the change. */
+const isAsWhole = (data: unknown): boolean => (data as { whole?: boolean }).whole === true;

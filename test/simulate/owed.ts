@@ -19,6 +19,8 @@ export interface Owed {
   isAbsent: boolean;
   /** An operator gave it up, and nobody has put it back since. */
   isDiscarded: boolean;
+  /** Its row says that the whole object goes in its place. */
+  isAsWhole: boolean;
   row: DeliveryRow['state'] | null;
   redriven: number;
   isForced: boolean;

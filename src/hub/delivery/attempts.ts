@@ -110,7 +110,7 @@ export class Attempts {
     const event = kept ?? (await store.event(item.seq));
     if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
     const sent = await this.#wholes.formFor(item, event);
-    if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send in place of a part');
+    if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send');
     const { owed, head } = sent;
     if (head !== item) {
       receiver.replace(lane, head);

@@ -10,6 +10,7 @@
  *     in the lane append charging periods, and would append them twice to a later state. In other modules a part
  *     replaces the fields that it carries, so the present object is sent; a location that is no longer public is not
  *     sent. [D21]
+ * WHOLES-4  What is to go as a whole never goes as the change that it replaces: its receiver has refused that one, or has something later.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
@@ -71,18 +72,19 @@ export class Wholes {
     });
   }
 
-  /** The request to send now. Null when the receiver needs the whole object and there is none to send. */
+  /** The request to send now. Null when the receiver needs the whole object and there is none to send. [WHOLES-4] */
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
     const data = event.data as ObjectEventData;
     const asItCame = { owed: owedTo(data, item.receiver), head: item };
+    const inPlace = item.asWhole ? null : asItCame;
     // What came since its routing rule ended is not for it. A session goes as of its own change.
     const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
-    const asWhole = mayHave && (item.asWhole || (item.form === 'part' && (await this.#isMissing(item, event))));
-    if (!asWhole) return asItCame;
+    if (!mayHave) return inPlace;
+    if (!item.asWhole && !(item.form === 'part' && (await this.#isMissing(item, event)))) return asItCame;
     const owed = await this.asOf(event, item.owedAt);
     // Digests of an erased person must not take the place of what the receiver has.
-    if (hasPseudonym(owed?.body ?? '')) return asItCame;
-    return owed && { owed, head: { ...item, asWhole, size: owed.body?.length ?? 0 } };
+    if (hasPseudonym(owed?.body ?? '')) return inPlace;
+    return owed && { owed, head: { ...item, asWhole: true, size: owed.body?.length ?? 0 } };
   }
 
   /** Whether the receiver of a part misses a change before it: after a restart only the object says so. */

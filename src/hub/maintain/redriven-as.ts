@@ -9,7 +9,8 @@
  *     sender any more. A replay to the receivers of then asks for no rule, nor does the end of an object.
  * REDRIVEN-AS-3  When later changes of the same part passed the receiver by, or reached it as parts that leave this one open,
  *     the change as it was would overwrite them, so the whole object is sent. It is sent once: other deliveries that it
- *     contains are stale then. Changes to parts of a location that do not overlap do not concern each other.
+ *     contains are stale then. Changes to parts of a location that do not overlap do not concern each other. Where no rule joins the
+ *     two any more there is no whole to send: what passed the receiver by is not for it, and a delivery of which it has something later is stale.
  * REDRIVEN-AS-4  Of the changes after it at most `laterMax` are read, and as many notes that one did not arrive; when they leave it open, the delivery counts as stale.
  */
 import type { Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -60,9 +61,7 @@ export class RedriveForms {
     const isEnd = formOf(own, receiver) === 'end';
     if (routing !== 'then' && !isEnd && !this.isRouted(candidate)) return 'stale';
     if ((await this.#isGone(candidate, isEnd)) || (await this.#isContained(candidate))) return 'stale';
-    const as = await this.#after(candidate, isEnd);
-    // What came since the rule ended is not for the receivers of then.
-    return as === 'whole' && !this.isRouted(candidate) ? 'change' : as;
+    return this.#after(candidate, isEnd);
   }
 
   /** Notes that a delivery goes as a whole. */
@@ -103,6 +102,7 @@ export class RedriveForms {
   /** What the changes after it leave. [REDRIVEN-AS-1, REDRIVEN-AS-3, REDRIVEN-AS-4] */
   async #after({ event, receiver }: Candidate, isEnd: boolean): Promise<RedrivenAs | 'stale'> {
     const own = event.data as ObjectEventData;
+    const mayBeWhole = this.isRouted({ event, receiver });
     let as: RedrivenAs = 'change';
     let left = laterMax;
     for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
@@ -115,8 +115,10 @@ export class RedriveForms {
       const standing = isOwed ? await this.#dispatcher.standing(receiver, later.seq) : null;
       if (standing !== null && !isOnItsWay(standing.state)) continue;
       const isAhead = standing?.state === 'PENDING';
-      if (isAhead || (standing !== null && takesPlace(data, receiver, standing, own))) return 'stale';
-      as = 'whole';
+      const hasLater = standing !== null && (!mayBeWhole || takesPlace(data, receiver, standing, own));
+      if (isAhead || hasLater) return 'stale';
+      // What came since the rule ended is not for the receivers of then.
+      if (mayBeWhole) as = 'whole';
     }
     // There is no whole of what is private.
     const isPlain = isEnd || modules[own.module].isImmutable || own.facts.publish === false;
