@@ -8,6 +8,7 @@ import { type Lane, Lanes } from '../../src/hub/delivery/lanes.ts';
 import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
 import { laneMax } from '../../src/hub/delivery/window.ts';
 import { Timers } from '../../src/hub/kernel/timers.ts';
+import { RedriveForms } from '../../src/hub/maintain/redriven-as.ts';
 import { ClockSteps } from '../../src/kit/clock-steps.ts';
 import type { Put, Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
@@ -193,6 +194,17 @@ export const waiting: readonly Mutant[] = [
     patch: replaced(ClockSteps.prototype, 'steady', () => (wall) => wall),
   },
   {
+    name: 'what is put back for the receivers of then goes as it came',
+    seed: 60162,
+    broken: /nothing older is put back/,
+    patch: replaced(RedriveForms.prototype, 'of', (of) => {
+      return async function (this: RedriveForms, candidate, routing) {
+        const isOfThen = routing === 'then' && !this.isRouted(candidate);
+        return isOfThen ? 'change' : of.call(this, candidate, routing);
+      };
+    }),
+  },
+  {
     name: 'a floor moves past a delivery that waits for another attempt',
     seed: 2,
     broken: /a floor never passes/,
@@ -244,7 +256,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a restart forgets the commands that wait for their results',
-    seed: 9,
+    seed: 1,
     broken: /no command stays open/,
     bend: ({ store, ports }) => {
       const due: Store['due'] = async () => (await store.due()).filter(({ key }) => !key.startsWith('command:'));
