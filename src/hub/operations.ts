@@ -20,6 +20,7 @@ import type { Clock } from '../kit/clock.ts';
 import type { ObjectQuota } from './exchange/object-quota.ts';
 import { courierActor, partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
+import { routeStream } from './kernel/directory.ts';
 import type { Quota } from './kernel/quota.ts';
 import { routePut } from './kernel/row-codecs.ts';
 import type { Operations, Vitals } from './ports/operator.ts';
@@ -217,7 +218,7 @@ export function operations(parts: OperationsParts) {
   }
 
   async function recordRoute(route: Route, removed: boolean, trace: Trace): Promise<void> {
-    const stream = `route:${route.emsp}/${route.cpo}`;
+    const stream = routeStream(route.emsp, route.cpo);
     await recorder.inTurn(stream, async () => {
       const { kind, owner, id } = routePut(route);
       const type = removed ? ('route.removed' as const) : ('route.set' as const);

@@ -1,7 +1,7 @@
 /** What operators see of dead letters, and what they may do to a circuit. */
-import { locationBody, sessionBody } from '../support/bodies.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
-import { quiet } from '../support/observed.ts';
+import { arrivals, quiet } from '../support/observed.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
@@ -75,6 +75,47 @@ t.test('an operator opens a circuit and closes it again: nothing goes out in bet
   t.match(await set('closed'), { circuits: [{}, { circuit: 'async', state: 'closed', failures: 0 }] });
   await hub.settled(emsp);
   t.equal(emsp.received.length, 1, 'it arrived');
+});
+
+t.test(
+  'what was owed over a routing rule that has ended is not sent, but the end of an object [ATTEMPTS-4]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+    const route = (active: boolean) => admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active });
+    const came = async () =>
+      (await arrivals(hub, emsp, () => pause(false))).map(({ method, path }) => `${method} ${path.split('/').at(-1)}`);
+    const push = (method: string, path: string, body?: object) => cpo.push(method, `/2.2.1/${path}`, body);
+    await push('PUT', 'tariffs/NL/CPO/T1', tariffBody('T1'));
+    await hub.settled(emsp);
+    await pause(true);
+    await push('PUT', 'sessions/NL/CPO/S1', sessionBody('S1'));
+    await push('PUT', 'locations/NL/CPO/L1', locationBody('L1'));
+    await push('POST', 'cdrs', cdrBody('C1'));
+    await push('DELETE', 'tariffs/NL/CPO/T1');
+    await route(false);
+    t.same(await came(), ['DELETE T1']);
+    const dead = (await admin(hub, 'GET', '/deliveries?state=DEAD')).items as { module: string }[];
+    t.match(new Set(dead.map(({ module }) => module)), new Set(['sessions', 'locations', 'cdrs']));
+    for (const letter of dead)
+      t.match(letter, { class: 'not_found', reason: 'no routing rule', attempts: { length: 0 } });
+    await pause(true);
+    await route(true);
+    await admin(hub, 'POST', '/redrive', { filter: { receiver: 'NL-EMS' } });
+    t.same((await came()).sort(), ['POST cdrs', 'PUT L1', 'PUT S1'], 'a re-drive sends it when there is a rule again');
+  },
+);
+
+t.test('what is owed goes when its routing rule has come back before its turn [ATTEMPTS-4]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+  t.match(came, [{ method: 'PUT' }]);
 });
 
 t.test('a dead letter that is re-driven while its event is trimmed, and dies again, is not counted', async (t) => {

@@ -38,6 +38,7 @@ export const sometimesNames = [
   'a dead letter of a final class',
   'a retry window expired',
   'deliveries of a suspended partner ended',
+  'a routing rule ended before what was owed over it was sent',
   'a lane was held while another moved',
   'a lane had more than memory holds of it',
   'a CDR waited for its session',

@@ -83,6 +83,7 @@ export class DeliveryRules {
     demand(state.circuit !== 'open', 'no attempt while the circuit is open', where);
     demand(!state.paused, 'no attempt while paused', where);
     demand(!this.#facts.endpoints.isLacking(receiver, moduleOf(owed)), 'nothing is sent to no endpoint', where);
+    demand(!this.#isParted(owed), 'nothing is sent over a routing rule that has ended', where);
     const flying = this.#inFlight.get(company) ?? 0;
     const key = `${company} ${moduleOf(owed)}`;
     const ofModule = this.#inFlight.get(key) ?? 0;
@@ -153,12 +154,22 @@ export class DeliveryRules {
     return this.#wasHidden(owed) || this.#wasParted(owed);
   }
 
-  /** It was to go as a whole, and the routing rule that joins its receiver and its sender ended. */
-  #wasParted({ fact, receiver, isAsWhole, last }: Owed): boolean {
-    const owner = String(fact.data.owner);
-    const rules = [`route:${receiver}/${owner}`, `route:${owner}/${receiver}`];
-    const isEnd = ({ seq, stream, data }: Fact) => seq > fact.seq && rules.includes(stream) && data.active !== true;
-    return (isAsWhole || isFinal(last)) && this.#facts.log.some(isEnd);
+  /** The routing rule that joins its receiver and its sender ended since it was owed, or last put back. */
+  #wasParted({ fact, receiver, since }: Owed): boolean {
+    return this.#rulesOf(fact, receiver).some(({ at, data }) => at >= since && data.active !== true);
+  }
+
+  /** The same without doubt, and no rule joins them again: what is being written may be known to the hub or not. */
+  #isParted({ fact, receiver, since }: Owed): boolean {
+    const { isHeard, writtenAt, around } = this.#facts;
+    if (fact.data.method === 'DELETE' || !isHeard || writtenAt >= around.now()) return false;
+    const last = this.#rulesOf(fact, receiver).at(-1);
+    return last !== undefined && last.data.active !== true && last.at > since;
+  }
+
+  #rulesOf({ data: { owner } }: Fact, receiver: string): Fact[] {
+    const streams = [`route:${receiver}/${owner}`, `route:${owner}/${receiver}`];
+    return this.#facts.log.filter(({ type, stream }) => type.startsWith('route.') && streams.includes(stream));
   }
 
   /** The first of an object is a whole, also after dead ones, but after an end that no row tells of. [TEST-DELIVERY-RULES-8] */
@@ -430,6 +441,9 @@ export class DeliveryRules {
       hit(isSuspended ? 'deliveries of a suspended partner ended' : 'a receiver had no endpoint for what it was owed');
       const wasMet = isSuspended ? this.#wasSuspended(owed) : this.#lacked(owed);
       demand(wasMet, 'a dead letter has a reason that was met', name);
+    } else if (reason === 'no routing rule') {
+      hit('a routing rule ended before what was owed over it was sent');
+      demand(this.#wasParted(owed), 'a dead letter has a reason that was met', name);
     } else if (reason?.startsWith('no whole object')) {
       demand(this.#hadNoWhole(owed), 'a dead letter has a reason that was met', name);
     } else if (ended === 'expired') {

@@ -8,18 +8,22 @@
  * ATTEMPTS-2  A bug of the hub during an attempt is retried on the same schedule and not reported to the breaker.
  * ATTEMPTS-3  A refusal of a token that is no longer the partner's, or may soon not be because an exchange of the partner is in
  *     progress, is retried: it says nothing about the delivery. For the breaker the partner answered, as with any refusal.
+ * ATTEMPTS-4  What was owed before the routing rule of its two parties ended is not sent while there is none: it is a dead letter. The end
+ *     of an object is sent, and what an operator re-drives after the rule ended. [interface, What the service does 2] [D62]
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 import { faultOf, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
 import { attemptOf, deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
+import { pairOf } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import { endpointOf, type Partner, type PartyId, within } from '../../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
+import { isJoined } from '../../domain/routing.ts';
 import { hourMs } from '../../kit/spans.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
-import type { PartnerDirectory } from '../kernel/directory.ts';
+import { type PartnerDirectory, routeStream } from '../kernel/directory.ts';
 import { openToken, tokenFor } from '../kernel/partner-token.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 import type { PartnerReports } from '../partners/reports.ts';
@@ -109,6 +113,10 @@ export class Attempts {
     const kept = this.#erasures.mayDiffer(item.seq) ? null : item.event;
     const event = kept ?? (await store.event(item.seq));
     if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
+    if (item.form !== 'end' && !isJoined(directory, item.module, ownerOf(event), item.receiver)) {
+      if (await this.#hasParted(item, event))
+        return this.#buryUnsent(receiver, lane, item, 'not_found', 'no routing rule');
+    }
     const sent = await this.#wholes.formFor(item, event);
     if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send');
     const { owed, head } = sent;
@@ -129,6 +137,12 @@ export class Attempts {
     const source = directory.partnerOf(item.sender)?.id ?? item.sender;
     breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), source, lane.key);
     receiver.noteHeld(item.module);
+  }
+
+  /** Whether the rule of its two parties, which has ended, joined them when it was owed. [ATTEMPTS-4] */
+  async #hasParted({ module, receiver, owedAt }: Item, event: StoredEvent): Promise<boolean> {
+    const { emsp, cpo } = pairOf(module, ownerOf(event), receiver);
+    return (await this.#context.store.history(routeStream(emsp, cpo), owedAt, 1)).length > 0;
   }
 
   /** [ATTEMPTS-3] */
@@ -194,6 +208,8 @@ export class Attempts {
     this.#wholes.missed(item);
   }
 }
+
+const ownerOf = ({ data }: StoredEvent): PartyId => (data as ObjectEventData).owner;
 
 /** `moduleUrl` may have its own query, which the request keeps. */
 function requestOf(

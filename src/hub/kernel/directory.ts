@@ -49,6 +49,8 @@ function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
 type TokenKind = Credential['kind'] | 'former';
 
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
+/** Event stream of a routing rule. */
+export const routeStream = (emsp: PartyId, cpo: PartyId): string => `route:${routeKey(emsp, cpo)}`;
 
 export class PartnerDirectory implements Directory {
   readonly hub: PartyId;
