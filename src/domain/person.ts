@@ -97,6 +97,14 @@ const pseudonymForm = /erased-[0-9a-f]{24}/i;
 /** Whether a body, or the name of an object, has lost a person's names to an erasure. */
 export const hasPseudonym = (text: string): boolean => pseudonymForm.test(text);
 
+/** The body with those names of its tokens replaced that are replaced in another one, so that the two can be compared. */
+export function erasedAs(other: string, body: string, nameFor: (name: string) => string): string {
+  if (!hasPseudonym(other)) return body;
+  const names = tokensIn(false, null, body).flatMap(({ uid, contract, visual }) => [uid, contract, visual]);
+  const isErased = (name: string | undefined): name is string => name !== undefined && other.includes(nameFor(name));
+  return replacerOf(names.filter(isErased), nameFor).inText(body);
+}
+
 /** `nameFor` gives the replacement of a name, in lower case. */
 export function replacerOf(names: Iterable<string>, nameFor: (name: string) => string): Replacer {
   // The longest first: a visual number often begins with the contract id.

@@ -33,7 +33,7 @@ import {
 } from '../../domain/object.ts';
 import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
-import { hasPseudonym } from '../../domain/person.ts';
+import { erasedAs, hasPseudonym } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/spans.ts';
@@ -118,7 +118,7 @@ export function ingest(
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
-      if (before && isDecidedCdr(before, change, decided)) {
+      if (before && isDecidedCdr(before, change, decided, ports.secrets.pseudonym)) {
         const isRedated = change.lastUpdated !== before.lastUpdated;
         reports.used(subjectOf(caller, change), [
           ...(change.quirks ?? []),
@@ -143,7 +143,8 @@ export function ingest(
       }
       const found = await decision(caller, change, before, seen);
       const decided = byHub(pulled.forward ? found : withheld(found));
-      if (before && isDecidedCdr(before, change, decided)) return { result: 'unchanged', object: before };
+      if (before && isDecidedCdr(before, change, decided, ports.secrets.pseudonym))
+        return { result: 'unchanged', object: before };
       // The same text again is stored only when it is owed to a receiver now and its last change was not forwarded.
       const isOwed = before?.reason !== null && decided.to.length > 0;
       if (before?.body === change.body && !isOwed) return { result: 'unchanged', object: before };
@@ -327,12 +328,18 @@ function warningsOf(before: string | null, lastUpdated: string | null): string[]
 /**
  * Whether a pushed CDR needs no write. CDRs are immutable: the same content, apart from `last_updated`, is a duplicate,
  * and different content is refused. A CDR that was never forwarded may be repaired, and a duplicate of it is stored
- * when it is owed to a receiver by now. [D22, D63]
+ * when it is owed to a receiver by now. One whose person was erased is compared as erased. [D22, D63]
  */
-function isDecidedCdr(before: HubObject, change: ObjectChange, { to }: Decision): boolean {
+function isDecidedCdr(
+  before: HubObject,
+  change: ObjectChange,
+  { to }: Decision,
+  pseudonym: (name: string) => string,
+): boolean {
   if (!modules[change.module].isImmutable) return false;
   const isSame = (except: ReadonlySet<string>) =>
-    before.body === change.body || sameJson(JSON.parse(before.body), JSON.parse(change.body), except);
+    before.body === change.body ||
+    sameJson(JSON.parse(before.body), JSON.parse(erasedAs(before.body, change.body, pseudonym)), except);
   if (isSame(dated)) return before.forwarded || to.length === 0;
   if (!before.forwarded && isSame(repairable)) return false;
   throw new HubError('invalid', { message: 'CDR already exists' });
