@@ -78,10 +78,10 @@ t.test('of a delivery with two rows that are not written yet, the later one alon
   t.strictSame(writer.unwrittenRows(), []);
 });
 
-t.test('who waits for it is told when the hub ends without the fence', async (t) => {
+t.test('who waits for it is refused when the hub ends without the fence [OUTBOX-WRITER-3]', async (t) => {
   const { writer, warned } = await scene(t);
   writer.remember(progress('A'), row('A', 3));
-  const flushed = t.rejects(writer.flushed(), { message: 'the log is not written here now' });
+  const flushed = t.rejects(writer.flushed(), { name: 'HubError', code: 'unavailable' });
   await warned;
   await writer.close();
   await flushed;

@@ -4,9 +4,10 @@
  *
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
  * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
- * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it rejects its waiting callers instead.
+ * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it refuses its waiting callers as `unavailable` instead.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
 import { deliveryId } from '../../domain/events.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
@@ -164,7 +165,7 @@ export class OutboxWriter {
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
         if (isLast) {
-          for (const { reject } of this.#waiting.splice(0)) reject(error);
+          for (const { reject } of this.#waiting.splice(0)) reject(new HubError('unavailable', { retryAfterS: 1 }));
           break;
         }
         await sleep(this.#clock, retryWriteMs, this.#ending.signal);
