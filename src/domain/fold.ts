@@ -3,7 +3,7 @@
  * from the log byte for byte. [OBJECT-4]
  */
 import { formOf, type ObjectEventData } from './events.ts';
-import { isOwned } from './modules.ts';
+import { isOwned, modules } from './modules.ts';
 import { changedBody, type HubObject, laterDate, objectKey } from './object.ts';
 import type { PartyId } from './party.ts';
 
@@ -16,37 +16,60 @@ export interface Change {
 }
 
 /**
- * The object after a push that was owed to the receivers `to`; null when the push deletes it, or changes something that
- * does not exist.
+ * The object after a push that was owed to the receivers `to`; null when the push deletes it at all who have it, or changes
+ * something that does not exist.
  */
 export function applyToObject(before: HubObject | null, change: Change): HubObject | null {
   const { data, body, to } = change;
-  if (data.method === 'DELETE') return null;
+  if (data.method === 'DELETE') return endOf(before, change);
+  // Of an object that comes again, who has what of the one before counts, and nothing else.
+  const stored = before?.ended ? null : before;
   const isWhole = data.method !== 'PATCH' && data.within.length === 0;
-  const text = isWhole ? body : changedBody(before?.body ?? null, { ...data, body });
+  const text = isWhole ? body : changedBody(stored?.body ?? null, { ...data, body });
   if (text === null) return null;
   const sent = sentAfter(before, data, to);
   const outdated = outdatedAfter(before, change);
   return {
     module: data.module,
     owner: data.owner,
-    key: before?.key ?? objectKey(data.module, data.id, data.facts),
-    id: before?.id ?? data.id,
+    key: stored?.key ?? objectKey(data.module, data.id, data.facts),
+    id: stored?.id ?? data.id,
     lastUpdated:
-      (data.within.length > 0 ? laterDate(before?.lastUpdated ?? null, data.lastUpdated) : data.lastUpdated) ??
-      before?.lastUpdated ??
+      (data.within.length > 0 ? laterDate(stored?.lastUpdated ?? null, data.lastUpdated) : data.lastUpdated) ??
+      stored?.lastUpdated ??
       '',
-    facts: isWhole ? data.facts : { ...before?.facts, ...data.facts },
+    facts: isWhole ? data.facts : { ...stored?.facts, ...data.facts },
     body: text,
     viewer: data.viewer,
     reason: data.reason,
-    forwarded: (before?.forwarded ?? false) || data.owed !== null || data.forwarded === true,
+    forwarded: (stored?.forwarded ?? false) || data.owed !== null || data.forwarded === true,
     ...(sent && { sent }),
     ...(outdated.length > 0 && { outdated }),
   };
 }
 
 const none: readonly PartyId[] = [];
+
+/** What is stored of a deleted object: which receivers were sent it and are not owed its end; null when there are none. */
+function endOf(before: HubObject | null, { data, to }: Change): HubObject | null {
+  const { module, owner, id, facts, lastUpdated, reason } = data;
+  const sent = (data.sent ?? before?.sent ?? none).filter((receiver) => !to.includes(receiver));
+  if (sent.length === 0 || !modules[module].isDeletable) return null;
+  return {
+    module,
+    owner,
+    key: before?.key ?? objectKey(module, id, facts),
+    id,
+    lastUpdated: before?.lastUpdated ?? lastUpdated ?? '',
+    facts,
+    body: '',
+    viewer: null,
+    reason,
+    forwarded: true,
+    sent,
+    ended: true,
+  };
+}
 
 /** Receivers that have an older version after the change: those that it passes by, until a whole is owed to them. */
 function outdatedAfter(before: HubObject | null, { type, data, to }: Change): readonly PartyId[] {
@@ -58,7 +81,8 @@ function outdatedAfter(before: HubObject | null, { type, data, to }: Change): re
   if (outdated.length === 0 && (isResent || isSame(sent, to))) return none;
   const owed = new Set(to);
   const passed = isResent ? none : sent.filter((id) => !owed.has(id));
-  const isMade = (id: PartyId) => owed.has(id) && formOf(data, id) === 'whole';
+  // What is sent anew of a private object is that it is private, and there is no more to have of it.
+  const isMade = (id: PartyId) => owed.has(id) && (isResent || formOf(data, id) === 'whole');
   return withAll(outdated, passed).filter((id) => !isMade(id));
 }
 
@@ -87,15 +111,15 @@ function withAll(sent: readonly PartyId[], to: readonly PartyId[]): readonly Par
 }
 
 /**
- * Compaction: one push that recreates the object and replaces all events that made it, when these are too old to be
- * kept.
+ * Compaction: one push that recreates the object, or what is stored of a deleted one, and replaces all events that made
+ * it, when these are too old to be kept.
  */
 export function baseOf(object: HubObject): { data: ObjectEventData; body: string } {
   // One literal: a copy by rest and spread costs more than the rest of the compaction's decision.
-  const { module, owner, id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated, body } = object;
+  const { module, owner, id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated, ended, body } = object;
   const data: ObjectEventData = {
     module,
-    method: 'PUT',
+    method: ended ? 'DELETE' : 'PUT',
     owner,
     id,
     within: [],

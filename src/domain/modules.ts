@@ -22,6 +22,8 @@ export interface ModuleRow {
   readonly isKeyedByType: boolean;
   /** Array to which a PATCH appends; it replaces all other fields. */
   readonly appends: string | null;
+  /** Its owner removes an object by DELETE. Objects of other modules say of themselves that they are over. */
+  readonly isDeletable: boolean;
   /** A stored object never changes: pushing it again is a duplicate or is refused. */
   readonly isImmutable: boolean;
   /** A whole sent in place of a part is the object as of that change, not its present state: every state counts. */
@@ -41,6 +43,7 @@ const catalogue: Omit<ModuleRow, 'noun'> = {
   isFoundById: false,
   isKeyedByType: false,
   appends: null,
+  isDeletable: false,
   isImmutable: false,
   isSentAsOfChange: false,
   retryWindow: 'windowMs',
@@ -49,7 +52,7 @@ const catalogue: Omit<ModuleRow, 'noun'> = {
 
 export const modules: Readonly<Record<ObjectModule, ModuleRow>> = {
   locations: { ...catalogue, noun: 'location', isFoundById: true, bytesMax: 4 * mebibyte },
-  tariffs: { ...catalogue, noun: 'tariff' },
+  tariffs: { ...catalogue, noun: 'tariff', isDeletable: true },
   sessions: {
     ...catalogue,
     noun: 'session',

@@ -105,6 +105,11 @@ export interface HubObject {
    * In order of id; absent for none, and for sessions and CDRs, whose receiver is taken out of `sent` instead.
    */
   readonly outdated?: readonly PartyId[];
+  /**
+   * Its owner has deleted it, and those in `sent` still have it, because nothing was owed to them then. It has no body, and
+   * is stored only until its end was sent to all of them. [RESENDS-5]
+   */
+  readonly ended?: true;
 }
 
 /** Name of an object for operators: `{cc}-{pid}/{id}`. */

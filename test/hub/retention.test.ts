@@ -245,6 +245,37 @@ t.test(
   },
 );
 
+t.test(
+  'who still has a deleted tariff is known after its events were trimmed, and after its row was damaged',
+  async (t) => {
+    const stage = await scene(t);
+    await storeOfEach(stage);
+    await admin(stage.hub, 'POST', '/parties/NL-EMS/suspend');
+    await stage.cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/T1');
+    await trimmed(stage);
+    await stage.hub.close();
+    await damageRows(stage.dataDir, [{ kind: 'tariffs:ended', owner: 'NL-CPO', id: 't1' }]);
+    await stage.restart();
+    t.match(
+      stage.hub.created.context.store.health(),
+      { state: 'open', damagedRows: { length: 0 } },
+      'it is made again',
+    );
+    const { initial_token } = await admin(stage.hub, 'POST', '/parties/NL-EMS/initial-token');
+    await stage.emsp.registerAgain(String(initial_token), stage.hub);
+    const { id } = await admin(stage.hub, 'POST', '/parties/NL-EMS/resync', { module: 'tariffs' });
+    await inTime(stage, 1000, 'the resync ended', async () => {
+      return (await admin(stage.hub, 'GET', `/redrives/${String(id)}`)).state === 'DONE';
+    });
+    await quiet(stage.hub);
+    t.match(callsTo(stage.emsp, 'tariffs').at(-1), { method: 'DELETE', path: /T1$/ });
+    await trimmed(stage);
+    t.strictSame(await stage.hub.created.context.store.history('tariffs/NL-CPO/t1'), [], 'told, nothing of it is kept');
+    await stage.restart();
+    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
+  },
+);
+
 t.test('the hub logs that the log was trimmed only after the trim', async (t) => {
   const logged: string[] = [];
   const stage = await scene(t, {

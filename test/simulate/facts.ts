@@ -151,8 +151,8 @@ export class Facts {
     demand(seq === this.log.length + 1, 'sequences are dense', () => `${seq} after ${this.log.length}`);
     const after = objectEvents.has(type) || type === 'object.resent' ? this.#object(event, data) : null;
     if (type === 'object.missed') this.#missed(stream, data);
-    if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
-    if (type === 'object.deleted') this.#sentTo.delete(stream);
+    if (data.method === 'DELETE') this.#told(stream, to);
+    else if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
     const fact = { seq, type, stream, to, at: this.around.recordedAt(event.at), correlationId, body, data, after };
     this.log.push(fact);
     if (/^(partner|route)\./.test(type)) {
@@ -170,6 +170,11 @@ export class Facts {
 
   #sent(stream: string, to: readonly string[]): void {
     this.#sentTo.set(stream, new Set([...(this.#sentTo.get(stream) ?? []), ...to]));
+  }
+
+  /** Those who are not told of its end have it still. */
+  #told(stream: string, to: readonly string[]): void {
+    this.#sentTo.set(stream, new Set([...(this.#sentTo.get(stream) ?? [])].filter((party) => !to.includes(party))));
   }
 
   #missed(stream: string, { sent }: Json): void {
@@ -260,6 +265,8 @@ export class Facts {
     const change = { ...data, body: body ?? '' } as unknown as ObjectChange;
     const request = this.requests.get(event.correlationId ?? '');
     const where = () => `${type} ${stream} of ${event.correlationId}`;
+    if (type === 'object.resent' && (change.method === 'DELETE' || change.method === 'PATCH'))
+      return this.#ended(request, event, change, before);
     if (type === 'object.resent') {
       demand(before !== null, 'what is sent anew is stored', where);
       const isEntitled = (receiver: string) => this.#isEntitledAnew(request, event, change, before, receiver);
@@ -284,6 +291,28 @@ export class Facts {
     if (change.method === 'DELETE') this.objects.delete(stream);
     else if (after) this.objects.set(stream, after);
     return after;
+  }
+
+  /** What is sent anew of a tariff that was deleted, or of a location that was hidden: that it is so, to who was sent it. */
+  #ended(
+    request: Request | undefined,
+    { stream, to, body }: DiskEvent,
+    { method, owner, module }: ObjectChange,
+    stored: Json | null,
+  ): Json | null {
+    const directories = this.directories.slice(request?.from ?? 0);
+    const had = this.#sentTo.get(stream) ?? new Set();
+    const where = () => `${method} ${stream} to ${to}`;
+    const isDeleted = method === 'DELETE' && module === 'tariffs' && stored === null;
+    const { publish, last_updated } = stored ?? {};
+    const isHidden = publish === false && same(JSON.parse(body || 'null'), { publish, last_updated });
+    demand(isDeleted || isHidden, 'only what is over is ended', where);
+    const mayHear = (party: string) => had.has(party) && directories.some((one) => one.registered.has(party));
+    demand(to.every(mayHear), 'only who was sent it hears that it is over', where);
+    const isRouted = (party: string) => directories.some(({ routes }) => routes.has(`${party}/${owner}`));
+    demand(isDeleted || to.every(isRouted), 'nobody hears that a location is hidden without a rule', where);
+    this.around.hit(isDeleted ? 'a resync deleted a tariff' : 'a resync hid a location');
+    return stored;
   }
 
   /** All that the directory may have been, and all moments that matter, when the hub decided. */

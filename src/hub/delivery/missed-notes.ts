@@ -140,10 +140,10 @@ export class MissedNotes {
       if (earlier >= seq) return false;
       // `object.missed` lists the remaining receivers and says nothing about what arrived.
       if (type === 'object.missed') continue;
-      const { sent, forwarded } = data as ObjectEventData;
+      const { sent, forwarded, method } = data as ObjectEventData;
       // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
       if (sent ? sent.includes(receiver) : forwarded) return true;
-      if (type === 'object.deleted' || !to.includes(receiver)) continue;
+      if (method === 'DELETE' || !to.includes(receiver)) continue;
       if ((await this.#deliveries.standing(receiver, earlier)).state === 'DELIVERED') return true;
     }
     // More than `changesMax` changes: the part is sent, and healed when the receiver refuses it.

@@ -20,7 +20,7 @@ import { type HubObject, keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
-import { owedWhole } from '../exchange/ingest.ts';
+import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, foldedTo } from '../kernel/object-history.ts';
 import { objectFromRow, readObject } from '../kernel/row-codecs.ts';

@@ -13,13 +13,11 @@
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { charactersOf, type ObjectEventData, type Owed } from '../../domain/events.ts';
+import { charactersOf, type ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { instantText } from '../../domain/instant.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import {
-  changedBody,
-  followedSession,
   type HubObject,
   lastUpdatedOf,
   type ObjectChange,
@@ -27,15 +25,13 @@ import {
   objectName,
   sameJson,
   sortableDate,
-  storedWithin,
   streamOf,
-  typeOf,
 } from '../../domain/object.ts';
 import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts';
 import type { PartyId, PartyRole } from '../../domain/party.ts';
-import { erasedAs, hasPseudonym } from '../../domain/person.ts';
+import { erasedAs } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
-import { type Audience, catalogueAudience, type Directory } from '../../domain/routing.ts';
+import { catalogueAudience, type Directory } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
@@ -43,10 +39,12 @@ import type { Fact } from '../kernel/recorder.ts';
 import {
   billedKey,
   billedPut,
+  goneOf,
   objectFromRow,
   objectPut,
   objectsSize,
   ownerPut,
+  readEnded,
   readObject,
   rowSeen,
 } from '../kernel/row-codecs.ts';
@@ -57,6 +55,7 @@ import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
 import type { ObjectQuota } from './object-quota.ts';
 import type { OrphanCases } from './orphan-cases.ts';
+import { owedRequests } from './owed-requests.ts';
 
 /** Origin of a change that the hub pulled from a list of its owner. */
 export interface Pulled {
@@ -172,17 +171,20 @@ export function ingest(
     before: HubObject | null,
     { data: decided, to }: Decision,
     stream: string,
-    seen: readonly Seen[],
+    seen: Seen[],
   ): Promise<Accepted> {
     const shown = shownBy(change, decided);
     const data = { ...decided, ...metBy(change.owner, [...shown, ...quirksWarnedOf(decided.warnings)]) };
     const event = { type: eventTypes[change.method], data };
-    const after = applyToObject(before, { ...event, body: change.body, to });
+    const key = objectKey(change.module, change.id, change.facts);
+    const ended = before ? null : await readEnded(store, change.module, change.owner, key, seen);
+    const state = applyToObject(before ?? ended, { ...event, body: change.body, to });
+    const after = state?.ended ? null : state;
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
     refuseOvergrown(object);
     const fact = { stream, event, to };
-    const written = record(caller, fact, change, before, after, seen);
+    const written = record(caller, fact, change, before ?? ended, state, seen);
     if ((before === null) === (after === null)) await written;
     else await objects.changed(change.owner, after ? 1 : -1, written);
     quota.spend(caller.id, charactersOf({ body: change.body, data }) + (after?.body.length ?? 0));
@@ -195,6 +197,7 @@ export function ingest(
     return { result: after === null ? 'deleted' : before ? 'updated' : 'created', object };
   }
 
+  /** `before` and `after`: of a deleted object, what is stored of it. */
   function record(
     caller: Caller,
     fact: Pick<Fact, 'stream' | 'event' | 'to'>,
@@ -204,7 +207,8 @@ export function ingest(
     seen: readonly Seen[],
   ): Promise<Seq> {
     const key = (after ?? before)?.key ?? '';
-    const puts: Put[] = after ? [objectPut(after)] : [{ kind: module, owner, id: key, gone: true }];
+    const puts: Put[] = after ? [objectPut(after)] : [];
+    if (before && (!after || before.ended !== after.ended)) puts.push(goneOf(before));
     if (before === null && modules[module].isFoundById) puts.push(ownerPut(module, key, owner));
     if (after?.module === 'cdrs' && after.facts.sessionId)
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
@@ -343,57 +347,4 @@ function isDecidedCdr(
   if (isSame(dated)) return before.forwarded || to.length === 0;
   if (!before.forwarded && isSame(repairable)) return false;
   throw new HubError('invalid', { message: 'CDR already exists' });
-}
-
-/**
- * The requests that are owed: the change as received for receivers that have the object, the whole object as of this
- * change for receivers that may never have had it.
- */
-function owedRequests(
-  owner: PartyRole,
-  change: ObjectChange,
-  before: HubObject | null,
-  { to, whole: toWhole }: Audience,
-): Pick<ObjectEventData, 'owed' | 'whole'> {
-  if (to.length === 0) return { owed: null };
-  const id = before?.id ?? change.id;
-  const within = storedWithin(before?.body ?? null, change);
-  const session = followedSession(change);
-  const asItCame: Owed = {
-    method: change.method,
-    ...address(owner, { ...change, id, within }),
-    ...(session && { behind: streamOf('sessions', change.owner, session) }),
-  };
-  // Digests of an erased person must not take the place of what a receiver has.
-  const isErased = before?.forwarded === true && hasPseudonym(before.body);
-  if (toWhole.length === 0 || isErased) return { owed: asItCame };
-  const at = address(owner, { ...change, id, within: [] });
-  const whole: Owed = { method: 'PUT', ...at, body: changedBody(before?.body ?? null, change) ?? '' };
-  return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };
-}
-
-/** The request that sends a stored object as a whole. */
-export function owedWhole(owner: PartyRole, object: HubObject): Owed {
-  const session = followedSession(object);
-  return {
-    method: modules[object.module].whole,
-    ...address(owner, { ...object, within: [] }),
-    ...(session && { behind: streamOf('sessions', object.owner, session) }),
-  };
-}
-
-/**
- * Path and query below the receiver's module URL: the identifiers of owner and object, in the case in which they were
- * first stored.
- */
-function address(
-  { country_code, party_id }: PartyRole,
-  { module, id, within, facts }: Pick<ObjectChange, 'module' | 'id' | 'within' | 'facts'>,
-): Pick<Owed, 'path' | 'query'> {
-  const { hasPath, isKeyedByType } = modules[module];
-  const segments = hasPath ? [country_code, party_id, id, ...within] : [];
-  return {
-    path: segments.map((segment) => `/${encodeURIComponent(segment)}`).join(''),
-    query: isKeyedByType ? `?type=${encodeURIComponent(typeOf(facts))}` : '',
-  };
 }

@@ -2,7 +2,7 @@
  * Converts read models to and from rows of the store, and stored events to the events of state machines.
  */
 import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storage/contract.ts';
-import { isOwned, type ObjectModule } from '../../domain/modules.ts';
+import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
@@ -12,6 +12,12 @@ import { routeKey } from './directory.ts';
 
 /** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
 export const unownedShelf = 'unowned';
+
+/** Shelf of what was deleted or made private while nothing was owed to a receiver that has it. [RESENDS-5] */
+export const endedShelf = 'ended';
+const endedSuffix = ':ended';
+/** Rows of deleted objects, apart from the present ones. */
+export const endedKind = (module: ObjectModule): string => `${module}${endedSuffix}`;
 
 /** All shelves on which objects of these partners may be. */
 export const shelvesOf = (partners: Iterable<Partner>): string[] => [
@@ -42,11 +48,12 @@ export function routePut(route: Route): Put {
 }
 
 /** The part of an object that a row stores as `data`, beside the body. */
-type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key'>;
+type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key' | 'ended'>;
 
 function shelfOf(object: HubObject): string | null {
   if (isOwned(object.module)) return object.viewer ?? unownedShelf;
-  return object.facts.publish === false ? null : object.owner;
+  if (!object.ended && object.facts.publish !== false) return object.owner;
+  return object.ended || object.outdated ? endedShelf : null;
 }
 
 export function objectPut(object: HubObject): Put {
@@ -54,15 +61,23 @@ export function objectPut(object: HubObject): Put {
   const plain = { id, lastUpdated, facts, viewer, reason, forwarded };
   const data = { ...plain, ...(sent && { sent }), ...(outdated && { outdated }) };
   const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
-  return { kind: module, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
+  const kind = object.ended ? endedKind(module) : module;
+  return { kind, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
 }
 
 export function objectFromRow(row: Row): HubObject {
   const { id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated } = row.data as ObjectData;
   const { kind, owner, id: key, body } = row;
-  const module = kind as ObjectModule;
+  const ended = kind.endsWith(endedSuffix);
+  const module = (ended ? kind.slice(0, -endedSuffix.length) : kind) as ObjectModule;
   const plain = { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
-  return sent ? { ...plain, sent, ...(outdated && { outdated }) } : plain;
+  return sent ? { ...plain, sent, ...(outdated && { outdated }), ...(ended && { ended }) } : plain;
+}
+
+/** Removes the row of an object. */
+export function goneOf(object: HubObject): Put {
+  const { kind, owner, id } = objectPut(object);
+  return { kind, owner, id, gone: true };
 }
 
 /** Reads a row for a decision and adds its version to `seen`. [RECORDER-6] */
@@ -97,6 +112,19 @@ export async function readObject(
 ): Promise<HubObject | null> {
   if (!isName(owner) || !isName(key)) return null;
   const row = await rowSeen(store, { kind: module, owner, id: key }, seen);
+  return row && objectFromRow(row);
+}
+
+/** What is stored of a deleted object; null when no receiver has it any more. */
+export async function readEnded(
+  store: Store,
+  module: ObjectModule,
+  owner: PartyId,
+  key: string,
+  seen: Seen[],
+): Promise<HubObject | null> {
+  if (!modules[module].isDeletable || !isName(key)) return null;
+  const row = await rowSeen(store, { kind: endedKind(module), owner, id: key }, seen);
   return row && objectFromRow(row);
 }
 

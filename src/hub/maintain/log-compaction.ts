@@ -19,9 +19,9 @@ import type { RefusedRecord } from '../../domain/report.ts';
 import { foundAgainBy } from '../exchange/command-rows.ts';
 import type { Context } from '../kernel/context.ts';
 import { routeKey } from '../kernel/directory.ts';
-import { partnerPut } from '../kernel/row-codecs.ts';
+import { objectPut, partnerPut } from '../kernel/row-codecs.ts';
 import { reportKey } from '../partners/reports.ts';
-import { foldCommand, foldObject, rebuiltRow } from './row-rebuild.ts';
+import { foldCommand, foldObject, isEnd, rebuiltRow } from './row-rebuild.ts';
 
 /** Decision about one stream: the events to keep, and the rows to delete unless a newer event wrote them. */
 export interface Keeping {
@@ -51,13 +51,15 @@ const withRow: ReadonlySet<string> = new Set(['object.put', 'object.patched']);
 const object: Keeper = async (past, { store }) => {
   const found = foldObject(past);
   const last = lastOf(past);
-  if (!found) return last.type === 'object.deleted' ? nothing : whole(past);
+  if (!found) return isEnd(last) ? nothing : whole(past);
   const { data, body } = baseOf(found);
-  const key = { kind: found.module, owner: found.owner, id: found.key };
+  const key = keyOf(objectPut(found));
   const row = withRow.has(last.type) ? null : await store.get(key);
   const { seq, stream, at, party } = past.findLast((event) => row !== null && event.seq <= row.seq) ?? last;
   const base = { type: 'object.base', correlationId: null, to: [], data, body } as const;
-  return { keeps: [{ seq, stream, at, party, ...base, rows: [key] }], rows: [] };
+  // An earlier version has no row of what it deleted, and what has come again since is a row of another kind.
+  const rows = found.ended && row === null ? [] : [key];
+  return { keeps: [{ seq, stream, at, party, ...base, rows }], rows: [] };
 };
 
 /** Keeps every registration and operator event; of connection and circuit events keeps only the latest of each kind. */

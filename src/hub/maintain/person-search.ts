@@ -20,7 +20,7 @@ import { nameMin, type Person, type Replacer, replacerOf, type TokenNames, token
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { billedKind, ownersKind } from '../kernel/row-codecs.ts';
+import { billedKind, endedKind, ownersKind } from '../kernel/row-codecs.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { historyKinds } from './history.ts';
 import { rowKinds } from './row-rebuild.ts';
@@ -31,7 +31,7 @@ const personal: readonly ObjectModule[] = ['tokens', 'sessions', 'cdrs'];
 const indexKinds = [...personal.filter((module) => modules[module].isFoundById).map(ownersKind), billedKind];
 /** Kinds of rows that name no person. */
 export const impersonalKinds: readonly string[] = [
-  ...['locations', ownersKind('locations'), 'tariffs', ...historyKinds],
+  ...['locations', ownersKind('locations'), 'tariffs', endedKind('tariffs'), ...historyKinds],
   ...['partners', 'directory', 'routes', 'webhooks', 'audit', 'backups'],
 ];
 /** All others, besides objects and their indexes: a name may stand in them. */

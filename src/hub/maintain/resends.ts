@@ -1,6 +1,6 @@
 /**
- * Sends stored objects whole to a receiver. A resync sends all present objects of a module that it is entitled to; a
- * release sends sessions and CDRs that were stored but not forwarded before the receiver could be owed them. [D51, D63]
+ * Sends stored objects whole to a receiver. A resync sends all present objects of a module that it is entitled to, and ends what
+ * it should no longer have; a release sends sessions and CDRs that were stored but not forwarded before the receiver could be owed them. [D51, D63]
  *
  * RESENDS-1  A resend is serialized with pushes of the object, so it never sends an older state than the one sent
  *     before, and concurrent resends see each other.
@@ -9,6 +9,8 @@
  *     rest: the next start runs it after a first registration, the operator repeats it after a `PUT /routes`.
  * RESENDS-4  A receiver that registers again is released nothing until its routing rule is set again, and a suspended
  *     one is sent nothing more.
+ * RESENDS-5  A resync ends at its receiver what was deleted or made private while nothing was owed to it: a DELETE of what it was
+ *     sent, whatever its rules are now, and of a location `publish: false`. Once for each end. [D21, D62]
  */
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import type { JobView } from '../../api/jobs.ts';
@@ -21,10 +23,19 @@ import { owningEmsp } from '../../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { isJoined } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { owedWhole } from '../exchange/ingest.ts';
+import { owedEnd, owedWhole } from '../exchange/owed-requests.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
-import { objectFromRow, objectPut, readObject, unownedShelf } from '../kernel/row-codecs.ts';
+import {
+  endedKind,
+  endedShelf,
+  goneOf,
+  objectFromRow,
+  objectPut,
+  readEnded,
+  readObject,
+  unownedShelf,
+} from '../kernel/row-codecs.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 
 /** Which unforwarded objects to release: those of some CPOs for one eMSP. */
@@ -195,21 +206,27 @@ export class Resends {
     { onlyKept = false, by }: { readonly onlyKept?: boolean; readonly by?: Actor | undefined } = {},
   ): Promise<Sending | null> {
     const { directory, store } = this.#context;
-    const object = await readObject(store, module, owner, key, seen);
+    const object =
+      (await readObject(store, module, owner, key, seen)) ?? (await readEnded(store, module, owner, key, seen));
     const party = directory.party(owner);
-    if (!object || !party || !this.#isEntitled(receiver, object)) return null;
-    if (!directory.isOwed(receiver) || (onlyKept && object.reason === null)) return null;
-    const { id, lastUpdated, facts, body } = object;
-    const owed = owedWhole(party, object);
+    if (!object || !party || !directory.isOwed(receiver) || (onlyKept && object.reason === null)) return null;
+    const isEntitled = this.#isEntitled(receiver, object);
+    const isToEnd = object.ended || isJoined(directory, module, owner, receiver);
+    const whole = isEntitled ? { owed: owedWhole(party, object), body: object.body } : null;
+    const sent = whole ?? (isToEnd ? owedEnd(party, object, receiver) : null);
+    if (!sent) return null;
+    const { owed, body } = sent;
+    const { id, lastUpdated, facts } = object;
     const viewer = isOwned(module) ? receiver : null;
     const plain = { module, method: owed.method, owner, id, within: [], lastUpdated, facts, viewer } as const;
     const data: ObjectEventData = { ...plain, owed, reason: null, warnings: [], ...(by && { by }) };
     const event = { type: 'object.resent' as const, data };
     const after = applyToObject(object, { ...event, body, to: [receiver] });
     const fact: Fact = { stream: streamOf(module, owner, key), event, party: null, to: [receiver], body };
-    const isNewTo = after?.sent !== object.sent || after?.outdated?.length !== object.outdated?.length;
+    if (!after) return { fact, puts: [goneOf(object)] };
+    const isNewTo = after.sent !== object.sent || after.outdated?.length !== object.outdated?.length;
     const isNews = object.reason !== null || !object.forwarded || isNewTo;
-    return { fact, puts: after && isNews ? [objectPut(after)] : [] };
+    return { fact, puts: isNews ? [objectPut(after)] : [] };
   }
 
   async *#entitled(receiver: PartyId, role: 'CPO' | 'EMSP', module: ObjectModule): AsyncIterable<HubObject> {
@@ -219,15 +236,25 @@ export class Resends {
       // A session or CDR stays on its eMSP's shelf when the routing rule ends, so the rule is checked here.
       for (const object of page) if (!isOwned(module) || this.#isEntitled(receiver, object)) yield object;
     }
+    yield* this.#ended(receiver, module);
+  }
+
+  /** What a receiver was sent and not the end of. [RESENDS-5] */
+  async *#ended(receiver: PartyId, module: ObjectModule): AsyncIterable<HubObject> {
+    for await (const page of this.#pages(module, [endedShelf], readBatch))
+      yield* page.filter(({ outdated }) => outdated?.includes(receiver));
+    if (!modules[module].isDeletable) return;
+    for await (const page of this.#pages(endedKind(module), [endedShelf], readBatch))
+      yield* page.filter(({ sent }) => sent?.includes(receiver));
   }
 
   /**
    * Pages in order of `last_updated`. Pushes and releases move objects in the list meanwhile, so each page starts at
    * the position of the last object of the page before, not at an offset.
    */
-  async *#pages(module: ObjectModule, shelves: readonly string[], limit: number): AsyncIterable<HubObject[]> {
+  async *#pages(kind: string, shelves: readonly string[], limit: number): AsyncIterable<HubObject[]> {
     for (let after: Position | undefined; ; ) {
-      const query = { kind: module, shelves, offset: 0, limit, size: pageSize, ...(after && { after }) };
+      const query = { kind, shelves, offset: 0, limit, size: pageSize, ...(after && { after }) };
       const { rows } = await this.#context.store.list(query);
       if (rows.length === 0) return;
       after = rows.at(-1);
@@ -235,11 +262,11 @@ export class Resends {
     }
   }
 
-  #isEntitled(receiver: PartyId, { module, owner, viewer, facts }: HubObject): boolean {
+  #isEntitled(receiver: PartyId, { module, owner, viewer, facts, ended }: HubObject): boolean {
     const { directory } = this.#context;
     const isTheirs = isOwned(module)
       ? (viewer ?? owningEmsp(directory, owner, facts).viewer) === receiver
-      : facts.publish !== false;
+      : !ended && facts.publish !== false;
     return isTheirs && isJoined(directory, module, owner, receiver);
   }
 }

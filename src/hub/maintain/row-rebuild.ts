@@ -5,7 +5,7 @@
 import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { AuditEntry } from '../../api/audit.ts';
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
-import type { CommandEvent, OrphanEvent } from '../../domain/events.ts';
+import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
 import type { Notice } from '../../domain/notification.ts';
@@ -21,7 +21,16 @@ import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
 import { changeOf } from '../kernel/object-history.ts';
-import { billedKind, billedPut, objectPut, ownerPut, ownersKind, partnerPut, routePut } from '../kernel/row-codecs.ts';
+import {
+  billedKind,
+  billedPut,
+  endedKind,
+  objectPut,
+  ownerPut,
+  ownersKind,
+  partnerPut,
+  routePut,
+} from '../kernel/row-codecs.ts';
 import { withoutWho } from '../kernel/who.ts';
 import { webhookPut } from '../notify/notifier.ts';
 import { conditionPut, stream as notices } from '../notify/watch.ts';
@@ -54,11 +63,17 @@ export function foldObject(events: readonly StoredEvent[]): HubObject | null {
   return fold<HubObject>(events, 'object.', (before, event) => applyToObject(before, changeOf(event)));
 }
 
+/** Whether an event of an object deleted it, or sent that anew. */
+export const isEnd = ({ data }: StoredEvent): boolean => (data as ObjectEventData).method === 'DELETE';
+
 const object: Rebuild = async ({ kind, owner, id }, history) => {
-  const events = await history(streamOf(kind as ObjectModule, owner, id));
+  const events = await history(streamOf(kind.split(':')[0] as ObjectModule, owner, id));
   const found = foldObject(events);
-  if (found) return objectPut(found);
-  return events.at(-1)?.type === 'object.deleted' ? { kind, owner, id, gone: true } : null;
+  const put = found && objectPut(found);
+  if (put?.kind === kind) return put;
+  // A deleted object that some receiver still has is a row of another kind, and so is one that has come again.
+  const last = events.at(-1);
+  return put || (last && isEnd(last)) ? { kind, owner, id, gone: true } : null;
 };
 
 const ownerOf: Rebuild = async ({ kind, owner, id }) => ownerPut(kind.split(':')[0] as ObjectModule, owner, id);
@@ -111,11 +126,13 @@ const unless =
     type === end ? { kind, owner, id, gone: true } : put(data as Data);
 
 const isFoundById = (module: ObjectModule) => modules[module].isFoundById;
+const isDeletable = (module: ObjectModule) => modules[module].isDeletable;
 
 const gone: Rebuild = async ({ kind, owner, id }) => ({ kind, owner, id, gone: true });
 
 const rebuilds: Record<string, Rebuild> = {
   ...Object.fromEntries(moduleNames.map((module) => [module, object])),
+  ...Object.fromEntries(moduleNames.filter(isDeletable).map((module) => [endedKind(module), object])),
   ...Object.fromEntries(moduleNames.filter(isFoundById).map((module) => [ownersKind(module), ownerOf])),
   [billedKind]: async (key) => billedPut(key),
   pulls: async ({ id }, history) => {

@@ -181,10 +181,13 @@ function summaryOf(stored: StoredEvent): string {
     }
     case 'object.base':
       return `${event.data.module} ${event.data.id} stood so; what had made it is older than what is kept`;
-    case 'object.resent':
-      return event.data.by === 'hub'
-        ? `${event.data.module} ${event.data.id} was kept for ${stored.to.join(', ')}, and was sent when it registered`
-        : `${event.data.module} ${event.data.id} was sent anew to ${stored.to.join(', ')} as an operator asked`;
+    case 'object.resent': {
+      const { by, module, id, method } = event.data;
+      const what = `${method === modules[module].whole ? '' : 'the end of '}${module} ${id}`;
+      return by === 'hub'
+        ? `${what} was kept for ${stored.to.join(', ')}, and was sent when it registered`
+        : `${what} was sent anew to ${stored.to.join(', ')} as an operator asked`;
+    }
     case 'object.missed':
       return `a change of ${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'}: the next one goes to it as a whole`;
     case 'push.refused': {
