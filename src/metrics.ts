@@ -12,7 +12,7 @@ import type { Sight } from '../storage/contract.ts';
 import type { ClockMeter } from './clock-watch.ts';
 import type { InspectorMeter } from './console/inspector.ts';
 import { ownedModules } from './domain/modules.ts';
-import { unownedReasons } from './domain/ownership.ts';
+import { keptReasons } from './domain/ownership.ts';
 import type { Operations } from './hub/ports/operator.ts';
 import { type Meter, notedTypes } from './hub/ports/ports.ts';
 import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
@@ -64,8 +64,6 @@ const waitingBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384
 /** Partners that are shown of each room: those that have most of it, so that the number of series is bounded. */
 const shownOfRoom = 5;
 
-/** Why a session or CDR is not forwarded; an alert fires at the first one. [METRICS-3] */
-const ownershipReasons = [...unownedReasons, 'receiver not registered'];
 /** Labels of shed requests: urgencies and load signals. [METRICS-3] */
 const urgencies = ['list', 'push', 'driver'];
 const signals = ['requests', 'ofPartner', 'bytes', 'heap', 'loopDelayMs', 'forwardingMs'];
@@ -190,7 +188,7 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
   const unrecorded = counter('unrecorded_total', 'Facts that nobody waits for, and that could not be written', [
     'type',
   ]);
-  for (const module of ownedModules) for (const reason of ownershipReasons) notForwarded.inc({ module, reason }, 0);
+  for (const module of ownedModules) for (const reason of keptReasons) notForwarded.inc({ module, reason }, 0);
   for (const kind of actorKinds) for (const one of [restarts, quarantines]) one.inc({ kind }, 0);
   for (const end of ['made', 'waiting']) hostChanges.inc({ end }, 0);
   for (const urgency of urgencies) for (const signal of signals) shed.inc({ urgency, signal }, 0);

@@ -27,7 +27,7 @@ const nouns: Readonly<Record<string, string>> = {
   orphans: 'Sessions that did not end as they should',
   history: 'What passed through the hub, by minute and by hour',
   reconciliation: 'Sessions compared with the CDRs that bill them',
-  'stored-not-forwarded': 'Sessions and CDRs without a usable cdr_token',
+  'stored-not-forwarded': 'Sessions and CDRs that are stored and not forwarded, with the reason',
   status: 'The hub at a glance',
   overview: 'All partners at a glance',
   caller: 'What a token may do',

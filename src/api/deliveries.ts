@@ -1,6 +1,6 @@
 /** Answers about deliveries and dead letters. */
 import { z } from 'zod';
-import { unownedReasons } from '../domain/ownership.ts';
+import { keptReasons } from '../domain/ownership.ts';
 import type { View } from './common.ts';
 import { boundsQuery, classFilter, filter, moduleFilter, partyId } from './fields.ts';
 import { triage } from './triage.ts';
@@ -58,6 +58,7 @@ export const unforwarded = z.object({
   module: z.string(),
   object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
   cpo: z.string(),
+  emsp: z.string().nullable().meta({ description: 'the eMSP that owns it; null when none is known' }),
   reason: z.string(),
   at: z.string(),
 });
@@ -74,7 +75,7 @@ export const deliveryFilter = z.strictObject({
 
 export const unforwardedFilter = z.strictObject({
   cpo: partyId.exactOptional(),
-  reason: z.enum(unownedReasons).exactOptional(),
+  reason: z.enum(keptReasons).exactOptional(),
 });
 
 export type UnforwardedFilter = View<typeof unforwardedFilter>;

@@ -1,10 +1,10 @@
 /**
- * `ocpi-hub status`: prints the hub's state at a glance, and the sessions and CDRs that have no owning eMSP.
+ * `ocpi-hub status`: prints the hub's state at a glance, and the sessions and CDRs that are stored and not forwarded.
  */
 import type { Command } from 'commander';
 import type { Unforwarded } from '../api/deliveries.ts';
 import type { HubStatus } from '../api/hub.ts';
-import { unownedReasons } from '../domain/ownership.ts';
+import { keptReasons } from '../domain/ownership.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, fields, type Page, span, when } from './table.ts';
 import { eitherOf, noun, oneOf, verb } from './verb.ts';
@@ -12,6 +12,7 @@ import { eitherOf, noun, oneOf, verb } from './verb.ts';
 const columns: readonly Column<Unforwarded>[] = [
   { title: 'object', of: ({ module, object }) => `${module} ${object}`, shrinksTo: 20 },
   { title: 'CPO', of: ({ cpo }) => cpo },
+  { title: 'eMSP', of: ({ emsp }) => emsp ?? '' },
   { title: 'reason', of: ({ reason }) => reason, shrinksTo: 16 },
   { title: 'at', of: ({ at }, now) => when(at, now) },
 ];
@@ -26,17 +27,16 @@ export function command(): Command {
     }),
     listVerb<Unforwarded>({
       usage: 'not-forwarded',
-      summary: 'list sessions and CDRs without a usable cdr_token or routing rule, with the reason',
+      summary: 'list sessions and CDRs that are stored and not forwarded until that is repaired, with the reason',
       options: [
         ['--cpo <party>', 'of this CPO, for example NL-CPO'],
-        ['--reason <reason>', eitherOf.format(unownedReasons), oneOf(...unownedReasons)],
+        ['--reason <reason>', eitherOf.format(keptReasons), oneOf(...keptReasons)],
       ],
       examples: ['status not-forwarded', 'status not-forwarded --cpo NL-CPO --reason "not routed"'],
       path: '/stored-not-forwarded',
       limit: 50,
       columns,
-      whenEmpty: () =>
-        'Every stored session and CDR has an owning eMSP. It may still be unregistered or pull only: ocpi-hub trace {object} says so.',
+      whenEmpty: () => 'Every stored session and CDR was forwarded, or is of an eMSP that is pull only.',
     }),
   ]);
 }

@@ -15,6 +15,12 @@ export const unownedReasons = [
   'not routed',
 ] as const;
 
+/** Why a session or CDR that has an owning eMSP is kept for it. */
+export const notRegistered = 'receiver not registered';
+
+/** Why a session or CDR is stored and not forwarded until that is repaired. Who is pull only reads it in a list. [D23, D89] */
+export const keptReasons = [...unownedReasons, notRegistered] as const;
+
 export type Ownership =
   | { readonly viewer: PartyId }
   | { readonly viewer: null; readonly reason: (typeof unownedReasons)[number] };
@@ -61,7 +67,7 @@ export function ownedAudience(
   isFragment: boolean,
 ): Audience {
   if (ownership.viewer === null) return nobody(ownership.reason);
-  if (!directory.isRegistered(ownership.viewer)) return nobody('receiver not registered');
+  if (!directory.isRegistered(ownership.viewer)) return nobody(notRegistered);
   if (!directory.isOwed(ownership.viewer)) return nobody('pull only');
   const { viewer } = ownership;
   const isMissed = before?.sent?.includes(viewer) === false;

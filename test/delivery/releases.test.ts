@@ -270,6 +270,47 @@ t.test(
   },
 );
 
+t.test('what is kept for a suspended eMSP is listed with its reason until it is sent [D23, D63]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await putSession(cpo, 'SENT');
+  await putSession(cpo, 'NONE', ofEmsp('WHO'));
+  await quiet(hub);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await putSession(cpo, 'S1', { last_updated: at(1) });
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1', { last_updated: at(2) }));
+  await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/SENT', { kwh: 9, last_updated: at(3) });
+  const unsent = 'receiver not registered';
+  const all = [`NL-CPO/C1: ${unsent}`, 'NL-CPO/NONE: unknown eMSP', `NL-CPO/S1: ${unsent}`, `NL-CPO/SENT: ${unsent}`];
+  t.same(await keptOf(hub), all);
+  const ofReason = await itemsOf(hub, `/stored-not-forwarded?limit=1&reason=${encodeURIComponent(unsent)}`);
+  t.match(
+    ofReason.map(({ module, object, cpo: owner, emsp: of }) => [module, object, owner, of]),
+    [
+      ['sessions', 'NL-CPO/SENT', 'NL-CPO', 'NL-EMS'],
+      ['sessions', 'NL-CPO/S1', 'NL-CPO', 'NL-EMS'],
+      ['cdrs', 'NL-CPO/C1', 'NL-CPO', 'NL-EMS'],
+    ],
+  );
+  const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+  await emsp.registerAgain(String(initial_token));
+  t.same(await keptOf(hub), all, 'registering again sends nothing by itself');
+  const list = await emsp.call('GET', '/2.2.1/sessions?date_from=2026-01-01T00:00:00Z');
+  t.same(idsOf(list).sort(), ['S1', 'SENT'], 'and its eMSP reads it meanwhile');
+  t.match(await setRule(hub, 'NL-EMS'), { released: 3 });
+  t.same(await keptOf(hub), ['NL-CPO/NONE: unknown eMSP']);
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/sessions?date_from=2026-01-01T00:00:00Z')).sort(), ['S1', 'SENT']);
+});
+
+t.test('what an eMSP that is pull only reads by itself is not listed as kept [D89]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { pull_only: true });
+  await putSession(cpo, 'S1');
+  t.same(await keptOf(hub), []);
+});
+
 t.test('a release ends when its receiver is suspended [D63, D50]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);

@@ -1,5 +1,6 @@
 /**
- * Route `/stored-not-forwarded`: sessions and CDRs that have no owning eMSP, with the reason. [D23]
+ * Route `/stored-not-forwarded`: sessions and CDRs that have no owning eMSP, or one that was not registered, with the
+ * reason. [D23]
  */
 import { listOf } from '../../api/common.ts';
 import { unforwarded, unforwardedFilter } from '../../api/deliveries.ts';
@@ -12,7 +13,8 @@ export function storedNotForwarded(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/stored-not-forwarded',
-      summary: 'List sessions and CDRs without a usable cdr_token or routing rule',
+      summary:
+        'List sessions and CDRs that are stored and not forwarded: without a usable cdr_token or routing rule, or kept for an eMSP that was not registered',
       query: unforwardedFilter.extend(pageQuery),
       answer: listOf(unforwarded),
       run: ({ query: { limit, cursor, ...filter } }) => operations.storedNotForwarded(filter, { limit, cursor }),

@@ -8,7 +8,7 @@ import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
 import { type HubObject, objectKey, readWithin } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
-import { objectsSize, ownersOf, readObject } from '../kernel/row-codecs.ts';
+import { objectsSize, ownedShelves, ownersOf, readObject } from '../kernel/row-codecs.ts';
 import type { Caller, Listed, ListRequest, Reserve } from '../ports/hub.ts';
 
 export interface ObjectQuery {
@@ -87,7 +87,7 @@ export function readObjects({ store, directory }: Context) {
       modules[module].owner === 'CPO'
         ? directory.counterparts(caller.id, caller.party.role)
         : directory.emspsOf(caller.id);
-    const all = isOwned(module) ? [caller.id] : counterparts();
+    const all = isOwned(module) ? ownedShelves(caller.id) : counterparts();
     const isNamed = named !== undefined && isCounterpart(caller, named);
     const shelves = named === undefined || (isOwned(module) && isNamed) ? all : all.filter((id) => id === named);
     const owner = isOwned(module) && isNamed ? { owner: named } : {};

@@ -5,6 +5,7 @@ import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storag
 import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
+import { notRegistered } from '../../domain/ownership.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Clock } from '../../kit/clock.ts';
@@ -12,6 +13,10 @@ import { routeKey } from './directory.ts';
 
 /** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
 export const unownedShelf = 'unowned';
+
+/** Shelves of the sessions and CDRs of an eMSP; the second one is of those that were kept for it. [D23] */
+export const ownedShelves = (emsp: PartyId): string[] => [emsp, keptShelf(emsp)];
+const keptShelf = (emsp: PartyId): string => `kept:${emsp}`;
 
 /** Shelf of what was deleted or made private while nothing was owed to a receiver that has it. [RESENDS-5] */
 export const endedShelf = 'ended';
@@ -22,7 +27,13 @@ export const endedKind = (module: ObjectModule): string => `${module}${endedSuff
 /** All shelves on which objects of these partners may be. */
 export const shelvesOf = (partners: Iterable<Partner>): string[] => [
   unownedShelf,
-  ...[...partners].flatMap(({ roles }) => roles.map(keyOf)),
+  ...[...partners].flatMap(({ roles }) => roles.map(keyOf).flatMap(ownedShelves)),
+];
+
+/** Shelves of all sessions and CDRs that are stored and not forwarded. */
+export const keptShelves = (partners: Iterable<Partner>): string[] => [
+  unownedShelf,
+  ...[...partners].flatMap(({ roles }) => roles.map(keyOf).map(keptShelf)),
 ];
 
 /** A row that stands in no list. */
@@ -51,7 +62,9 @@ export function routePut(route: Route): Put {
 type ObjectData = Omit<HubObject, 'body' | 'module' | 'owner' | 'key' | 'ended'>;
 
 function shelfOf(object: HubObject): string | null {
-  if (isOwned(object.module)) return object.viewer ?? unownedShelf;
+  const { viewer, reason } = object;
+  if (isOwned(object.module))
+    return viewer === null ? unownedShelf : reason === notRegistered ? keptShelf(viewer) : viewer;
   if (!object.ended && object.facts.publish !== false) return object.owner;
   return object.ended || object.outdated ? endedShelf : null;
 }

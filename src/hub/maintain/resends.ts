@@ -32,6 +32,7 @@ import {
   goneOf,
   objectFromRow,
   objectPut,
+  ownedShelves,
   readEnded,
   readObject,
   unownedShelf,
@@ -114,8 +115,8 @@ export class Resends {
       object.reason !== null && cpos.includes(object.owner) && this.#isEntitled(receiver, object);
     let released = 0;
     for (const module of ownedModules) {
-      // The receiver's own shelf has the objects that were stored while it was not registered.
-      for await (const page of this.#pages(module, [unownedShelf, receiver], releaseBatch)) {
+      // The receiver's own shelves have the objects that were stored while it was not registered.
+      for await (const page of this.#pages(module, [unownedShelf, ...ownedShelves(receiver)], releaseBatch)) {
         if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
         if (!this.#context.directory.isOwed(receiver)) return released;
         released += await this.#sendKept(page.filter(isWanted), options);
@@ -231,7 +232,9 @@ export class Resends {
 
   async *#entitled(receiver: PartyId, role: 'CPO' | 'EMSP', module: ObjectModule): AsyncIterable<HubObject> {
     if (modules[module].owner === role) return;
-    const shelves = isOwned(module) ? [receiver, unownedShelf] : this.#context.directory.counterparts(receiver, role);
+    const shelves = isOwned(module)
+      ? [unownedShelf, ...ownedShelves(receiver)]
+      : this.#context.directory.counterparts(receiver, role);
     for await (const page of this.#pages(module, shelves, readBatch)) {
       // A session or CDR stays on its eMSP's shelf when the routing rule ends, so the rule is checked here.
       for (const object of page) if (!isOwned(module) || this.#isEntitled(receiver, object)) yield object;

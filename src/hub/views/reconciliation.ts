@@ -19,7 +19,7 @@ import {
 import { mapLimit } from '../../kit/concurrency.ts';
 import { hourMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
-import { billedKey, isName, objectFromRow, shelvesOf } from '../kernel/row-codecs.ts';
+import { billedKey, isName, objectFromRow, ownedShelves, shelvesOf } from '../kernel/row-codecs.ts';
 import type { ReconciliationFilter } from '../ports/operator.ts';
 
 /** Sessions, CDRs and later CDRs that matter at most, each; what is kept of one takes some 300 bytes. */
@@ -83,7 +83,7 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
     matters?: (one: T) => boolean,
   ): Promise<T[]> {
     const { emsp, cpo } = filter;
-    const shelves = emsp === undefined ? shelvesOf(context.directory.partners()) : [emsp];
+    const shelves = emsp === undefined ? shelvesOf(context.directory.partners()) : ownedShelves(emsp);
     const query = {
       kind: module,
       shelves,

@@ -10,7 +10,7 @@ import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData, OrphanKind } from '../../domain/events.ts';
 import { isModule, isOwned, moduleNames, modules } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
-import type { unownedReasons } from '../../domain/ownership.ts';
+import type { keptReasons } from '../../domain/ownership.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import { type Quirk, type QuirksMet, quirks } from '../../domain/quirks.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
@@ -25,8 +25,7 @@ import { relatedTo } from './trace-related.ts';
 const eventsMax = 10_000;
 
 type Reason =
-  | (typeof unownedReasons)[number]
-  | 'receiver not registered'
+  | (typeof keptReasons)[number]
   | 'pull only'
   | 'no routing rule'
   | 'not subscribed'

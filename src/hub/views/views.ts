@@ -24,7 +24,7 @@ import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import { objectFromRow, rowData, unownedShelf } from '../kernel/row-codecs.ts';
+import { keptShelves, objectFromRow, rowData } from '../kernel/row-codecs.ts';
 import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { DeliveryDetail, PageRequest } from '../ports/operator.ts';
 import { auditFits } from './audit.ts';
@@ -103,7 +103,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
 
   async function commands({ from, to, ...filter }: CommandFilter, page: PageRequest): Promise<Page<CommandView>> {
     const fits = ({ data }: Row) => isWanted(data as CommandRecord, filter);
-    const list = { kind: 'commands', shelf: 'commands', ...(from && { from }), ...(to && { to }) };
+    const list = { kind: 'commands', shelves: ['commands'], ...(from && { from }), ...(to && { to }) };
     const view = (row: Row) => commandView(row.data as CommandRecord);
     return newestFirst(list, page, view, Object.keys(filter).length > 0 ? fits : null);
   }
@@ -128,7 +128,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
     const partner = party && (context.directory.partnerOf(party)?.id ?? party);
     const fits = ({ data }: Row) => (data as PullRecord).party === partner;
     const view = (row: Row) => pullView(row.data as PullRecord);
-    return newestFirst({ kind: 'pulls', shelf: 'pulls' }, page, view, partner === undefined ? null : fits);
+    return newestFirst({ kind: 'pulls', shelves: ['pulls'] }, page, view, partner === undefined ? null : fits);
   }
 
   async function pull(id: string): Promise<PullView> {
@@ -138,7 +138,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
   }
 
   async function quarantine(page: PageRequest): Promise<Page<QuarantineView>> {
-    return newestFirst({ kind: 'quarantine', shelf: 'quarantine' }, page, ({ data, upd: at, body }) => {
+    return newestFirst({ kind: 'quarantine', shelves: ['quarantine'] }, page, ({ data, upd: at, body }) => {
       return { ...(data as QuarantineRecord), at, text: body ?? '' };
     });
   }
@@ -146,7 +146,12 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
   async function audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>> {
     const fits = auditFits(filter);
     const view = ({ data }: Row) => data as AuditEntry;
-    return newestFirst({ kind: 'audit', shelf: 'audit' }, page, view, fits && (({ data }) => fits(data as AuditEntry)));
+    return newestFirst(
+      { kind: 'audit', shelves: ['audit'] },
+      page,
+      view,
+      fits && (({ data }) => fits(data as AuditEntry)),
+    );
   }
 
   /** Sessions first, then CDRs, each newest first. */
@@ -162,6 +167,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
         module: row.kind,
         object: objectName(object),
         cpo: object.owner,
+        emsp: object.viewer,
         reason: object.reason ?? '',
         at: event?.at ?? object.lastUpdated,
       };
@@ -170,7 +176,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
     const kind = ownedModules[place];
     if (kind === undefined) throw notOurs();
     const found = await newestFirst(
-      { kind, shelf: unownedShelf },
+      { kind, shelves: keptShelves(context.directory.partners()) },
       { ...page, cursor: left === null ? null : String(left) },
       view,
       isFiltered ? fits : null,
@@ -189,12 +195,11 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
    * filter a page examines at most `examinedMax` rows.
    */
   async function newestFirst<T>(
-    { shelf, ...list }: { kind: string; shelf: string } & TimeBounds,
+    query: { kind: string; shelves: readonly string[] } & TimeBounds,
     page: PageRequest,
     view: (row: Row) => T | Promise<T>,
     fits: ((row: Row) => boolean) | null = null,
   ): Promise<Page<T>> {
-    const query = { ...list, shelves: [shelf] };
     let [left = (await store.list({ ...query, offset: 0, limit: 1 })).total] = readCursor(page.cursor);
     const step = fits === null ? page.limit : examinedStep;
     const end = Math.max(0, left - (fits === null ? page.limit : examinedMax));
