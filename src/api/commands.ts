@@ -4,7 +4,9 @@ import { commandNames } from '../domain/events.ts';
 import type { View } from './common.ts';
 import { boundsQuery, filter, pairFilter, pairQuery } from './fields.ts';
 
-export const commandState = z.enum(['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent']);
+export const commandState = z.enum([
+  ...(['forwarding', 'awaiting', 'relaying', 'relayed', 'relayFailed', 'rejected', 'silent'] as const),
+]);
 
 export const commandName = z.enum(commandNames);
 
@@ -13,8 +15,7 @@ export const command = z.object({
   command: commandName,
   emsp: z.string(),
   cpo: z.string(),
-  /** State of the command's machine. */
-  state: commandState,
+  state: commandState.meta({ description: 'relayFailed: the last result could not be returned to the eMSP' }),
   result: z.string().nullable(),
   reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),
   /** Id of the session that the command stops; null when it names none. */

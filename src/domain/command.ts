@@ -31,6 +31,12 @@ export interface CommandRecord {
   readonly at: string;
 }
 
+/** The state as operators see it: of a machine that is `relayed` they ask whether the last result came to the eMSP. */
+export type ShownCommandState = CommandState | 'relayFailed';
+
+export const shownState = ({ state, reason }: Pick<CommandRecord, 'state' | 'reason'>): ShownCommandState =>
+  state === 'relayed' && reason !== null ? 'relayFailed' : state;
+
 /** Reason of a command whose call was cut off by the end of the process: the CPO may have answered anything. */
 const cutOff = 'the hub was restarted meanwhile';
 

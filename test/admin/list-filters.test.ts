@@ -44,6 +44,7 @@ t.test(
     const all = Array.from({ length: 6000 }, (_, nth) => {
       if ([7, 8].includes(nth % 2500))
         return commandRow(nth, { emsp: 'DE-FAH', state: nth === 7 ? 'silent' : 'awaiting' });
+      if (nth === 3) return commandRow(nth, { reason: 'timeout: no answer in time' });
       if (nth === 4) return commandRow(nth, { command: 'UNLOCK_CONNECTOR' });
       if (nth === 5) return commandRow(nth, { sessionId: 'S5' });
       return commandRow(nth, nth === 5990 ? { cpo: 'FR-BOR' } : {});
@@ -56,6 +57,8 @@ t.test(
     }
     t.strictSame((await walked(hub, '/commands?party=FR-BOR&state=relayed', 10)).ids, ['c5990']);
     t.strictSame((await walked(hub, '/commands?state=silent', 1000)).ids, ['c7']);
+    t.strictSame((await walked(hub, '/commands?state=relayFailed', 1000)).ids, ['c3'], 'and not as relayed');
+    t.notOk((await walked(hub, '/commands?state=relayed', 1000)).ids.includes('c3'));
     t.strictSame((await walked(hub, '/commands?party=DE-FAH&state=rejected', 1000)).ids, []);
     t.equal(
       (await walked(hub, '/commands?party=NL', 1000)).ids.length,

@@ -812,6 +812,11 @@ t.test(
       const { id } = callbackOf();
       emspMood.behaviour = behaviour;
       refused(t, await reply(id, { result: 'ACCEPTED' }), meaning === 'timeout' ? timedOut : failed, name);
+      t.match(
+        await record(id),
+        { state: 'relayFailed', result: 'ACCEPTED', reason: /./ },
+        `${name}: as operators see it`,
+      );
       const arrives = behaviour !== 'nobody' && behaviour !== 'noTls';
       t.equal(emsp.received.length, arrives ? 1 : 0, `${name}: requests`);
       closeCircuit(hub, emsp.id, 'results');
@@ -823,6 +828,26 @@ t.test(
     t.equal(emsp.received.length, 1, 'nothing was kept to be sent again');
   },
 );
+
+t.test('a result for an eMSP that has left names no circuit [interface, Errors]', async (t) => {
+  const own = await hubFor(t);
+  const left = await partnerFor(t, own, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  const station = await partnerFor(t, own, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO', modules: [['commands', 'RECEIVER']], answer: () => accepted },
+  });
+  await admin(own, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  await pushLocation(station, 'LOC1');
+  const body = { location_id: 'LOC1', response_url: `${left.url}/r`, evse_uid: 'EVSE1', connector_id: '1' };
+  t.match(await left.call('POST', '/2.2.1/commands/UNLOCK_CONNECTOR', body), {
+    json: { data: { result: 'ACCEPTED' } },
+  });
+  await left.call('DELETE', '/2.2.1/credentials');
+  const { id } = callbackOf(station);
+  const answer = await station.call('POST', `/2.2.1/commands/callback/${id}`, { result: 'ACCEPTED' });
+  t.match(answer, { status: 502, json: { status_message: 'Failed to forward command callback to eMSP' } });
+  const found = await admin(own, 'GET', `/commands/${id}`);
+  t.match(found, { state: 'relayFailed', reason: 'unavailable: the partner is not registered' });
+});
 
 t.test('an eMSP may answer a result without a body [D29]', async (t) => {
   for (const behaviour of [{ text: '' }, { status: 204, text: '' }, { status: 202, text: '' }]) {
@@ -843,9 +868,11 @@ t.test(
     const refusal: Refused = [502, 2000, 'Failed to forward command callback to eMSP'];
     refused(t, await reply(id, { result: 'ACCEPTED' }), refusal, 'while it is open');
     t.equal(emsp.received.length, 5);
+    t.match(await record(id), { state: 'relayFailed', reason: /^circuit_open: / });
     closeCircuit(hub, emsp.id, 'results');
     succeeded(t, await reply(id, { result: 'ACCEPTED' }), 'afterwards');
     t.equal(emsp.received.length, 6);
+    t.match(await record(id), { state: 'relayed', reason: null }, 'a later result that arrives is the end');
   },
 );
 

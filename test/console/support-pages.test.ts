@@ -38,6 +38,20 @@ browserTest('a command is shown while its result is awaited, and its end when it
   await page.waitForURL(/\/trace\?key=/);
 });
 
+browserTest('a command whose result never reached its eMSP is shown so, and found by it', async (t, browser) => {
+  const hub = await hubFor(t);
+  await written(hub, [commandRow(1, { reason: 'timeout: no answer in time' }), commandRow(2)]);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands' });
+  const row = page.getByRole('row').filter({ hasText: 'c1' });
+  const badge = row.getByText('result not returned');
+  await badge.waitFor();
+  t.match(await badge.getAttribute('class'), /\bbad\b/);
+  await page.getByLabel('State').selectOption('relayFailed');
+  await page.getByText('1 shown, all of them').waitFor();
+  t.match(page.url(), 'state=relayFailed');
+  await row.waitFor();
+});
+
 browserTest(
   'a command is found by its party behind hundreds of newer ones, and a list goes on page by page',
   async (t, browser) => {

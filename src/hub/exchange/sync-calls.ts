@@ -25,8 +25,9 @@ export interface SyncCall
   readonly what: string;
 }
 
-const heldBack = (message: string): Outcome => ({
-  class: 'circuit_open',
+/** The outcome of a call that was not made. */
+const unmade = (outcomeClass: OutcomeClass, message: string): Outcome => ({
+  class: outcomeClass,
   httpStatus: null,
   ocpiStatus: null,
   message,
@@ -37,14 +38,15 @@ const heldBack = (message: string): Outcome => ({
 /** Makes the call with the partner's token; the outcome also feeds the circuit of the call. */
 export async function callPartner(context: Context, partner: Partner, call: SyncCall, trace: Trace): Promise<Outcome> {
   const { circuits, breakerFeed, contacts, ports } = context;
-  if (partner.partnerToken === null || partner.status === 'SUSPENDED') return heldBack('the partner is not registered');
+  if (partner.partnerToken === null || partner.status === 'SUSPENDED')
+    return unmade('unavailable', 'the partner is not registered');
   const token = openToken(ports, partner);
-  if (token === null) return heldBack('the hub cannot open the token of the partner');
+  if (token === null) return unmade('unavailable', 'the hub cannot open the token of the partner');
   const circuitNow = () => circuits.snapshot(partner.id, call.circuit)?.value;
   const circuit = circuitNow();
   const isOpen = circuit === 'open' || (typeof circuit === 'object' && circuit.halfOpen === 'trying');
   if (isOpen && !breakerFeed.beginPass(partner.id, call.circuit, ports.clock.now(), call.source)) {
-    return heldBack('the circuit is open after repeated failures');
+    return unmade('circuit_open', 'the circuit is open after repeated failures');
   }
   const isTrial = typeof circuit === 'object' && !isOpen;
   if (isTrial) circuits.tell(partner.id, call.circuit, { type: 'call.began', at: ports.clock.now() });
@@ -72,7 +74,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   } catch (error) {
     // The port must not throw; if it does, the half-open circuit must still get an outcome, or it waits for ever.
     ports.log.error({ err: error }, 'a call to a partner threw');
-    outcome = { ...heldBack('a fault of the hub'), class: 'unavailable' };
+    outcome = unmade('unavailable', 'a fault of the hub');
   }
   if (isOpen) breakerFeed.endPass(partner.id, call.circuit);
   // While a trial of a half-open circuit is in flight, calls from before the opening do not count.

@@ -9,7 +9,7 @@ import type { DeadGroup, DeliveryView, Unforwarded, UnforwardedFilter } from '..
 import type { OrphanView } from '../../api/orphans.ts';
 import type { PullFilter, PullView, QuarantineView } from '../../api/pulls.ts';
 import type { TriageView } from '../../api/triage.ts';
-import type { CommandRecord } from '../../domain/command.ts';
+import { type CommandRecord, shownState } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../domain/events.ts';
 import { ownedModules } from '../../domain/modules.ts';
@@ -249,13 +249,14 @@ function counted(group: DeadGroup, row: DeliveryRow): DeadGroup {
 }
 
 function commandView({ id, command, emsp, cpo, state, result, reason, sessionId, at }: CommandRecord): CommandView {
-  return { id, command, emsp, cpo, state, result, reason, session: sessionId, at };
+  return { id, command, emsp, cpo, state: shownState({ state, reason }), result, reason, session: sessionId, at };
 }
 
 function isWanted(record: CommandRecord, filter: CommandFilter): boolean {
   const { party, state, command } = filter;
   if (!isOfPair(record, filter) || !namesEither(record, party)) return false;
-  if ((state ?? record.state) !== record.state || (command ?? record.command) !== record.command) return false;
+  if ((state ?? shownState(record)) !== shownState(record) || (command ?? record.command) !== record.command)
+    return false;
   const session = filter.session?.toLowerCase();
   if (session === undefined) return true;
   const { cpo, sessionId } = record;

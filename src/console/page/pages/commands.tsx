@@ -15,7 +15,9 @@ import { InstantField, SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 
-const states: readonly CommandView['state'][] = ['forwarding', 'awaiting', 'relaying', 'relayed', 'rejected', 'silent'];
+const states: readonly CommandView['state'][] = [
+  ...(['forwarding', 'awaiting', 'relaying', 'relayed', 'relayFailed', 'rejected', 'silent'] as const),
+];
 const names: readonly CommandView['command'][] = [
   ...(['START_SESSION', 'STOP_SESSION', 'RESERVE_NOW', 'CANCEL_RESERVATION', 'UNLOCK_CONNECTOR'] as const),
 ];

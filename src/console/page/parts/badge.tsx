@@ -29,6 +29,7 @@ const tones: Readonly<Record<string, Tone>> = {
   awaiting: 'wait',
   relaying: 'wait',
   relayed: 'good',
+  relayFailed: 'bad',
   rejected: 'bad',
   silent: 'bad',
 };
@@ -41,6 +42,7 @@ const names: Readonly<Record<string, string>> = {
   awaiting: 'waiting for result',
   relaying: 'returning result',
   relayed: 'completed',
+  relayFailed: 'result not returned',
   silent: 'no result',
 };
 
