@@ -439,6 +439,39 @@ t.test(
   },
 );
 
+t.test('of two eMSPs with one uid the one whose START_SESSION was accepted last gets the session [D37]', async (t) => {
+  const allowed = { allowed: 'ALLOWED', authorization_reference: 'CARDREF' };
+  const card = await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'CRD' },
+    answer: ({ path }) => (path.includes('/authorize') ? { body: allowed } : {}),
+  });
+  await admin(hub, 'PUT', '/routes/NL-CRD/NL-MIG', { active: true });
+  const authorize = async (uid: string) => {
+    const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'CRD' };
+    const { json } = await migrating.call('POST', `/2.2.1/tokens/${uid}/authorize`, undefined, to);
+    t.match(json.data, allowed, `${uid} is a card of NL-CRD`);
+  };
+  await start({ uid: 'SHARED', reference: 'FIRST' });
+  await start({ by: second, uid: 'shared', reference: 'LATER' });
+  const hubsToken = names('XX', 'HUB', 'SHARED');
+  await checkSession(t, 'the later command', 'UID0', hubsToken, second);
+  const ofFirst = { authorization_reference: 'FIRST', ...hubsToken };
+  await checkSession(t, 'the reference of the earlier one', 'UID1', ofFirst, emsp);
+  await checkSession(t, 'a cdr_token that names the earlier one', 'UID2', names('NL', 'EMS', 'SHARED'), emsp);
+  await start({ uid: 'SHARED' });
+  await checkSession(t, 'a session that was attributed stays', 'UID0', { ...hubsToken, kwh: 3 }, second);
+  await checkSession(t, 'the next one is of the now later command', 'UID3', hubsToken, emsp);
+  await authorize('SHARED');
+  await checkSession(t, 'an authorization starts nothing', 'UID4', hubsToken, emsp);
+  await authorize('CARDONLY');
+  const byCard = { authorization_reference: 'CARDREF', ...names('XX', 'HUB', 'CARDONLY') };
+  await checkSession(t, 'a session by card alone is kept', 'UID5', byCard, null);
+  const came = await arrivals(hub, card, () =>
+    migrating.call('PUT', pathOf(migrating, 'UID5'), wrong('UID5', names('NL', 'CRD', 'CARDONLY'))),
+  );
+  t.match(came, [{ method: 'PUT' }], 'until its cdr_token names the eMSP');
+});
+
 t.test('a START_SESSION of more than 24 hours ago is not looked at [D37]', async (t) => {
   clock.advance(24 * hourMs);
   await checkSession(t, 'of 24 hours ago', 'DAY0', { authorization_reference: 'REF1' }, emsp);
