@@ -179,7 +179,7 @@ export class EventReader {
     const range = keys.between(keys.eventKey, after + 1, head);
     let expected = Math.max(after, horizon) + 1;
     let characters = 0;
-    for await (const chunk of chunks(this.#db, range, to === undefined ? limit : undefined, this.#tolerate)) {
+    for await (const chunk of chunks(this.#db, range, limit, this.#tolerate)) {
       for (const [key, value] of chunk) {
         if (keys.seqOf(key) > horizon) {
           this.#dense(expected, keys.seqOf(key));

@@ -212,7 +212,7 @@ t.test('the updates of one object beyond its lane stay in the log, and hold no o
   const { cpo, emsp } = await routedPair(t, hub, {
     emsp: (received) => (isBroken && idOf(received) === 'A' ? { status: 500 } : {}),
   });
-  for (let kwh = 1; kwh <= 60; kwh++) await putSession(cpo, 'A', { kwh });
+  for (let kwh = 1; kwh <= 40; kwh++) await putSession(cpo, 'A', { kwh });
   await hub.settled(emsp);
   t.equal(memory.size(), 8);
   for (let n = 0; n < 50; n++) await putSession(cpo, `B${n}`);
@@ -222,14 +222,14 @@ t.test('the updates of one object beyond its lane stay in the log, and hold no o
 
   hub = await hubFor(t, env, { clock, windowMax: 100 }, dir);
   cpo.moveTo(hub);
-  for (let kwh = 61; kwh <= 70; kwh++) await putSession(cpo, 'A', { kwh });
+  for (let kwh = 41; kwh <= 50; kwh++) await putSession(cpo, 'A', { kwh });
   isBroken = false;
   const before = emsp.received.length;
   clock.advance(60_000);
   await quiet(hub);
   t.same(
     emsp.received.slice(before).map(kwhOf),
-    Array.from({ length: 70 }, (_, index) => index + 1),
+    Array.from({ length: 50 }, (_, index) => index + 1),
     'then all arrive, in order and once',
   );
 });

@@ -4,7 +4,7 @@
  * TEST-TIMING-RULES-1  No attempt is made before it is due, be it in another life of the hub than the one that set the instant, nor before its
  *     receiver wants it.
  * TEST-TIMING-RULES-2  What may go goes: a lane that is held, for whatever reason, and however long, holds no other lane of its partner, and a module
- *     that is broken holds no other module, unless as many modules hang as a partner may have calls in flight. While more of a module waits than half of its share of the window, it may wait in the log.
+ *     that is broken holds no other module, unless as many modules hang as a partner may have calls in flight. While more of a module waits than a quarter of its share of the window, it may wait in the log.
  * TEST-TIMING-RULES-3  What is put back goes behind all of its lane that was in memory then, as long as the process lives.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
@@ -16,6 +16,8 @@ import { type AsyncState, isOpen, type Lane, moduleOf, type Owed } from './owed.
 
 /** Longest that a lane may wait for its turn among quick ones. */
 const promptMs = 30_000;
+/** Half of what memory holds of one sender, which is half of a module's share: at that it is read on. */
+const crowdedShare = 4;
 /** A call that lasts longer keeps others waiting. */
 const quickMs = 1_000;
 /** A CDR may wait so long for its session. */
@@ -34,7 +36,7 @@ export class TimingRules {
   readonly #companies: ReadonlyMap<string, string>;
   /** Lanes by partner and module. */
   readonly #lanes = new Map<string, Set<Lane>>();
-  /** When more than half of the share of a module in the window last waited, by partner and module. */
+  /** When more than a quarter of the share of a module in the window last waited, by partner and module. */
   readonly #crowdedAt = new Map<string, number>();
   readonly #concurrency: number;
   /** Deliveries in flight, by partner. */
@@ -162,7 +164,7 @@ export class TimingRules {
   }
 
   #mayBeCrowded(key: string): boolean {
-    return (this.#lanes.get(key)?.size ?? 0) * laneMax > this.#facts.around.windowShare / 2;
+    return (this.#lanes.get(key)?.size ?? 0) * laneMax > this.#facts.around.windowShare / crowdedShare;
   }
 
   /** Notes whether a module may wait in the log. [TEST-TIMING-RULES-2] */
@@ -170,7 +172,7 @@ export class TimingRules {
     if (!this.#mayBeCrowded(key)) return;
     let held = 0;
     for (const { owed } of this.#lanes.get(key) ?? []) held += Math.min(laneMax, owed.filter(isOpen).length);
-    if (held > this.#facts.around.windowShare / 2) this.#crowdedAt.set(key, this.#facts.around.now());
+    if (held > this.#facts.around.windowShare / crowdedShare) this.#crowdedAt.set(key, this.#facts.around.now());
   }
 
   #disturbed(company: string, module: string): void {

@@ -65,8 +65,8 @@ const startedAt = Date.parse('2026-03-01T08:00:00Z');
 const beforeHourMs = [480_000, 900_000] as const;
 const hourMs = 3_600_000;
 export const windowMax = 10_000;
-/** The share of a module is three times what one lane may have in memory: a long lane leaves it room, and would fill it without that limit. */
-const laneWindowMax = 3 * laneMax * moduleNames.length;
+/** What memory holds of one sender is three times what one lane may have there: a long lane leaves it room, and would fill it without that limit. */
+const laneWindowMax = 2 * 3 * laneMax * moduleNames.length;
 export const fairDisk: DiskWeather = { failing: 0, msMax: 3 };
 
 export class World {

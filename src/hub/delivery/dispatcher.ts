@@ -9,7 +9,8 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
+import type { ObjectEventData } from '../../domain/events.ts';
+import { moduleNames } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Replacer } from '../../domain/person.ts';
 import type { DeadGroupName } from '../../domain/triage.ts';
@@ -128,9 +129,9 @@ export class Dispatcher {
     return this.#receivers.get(partnerId)?.overdue(before) ?? 0;
   }
 
-  /** Whether memory has no more room for deliveries of a module to the partner that holds the party. */
-  isFull(party: PartyId, module: ObjectModule): boolean {
-    return this.#receiverOf(party)?.window.isFull(module) ?? false;
+  /** Whether memory has no more room for deliveries of a sender's module to the partner that holds the party. */
+  isFull(party: PartyId, { module, owner }: Pick<ObjectEventData, 'module' | 'owner'>): boolean {
+    return this.#receiverOf(party)?.window.isFull(module, owner) ?? false;
   }
 
   /** Forwarding lag, ms: how long deliveries wait for the hub itself; 0 while the dispatcher stops. */

@@ -16,6 +16,7 @@ import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Item } from './item.ts';
 import { GroupedRoundRobin, MultisetMin } from './queues.ts';
+import { none, type Source, Sources } from './sources.ts';
 
 /** The lanes of one module. */
 interface Queue {
@@ -23,10 +24,10 @@ interface Queue {
   /** Ready lanes by sending partner; `readyAgain` has those with a re-driven head. */
   readonly ready: GroupedRoundRobin<OwnLane>;
   readonly readyAgain: GroupedRoundRobin<OwnLane>;
-  /** Deliveries in memory, in flight, and left in the log by lanes. */
-  size: number;
+  /** Deliveries in memory, and left in the log by lanes. */
+  readonly sources: Sources;
+  /** Deliveries in flight. */
   busy: number;
-  skipped: number;
   /** Turns since a re-driven head last had one. */
   takenSince: number;
   /** When a delivery was last added, hub time, ms. */
@@ -141,33 +142,26 @@ export class Lanes {
     if (!lane) {
       const queue = this.#queueOf(item.module);
       const from = this.#partnerOf(item.sender);
-      lane = { key, queue, from, items: [], state: 'ready', skipped: null, dueAt: item.loadedAt, behind: null };
+      lane = { key, queue, from, items: [], state: 'held', skipped: null, dueAt: item.loadedAt, behind: null };
       this.#lanes.set(key, lane);
-      (item.isRedriven ? queue.readyAgain : queue.ready).add(from, lane);
     }
     lane.items.push(item);
     if (lane.items.length === 1 && lane.state === 'held') this.#makeReady(lane);
-    lane.queue.size++;
+    lane.queue.sources.count(lane.from, { size: 1 });
     lane.queue.addedAt = item.loadedAt;
     this.#oldest.add(item.since);
     this.#size++;
     return lane;
   }
 
-  /** Deliveries of a module in memory. */
-  sizeOf(module: ObjectModule): number {
-    return this.#known(module)?.size ?? 0;
+  /** What memory holds of a module, and lanes have left in the log of it. */
+  heldOf(module: ObjectModule): Pick<Source, 'size' | 'skipped'> {
+    return this.#known(module)?.sources ?? none;
   }
 
-  /** No delivery of a module may go or is in flight: those in memory wait for another attempt. */
-  isIdle(module: ObjectModule): boolean {
-    const queue = this.#known(module);
-    return !queue || (queue.busy === 0 && !queue.ready.first && !queue.readyAgain.first);
-  }
-
-  /** Deliveries of a module that lanes have left in the log. */
-  skippedOf(module: ObjectModule): number {
-    return this.#known(module)?.skipped ?? 0;
+  /** The same of one sending partner. */
+  heldFrom(module: ObjectModule, sender: PartyId): Source {
+    return this.#known(module)?.sources.of(this.#partnerOf(sender)) ?? none;
   }
 
   /** Leaves a delivery in the log when its lane has `most` in memory, or has left some before it there. */
@@ -176,7 +170,7 @@ export class Lanes {
     if (!lane || (!lane.skipped && lane.items.length < most)) return false;
     const { after, count } = lane.skipped ?? { after: seq - 1, count: 0 };
     lane.skipped = { after, upTo: seq, count: count + 1 };
-    lane.queue.skipped++;
+    lane.queue.sources.count(lane.from, { skipped: 1 });
     return true;
   }
 
@@ -184,7 +178,7 @@ export class Lanes {
   found(lane: OwnLane, upTo: Seq, count: number): void {
     if (!lane.skipped) return;
     const isAll = upTo >= lane.skipped.upTo;
-    lane.queue.skipped -= isAll ? lane.skipped.count : count;
+    lane.queue.sources.count(lane.from, { skipped: -(isAll ? lane.skipped.count : count) });
     lane.skipped = isAll ? null : { ...lane.skipped, after: upTo, count: lane.skipped.count - count };
   }
 
@@ -250,12 +244,12 @@ export class Lanes {
     const ended = lane.items.shift();
     if (ended) this.#oldest.remove(ended.since);
     this.#size--;
-    lane.queue.size--;
+    const { sources } = lane.queue;
+    sources.count(lane.from, { size: -1 });
     if (lane.items.length > 0) return this.#makeReady(lane);
-    if (lane.skipped) {
-      lane.state = 'held';
-      return;
-    }
+    sources.count(lane.from, { moving: -1 });
+    lane.state = 'held';
+    if (lane.skipped) return;
     this.#lanes.delete(lane.key);
     const followers = this.#followers.get(lane.key);
     if (followers) for (const other of [...followers]) this.#makeReady(other);
@@ -271,6 +265,7 @@ export class Lanes {
   hold(lane: OwnLane, dueAt: number, head?: Item): void {
     if (lane.state === 'busy') this.#land(lane);
     else this.#unready(lane);
+    if (lane.state !== 'held') lane.queue.sources.count(lane.from, { moving: -1 });
     lane.state = 'held';
     lane.dueAt = dueAt;
     if (head) lane.items[0] = head;
@@ -319,7 +314,7 @@ export class Lanes {
     const known = this.#known(module);
     if (known) return known;
     const lanes = { ready: new GroupedRoundRobin<OwnLane>(), readyAgain: new GroupedRoundRobin<OwnLane>() };
-    const queue = { module, ...lanes, size: 0, busy: 0, skipped: 0, takenSince: 0, addedAt: 0, heldAt: 0 };
+    const queue = { module, ...lanes, sources: new Sources(), busy: 0, takenSince: 0, addedAt: 0, heldAt: 0 };
     this.#queues.push(queue);
     return queue;
   }
@@ -331,7 +326,7 @@ export class Lanes {
     if (queue.busy < all - reserved) return true;
     let used = 0;
     for (const other of this.#queues) {
-      if (other !== queue && (other.size > 0 || now - other.addedAt < receivedMs)) used += of(other.module);
+      if (other !== queue && (other.sources.size > 0 || now - other.addedAt < receivedMs)) used += of(other.module);
     }
     return queue.busy < all - Math.min(reserved, used);
   }
@@ -350,6 +345,7 @@ export class Lanes {
 
   #makeReady(lane: OwnLane): void {
     this.#unfollow(lane);
+    if (lane.state === 'held') lane.queue.sources.count(lane.from, { moving: 1 });
     lane.state = 'ready';
     (lane.items[0]?.isRedriven ? lane.queue.readyAgain : lane.queue.ready).add(lane.from, lane);
   }

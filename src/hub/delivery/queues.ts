@@ -3,7 +3,7 @@
  *
  * QUEUES-1  A member is in a `RoundRobin` once; adding it again keeps its place.
  * QUEUES-2  A `GroupedRoundRobin` keeps a group without members only while it is its only one.
- * QUEUES-3  A `MultisetMin` holds at most twice as many distinct instants as the multiset, or `goneMin` more.
+ * QUEUES-3  A `MultisetMin` holds at most twice as many distinct numbers as the multiset, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
 
@@ -133,27 +133,31 @@ export class GroupedRoundRobin<T> {
   }
 }
 
-/** Removed instants that may stay in the queue before a sweep is worth its walk. */
+/** Removed numbers that may stay in the queue before a sweep is worth its walk. */
 const goneMin = 64;
 
 /**
- * Minimum of a multiset of instants, kept while instants are added and removed: it is read often, and a walk over the
- * backlog is too slow. [QUEUES-3]
+ * Minimum of a multiset of instants or sequences, kept while they are added and removed: it is read often, and a walk over
+ * the backlog is too slow. [QUEUES-3]
  */
 export class MultisetMin {
   #queue = new TinyQueue<number>();
-  /** Count of each instant in the queue; 0: removed, dropped when it comes to the top or by a sweep. */
+  /** Count of each number in the queue; 0: removed, dropped when it comes to the top or by a sweep. */
   readonly #held = new Map<number, number>();
   #gone = 0;
 
-  /** Earliest instant, hub time, ms; null when the multiset is empty. */
+  /** The lowest; null when the multiset is empty. */
   get at(): number | null {
     return this.#queue.peek() ?? null;
   }
 
-  /** Distinct instants in memory. */
+  /** Distinct numbers in memory. */
   get kept(): number {
     return this.#held.size;
+  }
+
+  has(at: number): boolean {
+    return (this.#held.get(at) ?? 0) > 0;
   }
 
   add(at: number): void {
@@ -163,7 +167,7 @@ export class MultisetMin {
     this.#held.set(at, (held ?? 0) + 1);
   }
 
-  /** Removes one occurrence of an instant that was added. */
+  /** Removes one occurrence of a number that was added. */
   remove(at: number): void {
     const held = (this.#held.get(at) ?? 0) - 1;
     this.#held.set(at, held);

@@ -155,8 +155,8 @@ export class Receiver implements Sender, Measured {
   async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null, as: RedrivenAs): Promise<DeliveryRow> {
     const row = await this.#replace(before, redrivenRow(event, party, before, as, this.#desk.context));
     // What is read of the log later must not bring it again.
-    const { module } = row.data as DeliveryMemory;
-    if (this.window.mayHold(party, module as ObjectModule, event.seq)) this.window.progressNow(party).know(event.seq);
+    const { module, owner: sender } = event.data as ObjectEventData;
+    if (this.window.mayHold(party, { module, sender, seq: event.seq })) this.window.progressNow(party).know(event.seq);
     this.#take(party, event, row.data as DeliveryMemory);
     return row;
   }
@@ -190,12 +190,12 @@ export class Receiver implements Sender, Measured {
     const [head] = lane.items;
     const until = (head?.loadedAt ?? 0) + behindMs;
     if (!head?.behind || this.#desk.context.ports.clock.now() >= until) return false;
-    const { receiver, behind, seq } = head;
+    const { receiver, behind, sender, seq } = head;
     const ahead = this.#lanes.laneOf(receiver, behind);
     if (!ahead) {
       // Its updates may still be in the log.
       const [module = ''] = behind.split('/');
-      if (!isModule(module) || !this.window.mayHold(receiver, module, seq)) return false;
+      if (!isModule(module) || !this.window.mayHold(receiver, { module, sender, seq })) return false;
       this.hold(lane, until);
       return true;
     }

@@ -3,13 +3,14 @@
  * when there is room.
  *
  * WINDOW-1  Live events, restart and catching up enter the lanes by the same function (`#offer`).
- * WINDOW-2  Each module has an equal share of the window, so that the backlog of one keeps no other out of memory.
+ * WINDOW-2  Each module has an equal share of the window, and in it a sending partner has room while memory holds fewer deliveries
+ *     of it than are free: a flood of one takes half, one of two a third each. Of a partner of which memory holds nothing it
+ *     takes one however full it is. What a sender has no room for is set aside in the log (PROGRESS-4) and keeps no other there.
  * WINDOW-3  A lane has at most `laneMax` deliveries in memory, so that the backlog of one object keeps no other of its
  *     module out. What follows of it is noted as outstanding and read from the stream of the object, in order; those
  *     notes are bounded by `windowMax` for each module.
- * WINDOW-4  The backlog of a module is read on when half of its share is free, so that a page is read for many
- *     deliveries; or when all that memory holds of it waits for another attempt: those keep no other out while there
- *     is room for one.
+ * WINDOW-4  What was set aside is read on when half of its sender's room is free, so that a page is read for many deliveries; or
+ *     when all that memory holds of the sender waits for another attempt: those keep no other out while there is room for one.
  * WINDOW-5  What a restart leaves in the log is counted in the background, one page of all receivers at a time; `isUncounted` until then. No
  *     delivery waits for that. [PROGRESS-3]
  */
@@ -20,18 +21,27 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Limit } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
-import type { DeliveryMemory } from './delivery-row.ts';
 import { type Lane, type Lanes, laneKey } from './lanes.ts';
 import { type OutboxWriter, rowsOf } from './outbox-writer.ts';
-import { Progress } from './progress.ts';
+import { type Owed, Progress, type Reader } from './progress.ts';
 
 /** Deliveries of one lane in memory; it is read on at half. */
 export const laneMax = 8;
 /** Limits of one read of the log: events, and characters of records that it brings into memory. */
 export const logPage = { limit: 500, size: 4 * 1024 * 1024 };
+/** The shortest page of what was set aside: it doubles while its sender has room, so that little is read for little room. */
+const pageMin = 16;
 const readAgainMs = 1_000;
 /** A party that is more windows than this behind at a restart is not waited for: it reads the log by itself, while the hub serves. */
 const scannedWindows = 8;
+
+/** A page of a backlog: behind a sequence, at most so many deliveries. */
+interface Page {
+  readonly after: Seq;
+  readonly limit: number;
+}
+
+const start: Page = { after: 0, limit: 0 };
 
 interface Parts {
   readonly context: Context;
@@ -81,17 +91,19 @@ export class DeliveryWindow {
     return Math.max(1, Math.floor(this.#parts.context.ports.windowMax / moduleNames.length));
   }
 
-  /** Whether memory has no more room for a module. */
-  isFull(module: ObjectModule): boolean {
+  /** Whether memory has no more room for deliveries of a module from a sender. [WINDOW-2] */
+  isFull(module: ObjectModule, sender: PartyId): boolean {
     const { lanes, context } = this.#parts;
-    return lanes.sizeOf(module) >= this.share || lanes.skippedOf(module) >= context.ports.windowMax;
+    const [all, own] = [lanes.heldOf(module), lanes.heldFrom(module, sender)];
+    if (own.size + own.skipped === 0) return false;
+    return own.size >= this.share - all.size || own.skipped >= context.ports.windowMax - all.skipped;
   }
 
   /** Deliveries that are in the log and not in memory. */
   get left(): number {
     let left = 0;
     for (const progress of this.#parties.values()) left += progress.left;
-    for (const module of moduleNames) left += this.#parts.lanes.skippedOf(module);
+    for (const module of moduleNames) left += this.#parts.lanes.heldOf(module).skipped;
     return left;
   }
 
@@ -103,15 +115,22 @@ export class DeliveryWindow {
 
   /** Whether a module of which memory holds nothing has a backlog in the log. */
   isUnread(counts: (module: ObjectModule) => boolean): boolean {
-    const behind = [...this.#parties.values()].flatMap((progress) => [...progress.behind().keys()]);
-    return behind.some((module) => counts(module) && this.#parts.lanes.sizeOf(module) === 0);
+    const readers = [...this.#parties.values()].flatMap((progress) => [...progress.readers()]);
+    return readers.some(({ module }) => counts(module) && this.#parts.lanes.heldOf(module).size === 0);
   }
 
   /** Takes a committed event that is owed to a party, unless the party will read it from the log. */
   offer(party: PartyId, event: StoredEvent): void {
     const progress = this.progressOf(party, event.seq - 1);
-    if (progress.expects(moduleOf(event), event.seq)) this.#offer(progress, event);
-    else progress.leave(moduleOf(event), event.seq);
+    const owed = owedIn(event);
+    if (!progress.expects(owed.module, owed.seq)) progress.leave(owed.module, owed.seq);
+    else if (!progress.isAside(owed.module, owed.sender) && !this.isFull(owed.module, owed.sender))
+      this.#offer(progress, event, false);
+    else if (this.#isScanned) progress.setAside(owed);
+    else {
+      progress.fallBehindWholly();
+      progress.leave(owed.module, owed.seq);
+    }
   }
 
   /** Starts the floor of a new party at the head of the log: it is owed nothing of the past. */
@@ -124,9 +143,9 @@ export class DeliveryWindow {
     return this.#parties.get(party)?.isPending(seq) ?? true;
   }
 
-  /** Whether deliveries of a module to a party, up to a sequence, may still be in the log. */
-  mayHold(party: PartyId, module: ObjectModule, seq: Seq): boolean {
-    return this.#parties.get(party)?.isUnread(module, seq) ?? false;
+  /** Whether deliveries of a sender of a module to a party, up to a sequence, may still be in the log. */
+  mayHold(party: PartyId, owed: Owed): boolean {
+    return this.#parties.get(party)?.isUnread(owed) ?? false;
   }
 
   /** The lowest sequence from which a party that is not behind needs the log; null when there is none. */
@@ -164,11 +183,11 @@ export class DeliveryWindow {
     if (lane.skipped && lane.items.length <= laneMax / 2) this.#short.set(lane, { receiver, stream });
   }
 
-  /** Reads more of the backlog of modules, and of lanes. [WINDOW-4] */
+  /** Reads more of the backlog of modules and senders, and of lanes. [WINDOW-4] */
   readOn(): void {
     if (this.#isClosed) return;
     for (const progress of this.#parties.values()) {
-      if (progress.isBehind && this.#readable(progress, this.share / 2).size > 0)
+      if (progress.isBehind && !this.#reading.has(progress) && this.#next(progress, start))
         this.#read(progress, () => this.#catchUp(progress));
       if (progress.uncounted) this.#read(progress.receiver, () => this.#count(progress));
     }
@@ -189,50 +208,75 @@ export class DeliveryWindow {
       .finally(() => this.#reading.delete(what));
   }
 
-  /** Modules that are behind, and hold at most so many deliveries in memory or none that may go, each with its position. */
-  #readable(progress: Progress, most: number): Map<ObjectModule, Seq> {
-    const { lanes } = this.#parts;
-    const isRead = (one: ObjectModule) => !this.isFull(one) && (lanes.sizeOf(one) <= most || lanes.isIdle(one));
-    return new Map([...progress.behind()].filter(([one]) => isRead(one)));
+  /**
+   * The page of the backlog to read after another one: from the lowest position behind it at which there is room, or else the
+   * lowest at all, so that all have their turns. Null when none is to be read.
+   */
+  #next(progress: Progress, last: Page): Page | null {
+    let [lowest, behind] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    let wanted = pageMin;
+    for (const { module, sender, cursor } of progress.readers()) {
+      const room = sender === null ? logPage.limit : this.#roomFor(module, sender);
+      if (room === 0) continue;
+      wanted += room;
+      lowest = Math.min(lowest, cursor);
+      if (cursor >= last.after) behind = Math.min(behind, cursor);
+    }
+    if (wanted === pageMin) return null;
+    const after = Number.isFinite(behind) ? behind : lowest;
+    // A sender that is rare in the log is soon found.
+    const limit = after === last.after ? Math.max(wanted, 2 * last.limit) : wanted;
+    return { after, limit: Math.min(logPage.limit, limit) };
   }
 
-  /** Takes an owed event into its lane, or leaves it in the log when memory is full. [WINDOW-1] */
-  #offer(progress: Progress, event: StoredEvent): void {
+  /** How many deliveries of a sender that is set aside are to be read; 0 while enough of it is in memory. [WINDOW-4] */
+  #roomFor(module: ObjectModule, sender: PartyId): number {
+    const { lanes } = this.#parts;
+    const { size, moving } = lanes.heldFrom(module, sender);
+    const free = this.share - lanes.heldOf(module).size;
+    const isLow = size === 0 || 3 * size <= free;
+    return (isLow || moving === 0) && !this.isFull(module, sender) ? Math.max(1, free - size) : 0;
+  }
+
+  /** Takes an owed event into its lane. [WINDOW-1] */
+  #offer(progress: Progress, event: StoredEvent, hasRow: boolean): void {
     const { lanes, enter } = this.#parts;
-    const module = moduleOf(event);
-    if (this.isFull(module)) {
-      if (this.#isScanned) progress.fallBehind(module);
-      else progress.fallBehindWholly();
-      progress.leave(module, event.seq);
-      return;
-    }
-    if (!progress.take(module, event.seq)) return;
+    if (!progress.take(owedIn(event), hasRow)) return;
     if (!lanes.skip(laneKey(progress.receiver, event.stream), event.seq, laneMax)) enter(progress.receiver, event);
   }
 
   async #catchUp(progress: Progress): Promise<void> {
-    while (await this.#parts.pages.run(() => this.#readPage(progress)));
+    for (let last: Page | null = start; last; ) {
+      const before: Page = last;
+      last = await this.#parts.pages.run(() => this.#readPage(progress, before));
+    }
   }
 
-  /** Takes a page of the backlog; false when there is no room or no more. */
-  async #readPage(progress: Progress): Promise<boolean> {
+  /** Takes a page of the backlog; the next one is read behind the page that it returns. Null when there is no room or no more. */
+  async #readPage(progress: Progress, last: Page): Promise<Page | null> {
     const { store, recorder } = this.#parts.context;
-    const reading = this.#readable(progress, this.share);
-    if (this.#isClosed || reading.size === 0) return false;
+    const page = this.#isClosed ? null : this.#next(progress, last);
+    if (!page) return null;
+    const { after, limit } = page;
     const head = recorder.feed.upTo;
-    const query = { after: Math.min(...reading.values()), to: progress.receiver };
-    const due = (await store.read({ ...logPage, ...query })).filter(({ seq }) => seq <= head);
-    // `size` may cut a page before its limit, so only an empty page is the end of the log.
-    const last = due.at(-1);
-    if (last) await this.#know(progress, { after: query.after, upTo: last.seq }, reading);
+    const read = await store.read({ ...logPage, limit, after, to: progress.receiver });
+    const due = read.filter(({ seq }) => seq <= head);
+    const upTo = due.at(-1)?.seq ?? head;
+    const rowed = progress.hasUnknownRows(after) ? await this.#rowed(progress.receiver, { after, upTo }) : null;
+    const stopped = new Set<Reader>();
     for (const event of due) {
-      const module = moduleOf(event);
-      if (event.seq <= (reading.get(module) ?? Number.POSITIVE_INFINITY)) continue;
-      if (this.isFull(module)) reading.delete(module);
-      else this.#offer(progress, event);
+      const owed = owedIn(event);
+      const reader = progress.readerOf(owed);
+      if (!reader || reader.cursor < after || stopped.has(reader)) continue;
+      const isOfModule = reader.sender === null;
+      const { module, sender } = owed;
+      const isOut = (isOfModule && progress.isAside(module, sender)) || this.isFull(module, sender);
+      if (!isOut) this.#offer(progress, event, rowed?.has(event.seq) ?? false);
+      else stopped.add(isOfModule ? progress.setAside(owed) : reader);
     }
-    progress.passed(reading.keys(), last?.seq ?? head, !last && recorder.feed.upTo === head);
-    return true;
+    // `size` may cut a page before its limit, so only an empty page is the end of the log.
+    progress.passed({ after, upTo, stopped }, due.length === 0 && recorder.feed.upTo === head);
+    return { after: upTo, limit };
   }
 
   async #count(progress: Progress): Promise<void> {
@@ -246,30 +290,21 @@ export class DeliveryWindow {
     const { receiver: dest } = progress;
     const owed = (await store.read({ ...logPage, after, to: dest })).filter(({ seq }) => seq <= head);
     const upTo = owed.at(-1)?.seq ?? head;
-    const rowed = new Set<Seq>();
-    for (const rows of ['open', 'DELIVERED'] as const) {
-      for await (const { seq } of rowsOf(store, { dest, rows, fromSeq: after + 1, toSeq: upTo })) rowed.add(seq);
-    }
+    const rowed = await this.#rowed(dest, { after, upTo });
     const left = owed.filter(({ seq }) => !rowed.has(seq));
-    progress.count(
-      left.map((event) => ({ module: moduleOf(event), seq: event.seq })),
-      upTo,
-    );
+    progress.count(left.map(owedIn), upTo);
     await nextTurn();
   }
 
-  /** After a restart far behind: learns which deliveries of a page have rows, so that they are not taken again. */
-  async #know(progress: Progress, { after, upTo }: Range, reading: ReadonlyMap<ObjectModule, Seq>): Promise<void> {
-    if (!progress.hasUnknownRows(after)) return;
+  /** Which deliveries of a range have rows. */
+  async #rowed(dest: PartyId, { after, upTo }: Range): Promise<ReadonlySet<Seq>> {
     const { store } = this.#parts.context;
+    const rowed = new Set<Seq>();
     // Open ones first: a row that ends meanwhile is found in one of the two.
     for (const rows of ['open', 'DELIVERED'] as const) {
-      const query = { dest: progress.receiver, rows, fromSeq: after + 1, toSeq: upTo };
-      for await (const { seq, data } of rowsOf(store, query)) {
-        const read = reading.get((data as DeliveryMemory).module as ObjectModule);
-        if (read !== undefined && seq > read) progress.know(seq);
-      }
+      for await (const { seq } of rowsOf(store, { dest, rows, fromSeq: after + 1, toSeq: upTo })) rowed.add(seq);
     }
+    return rowed;
   }
 
   /** Reads the next deliveries of a lane from the stream of its object. [WINDOW-3] */
@@ -289,5 +324,10 @@ export class DeliveryWindow {
     this.#short.delete(lane);
   }
 }
+
+const owedIn = ({ seq, data }: StoredEvent): Owed => {
+  const { module, owner: sender } = data as ObjectEventData;
+  return { module, sender, seq };
+};
 
 export const moduleOf = ({ data }: StoredEvent): ObjectModule => (data as ObjectEventData).module;

@@ -9,8 +9,8 @@
  * REDRIVE-4  The row of a delivery is read once, in the object's turn, and decides everything about the re-drive.
  * REDRIVE-5  Only a dead letter is discarded. It keeps its attempts and why it died, and no filter re-drives it that does
  *     not ask for discarded ones.
- * REDRIVE-6  A receiver for whose module memory has no room is put aside: a re-drive goes on with the others and comes
- *     back to it, in order.
+ * REDRIVE-6  A receiver for whose module memory has no room from a sender is put aside: a re-drive goes on with the others and
+ *     comes back to it, in order.
  */
 import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
@@ -42,6 +42,9 @@ interface How extends Cause {
   readonly routing: Routing;
   readonly force: boolean;
 }
+
+/** What is left of a receiver's module, from its first delivery on for whose sender there was no room. [REDRIVE-6] */
+type Aside = RedriveFilter & Pick<ObjectEventData, 'module' | 'owner'> & { readonly receiver: PartyId };
 
 /** Why a delivery is not re-driven, or not discarded. */
 type Refusal = Extract<StepResult, 'pending' | 'unregistered' | 'stale'> | 'notDead';
@@ -146,8 +149,7 @@ export class Redrive {
         // Another re-drive may have put a dead letter back since it was found.
         if (wanted === 'DEAD' && before.state === 'PENDING') return 'pending';
         if (!fits(before, filter)) return 'unmatched';
-        if (this.#dispatcher.isFull(candidate.receiver, (candidate.event.data as ObjectEventData).module))
-          return 'full';
+        if (this.#dispatcher.isFull(candidate.receiver, candidate.event.data as ObjectEventData)) return 'full';
         return resultOf(await this.#putBack(candidate, before, { force, routing, job, trace }));
       });
     const steps = this.#inRounds(filter, routing, again);
@@ -162,16 +164,16 @@ export class Redrive {
   ): AsyncIterable<(job: string) => Promise<StepResult>> {
     const bounded = this.#bounded(filter);
     for (let round: RedriveFilter[] = [filter]; round.length > 0; ) {
-      const aside = new Map<string, RedriveFilter & Pick<ObjectEventData, 'module'> & { readonly receiver: PartyId }>();
+      const aside = new Map<string, Aside>();
       for (const part of round) {
         for await (const candidate of this.#candidates(part, routing)) {
           const { event, receiver } = candidate;
-          const { module } = event.data as ObjectEventData;
+          const { module, owner } = event.data as ObjectEventData;
           const place = `${receiver} ${module}`;
           yield async (job) => {
             const result = aside.has(place) ? 'unmatched' : await act(candidate, job);
             if (result !== 'full') return result;
-            aside.set(place, { ...bounded, receiver, module, from_seq: event.seq });
+            aside.set(place, { ...bounded, receiver, module, owner, from_seq: event.seq });
             return 'unmatched';
           };
           // There is nothing behind it but its like.
@@ -179,7 +181,7 @@ export class Redrive {
         }
       }
       const left = [...aside.values()];
-      const isFull = () => left.every(({ receiver, module }) => this.#dispatcher.isFull(receiver, module));
+      const isFull = () => left.every((part) => this.#dispatcher.isFull(part.receiver, part));
       if (left.length > 0) yield async () => (isFull() ? 'full' : 'unmatched');
       round = left;
     }
