@@ -80,6 +80,7 @@ export class DeliveryRules {
     demand(lane.inFlight === 0, 'one in flight per receiver and object', where);
     demand(!owed.isDelivered, 'what is known to be delivered is not sent again', where);
     demand(!isGivenUp(owed), 'a dead letter is not sent by itself', where);
+    demand(!owed.mayBeDead, 'what is put back is written before it goes', where);
     demand(state.circuit !== 'open', 'no attempt while the circuit is open', where);
     demand(!state.paused, 'no attempt while paused', where);
     demand(!this.#facts.endpoints.isLacking(receiver, moduleOf(owed)), 'nothing is sent to no endpoint', where);
@@ -198,6 +199,8 @@ export class DeliveryRules {
       const owed = this.owed.get(`${row.seq}-${row.dest}`);
       demand(owed !== undefined, 'a row is of something that is owed', () => `${row.seq}-${row.dest}`);
       if (!owed) continue;
+      if (owed.mayBeDead && isGivenUp({ row: row.state })) continue;
+      owed.mayBeDead = false;
       owed.isAsWhole = isAsWhole(row.data);
       this.#judgeRow(owed, row);
       this.#timing.settled(owed, row);
@@ -246,6 +249,7 @@ export class DeliveryRules {
       const { seq } = owed.fact;
       const { state: row = null, data = '{}' } = disk.deliveries.get(keyOf(owed.receiver, String(seq))) ?? {};
       owed.row = row;
+      owed.mayBeDead = false;
       owed.isAsWhole = isAsWhole(JSON.parse(data));
       this.#timing.crashed(owed, row, data);
       const isRemembered = row === null ? seq <= (this.#floors.get(owed.receiver) ?? 0) : row === 'DELIVERED';
@@ -303,6 +307,7 @@ export class DeliveryRules {
         isDiscarded: false,
         isAsWhole: false,
         row: null,
+        mayBeDead: false,
       },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
       ...{ ahead: this.#ahead(fact, receiver), life: this.#life, due: null, notBefore: 0, behind: [] },
@@ -326,6 +331,7 @@ export class DeliveryRules {
     owed.redriven++;
     owed.isForced = this.forced.has(String(data.delivery)) || this.forced.has(String(data.job));
     owed.isDelivered = owed.isDiscarded = false;
+    owed.mayBeDead = isGivenUp(owed);
     owed.row = 'PENDING';
     owed.last = null;
     [owed.due, owed.notBefore] = [null, 0];

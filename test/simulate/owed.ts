@@ -22,6 +22,8 @@ export interface Owed {
   /** Its row says that the whole object goes in its place. */
   isAsWhole: boolean;
   row: DeliveryRow['state'] | null;
+  /** It was a dead letter when it was put back, and no row says otherwise yet: one of before may be on its way to the disk. */
+  mayBeDead: boolean;
   redriven: number;
   isForced: boolean;
   last: Outcome | null;
@@ -81,7 +83,7 @@ export const unsent: ReadonlySet<string> = new Set(['suspended', 'no receiver en
 export const isFinal = (outcome: Outcome | null): boolean => final.has(outcome?.class ?? '');
 
 /** It ended without success, and only an operator sends it again. */
-export const isGivenUp = ({ row }: Owed): boolean => row === 'DEAD' || row === 'DISCARDED';
+export const isGivenUp = ({ row }: Pick<Owed, 'row'>): boolean => row === 'DEAD' || row === 'DISCARDED';
 
 export const isOpen = (owed: Owed): boolean => !owed.isDelivered && !isGivenUp(owed);
 
