@@ -35,9 +35,10 @@ async function scene(t: Test) {
     const came = await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', { filter: {}, ...options }));
     return { plan, came: came.map(shown) };
   };
-  /** Pushes a PATCH and does not wait for what follows. */
+  /** Pushes and does not wait for what follows. */
+  const put = (url: string, body: object) => cpo.push('PUT', url, body);
   const patch = (url: string, body: object) => cpo.push('PATCH', url, body);
-  return { hub, emsp, answers, push, patch, refused, route, planned, redriven };
+  return { hub, emsp, answers, push, put, patch, refused, route, planned, redriven };
 }
 
 for (const [title, date] of [
@@ -201,6 +202,24 @@ for (const [what, isRouted] of [
     t.match(came.map(shown), isRouted ? [['PUT', { name: 'A', address: 'B' }]] : []);
   });
 }
+
+t.test('nothing of a location that its receiver never got, once the rule has ended [WHOLES-4]', async (t) => {
+  const { hub, emsp, answers, put, patch, route } = await scene(t);
+  const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+  const url = path('locations', 'L1');
+  const holding = new Holding();
+  answers.reply = holding.answer;
+  await put(url, locationBody('L1'));
+  await hub.settled(emsp);
+  await patch(url, { name: 'New', last_updated: at(1) });
+  await pause(true);
+  await route(false);
+  holding.releaseOne({ status: 400 });
+  await hub.settled();
+  answers.reply = () => ({});
+  t.same((await arrivals(hub, emsp, () => pause(false))).map(shown), []);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ reason: 'no whole object to send' }, { method: 'PUT' }]);
+});
 
 t.test('no digest of an erased person, nor with the next change', async (t) => {
   const { hub, emsp, push, refused, redriven } = await scene(t);

@@ -155,12 +155,14 @@ export class DeliveryRules {
     return this.#wasHidden(owed) || this.#wasParted(owed);
   }
 
-  /** The routing rule that joins its receiver and its sender ended since it was owed, or last put back. */
+  /** No routing rule joined its receiver and its sender at some time since it was owed, or last put back. */
   #wasParted({ fact, receiver, since }: Owed): boolean {
-    return this.#rulesOf(fact, receiver).some(({ at, data }) => at >= since && data.active !== true);
+    const rules = this.#rulesOf(fact, receiver);
+    const before = rules.findLast(({ at }) => at < since);
+    return before?.data.active !== true || rules.some(({ at, data }) => at >= since && data.active !== true);
   }
 
-  /** The same without doubt, and no rule joins them again: what is being written may be known to the hub or not. */
+  /** It ended since, without doubt, and no rule joins them again: what is being written may be known to the hub or not. */
   #isParted({ fact, receiver, since }: Owed): boolean {
     const { isHeard, writtenAt, around } = this.#facts;
     if (fact.data.method === 'DELETE' || !isHeard || writtenAt >= around.now()) return false;

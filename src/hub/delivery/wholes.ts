@@ -10,7 +10,8 @@
  *     in the lane append charging periods, and would append them twice to a later state. In other modules a part
  *     replaces the fields that it carries, so the present object is sent; a location that is no longer public is not
  *     sent. [D21]
- * WHOLES-4  What is to go as a whole never goes as the change that it replaces: its receiver has refused that one, or has something later.
+ * WHOLES-4  Where there is no whole that may be sent (the routing rule has ended, or it names an erased person), a part goes to a
+ *     receiver that has a version of the object, and nothing goes to one that has none, has refused the part, or has something later.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
@@ -76,15 +77,14 @@ export class Wholes {
   async formFor(item: Item, event: StoredEvent): Promise<Sent | null> {
     const data = event.data as ObjectEventData;
     const asItCame = { owed: owedTo(data, item.receiver), head: item };
-    const inPlace = item.asWhole ? null : asItCame;
+    if (!item.asWhole && !(item.form === 'part' && (await this.#isMissing(item, event)))) return asItCame;
     // What came since its routing rule ended is not for it. A session goes as of its own change.
     const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
-    if (!mayHave) return inPlace;
-    if (!item.asWhole && !(item.form === 'part' && (await this.#isMissing(item, event)))) return asItCame;
-    const owed = await this.asOf(event, item.owedAt);
+    const owed = mayHave ? await this.asOf(event, item.owedAt) : null;
     // Digests of an erased person must not take the place of what the receiver has.
-    if (hasPseudonym(owed?.body ?? '')) return inPlace;
-    return owed && { owed, head: { ...item, asWhole: true, size: owed.body?.length ?? 0 } };
+    if (mayHave && !hasPseudonym(owed?.body ?? ''))
+      return owed && { owed, head: { ...item, asWhole: true, size: owed.body?.length ?? 0 } };
+    return !item.asWhole && (await this.notes.hasBefore(item)) ? asItCame : null;
   }
 
   /** Whether the receiver of a part misses a change before it: after a restart only the object says so. */
