@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub parties pull`: has the hub pull a CPO's list, and prints the progress until the pull ends.
+ * `ocpi-hub parties pull`: has the hub pull a CPO's list, and prints the progress until the pull ends; `cancel-pull` ends it.
  */
 import type { Command } from 'commander';
 import type { PullView } from '../api/pulls.ts';
@@ -17,6 +17,8 @@ interface PullFlags {
 
 const lookEveryMs = 300;
 const modules = ['locations', 'tariffs'];
+/** Of the newest pulls of a partner: it may have pulled its other list many times meanwhile. */
+const lookedThrough = 1000;
 
 export function pullVerb(): Command {
   return verb<PullFlags>({
@@ -44,6 +46,26 @@ export function pullVerb(): Command {
       progress.end();
       screen.answer(pull, told);
       if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'the hub gives no reason'}`);
+    },
+  });
+}
+
+export function cancelPullVerb(): Command {
+  return verb({
+    usage: 'cancel-pull <id> <module>',
+    summary: 'end the running pull of the locations or tariffs of a CPO; what was stored stays stored',
+    examples: ['parties cancel-pull NL-CPO locations'],
+    run: async ({ hub, screen }, [given = '', module = '']) => {
+      const id = await complete(hub, kinds.party, given);
+      const { items } = await hub.list<PullView>('/pulls', { party: id }, lookedThrough);
+      const running = items.find((one) => one.module === module && one.state === 'RUNNING');
+      if (!running) throw new Failure(`no pull of the ${module} of ${id} runs`);
+      const ended = await hub.send<PullView>('DELETE', `/pulls/${encodeURIComponent(running.id)}`);
+      screen.answer(ended, (pull) => {
+        const [first = '', ...rest] = told(pull);
+        // Its last page may have come before the request.
+        return [pull.state === 'DONE' ? first : `canceled: ${first}`, ...rest];
+      });
     },
   });
 }

@@ -11,7 +11,7 @@ import { listVerb } from './list-verb.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { historyVerb } from './parties-history.ts';
 import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './parties-onboarding.ts';
-import { pullVerb } from './parties-pull.ts';
+import { cancelPullVerb, pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
 import { settingText, setVerb } from './parties-settings.ts';
 import { age, type Colour, type Column, fields, many, type Page, plain, span, when } from './table.ts';
@@ -107,6 +107,7 @@ export function command(): Command {
       },
     }),
     pullVerb(),
+    cancelPullVerb(),
     reportVerb(),
     historyVerb(),
     verb({

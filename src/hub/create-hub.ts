@@ -228,6 +228,10 @@ export function createHub(
       resync: async (id, module, trace) => resends.resync(id, module, trace),
       job: (id) => jobs.view(id),
       cancelJob: (id, trace) => jobs.cancel(id, trace),
+      async cancelPull(id, trace) {
+        await pulls.cancel(id, trace);
+        return reading.pull(id);
+      },
       ...portalAccess(context, daily),
       startCheck: (id, write, trace) => checks.start(id, write, trace),
       checkOf: (id) => checks.view(id),

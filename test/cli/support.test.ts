@@ -544,6 +544,24 @@ t.test('a command is shown with its session and why it has no result', async (t)
   t.match((await at.run('commands show c1')).out, /\nreason +nothing came\nsession +S7\n/);
 });
 
+t.test('parties cancel-pull ends the pull that runs, and says what it has done [PULLS-6]', async (t) => {
+  const at = await stage(t);
+  let release = (_reply: Reply) => {};
+  const held = new Promise<Reply>((resolve) => {
+    release = resolve;
+  });
+  const slow = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'SLO', answer: () => held });
+  t.teardown(() => slow.close());
+  t.teardown(() => release({ body: [] }));
+  await slow.register(at.hub);
+  await admin(at.hub, 'POST', '/parties/NL-SLO/pull/locations');
+  const none = await at.run('parties cancel-pull NL-SLO tariffs');
+  t.match([none.code, none.err], [1, /no pull of the tariffs of NL-SLO runs/]);
+  const { code, out } = await at.run('parties cancel-pull NL-SLO locations');
+  t.match([code, out], [0, /^canceled: 0 received in 0 pages: 0 stored/]);
+  t.equal((await at.run('parties cancel-pull NL-SLO locations')).code, 1, 'it runs no more');
+});
+
 t.test('a span below a second is said so, an instant is now, and one of something is no plural', (t) => {
   t.strictSame(
     [span(0.4), span(61), age('2026-01-01T00:00:00Z', Date.parse('2026-01-01T00:00:00.9Z'))],

@@ -224,6 +224,7 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
   },
   'GET /pulls': { as: 'admin', path: `${admin}/pulls?limit=2` },
   'GET /pulls/{id}': { as: 'admin', path: `${admin}/pulls/1` },
+  'DELETE /pulls/{id}': { as: 'admin', path: `${admin}/pulls/1` },
   'GET /quarantine': { as: 'admin', path: `${admin}/quarantine?limit=2` },
   'GET /orphans': { as: 'admin', path: `${admin}/orphans?limit=2` },
   'POST /orphans/{id}/pull': { as: 'admin', path: `${admin}/orphans/none/pull` },

@@ -80,6 +80,51 @@ t.test('a tariff that is pushed or deleted while the list is read is left as it 
   t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['NEW', 'T1', 'T2']);
 });
 
+t.test('an operator cancels a pull: it asks for no further page, and another one may start [PULLS-6]', async (t) => {
+  const { hub, served, cpo, emsp } = await scene(t);
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  t.teardown(() => release());
+  served.instead = async ({ path }) => {
+    if (!path.includes('page=2'))
+      return { body: [JSON.parse(location('L1', 1)) as object], headers: { Link: '<?page=2>; rel="next"' } };
+    await held;
+    return { body: [JSON.parse(location('L2', 2)) as object], headers: { Link: '<?page=3>; rel="next"' } };
+  };
+  const id = await start(hub, 'locations');
+  await cpo.got('the second page is asked for', ({ path }) => path.includes('page=2'));
+  const canceled = await admin(hub, 'DELETE', `/pulls/${id}`);
+  const end = { state: 'FAILED', error: 'an operator canceled it', pages: 1, stored: 1 };
+  t.match(canceled, end);
+  t.not(canceled.ended_at, null);
+  t.match(await admin(hub, 'DELETE', `/pulls/${id}`), end, 'once more changes nothing');
+  await t.rejects(admin(hub, 'DELETE', '/pulls/none'), /404/);
+  served.instead = () => ({ body: [JSON.parse(location('L3', 3)) as object] });
+  const next = await start(hub, 'locations');
+  release();
+  t.match(await ended(hub, next), { state: 'DONE', date_from: null, stored: 1 }, 'it begins where that one began');
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')).sort(), ['L1', 'L3'], 'what came late is not stored');
+  t.notOk(cpo.received.some(({ path }) => path.includes('page=3')));
+});
+
+t.test('a pull that waits out a throttled list is canceled at once, and deletes nothing [PULLS-6]', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
+  const { hub, served, cpo, emsp } = await scene(t, { clock });
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD', 1));
+  served.instead = () => ({ status: 429, headers: { 'Retry-After': '60' } });
+  const id = await start(hub, 'tariffs', { full: true });
+  await cpo.got('the list is asked for', ({ path }) => path.includes('/tariffs'));
+  await hub.settled();
+  t.match(await admin(hub, 'DELETE', `/pulls/${id}`), {
+    state: 'FAILED',
+    error: 'an operator canceled it',
+    deleted: 0,
+  });
+  t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')), ['OLD']);
+});
+
 /** Of clocks: behind, not behind, unknown; the others are at length. */
 const kinds = ['five hours behind', 'ahead', 'unreadable'];
 for (const { title, timestamp, from } of [

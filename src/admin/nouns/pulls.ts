@@ -53,6 +53,14 @@ export function pulls(operations: Operations): AdminRoute[] {
       run: ({ params: { id } }) => operations.pull(id),
     }),
     route({
+      method: 'DELETE',
+      path: '/pulls/{id}',
+      summary: 'Cancel a running pull; what was stored stays stored',
+      params: z.strictObject({ id: anyId }),
+      answer: pull,
+      run: ({ params: { id }, trace }) => operations.cancelPull(id, trace),
+    }),
+    route({
       method: 'GET',
       path: '/quarantine',
       showsBodies: true,

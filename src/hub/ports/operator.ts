@@ -299,6 +299,8 @@ export interface Operations
   /** Like `commands`. */
   pulls(filter: PullFilter, page: PageRequest): Promise<Page<PullView>>;
   pull(id: string): Promise<PullView>;
+  /** Ends a running pull; resolves with how it ended. Throws `notFound`. */
+  cancelPull(id: string, trace: Trace): Promise<PullView>;
   /** Newest first: the last refusal of each object, until a pull finds the object valid. */
   quarantine(page: PageRequest): Promise<Page<QuarantineView>>;
   /** Sessions, then CDRs, each newest first; filtered like `commands`. */

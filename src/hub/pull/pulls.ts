@@ -11,6 +11,8 @@
  * PULLS-5  Only a pull of the whole tariff list deletes, and only tariffs that the list certainly lacks. Tariffs pushed
  *     meanwhile stay, and nothing is deleted when the list may have had gaps. Of several CPOs of one partner, those
  *     of which the list has nothing keep their tariffs: the partner may have listed one CPO alone.
+ * PULLS-6  A pull that an operator cancels is FAILED and says so. It asks for no further page, deletes no further tariff, and
+ *     leaves a new pull free to start.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -62,6 +64,16 @@ interface Run {
   readonly quarantine: Quarantine;
 }
 
+/** A pull that can be canceled. */
+interface Cancelable {
+  readonly end: AbortController;
+  /** Who canceled it. */
+  operator?: string | undefined;
+  done: Promise<void>;
+}
+
+const canceled = 'an operator canceled it';
+
 export class Pulls {
   readonly #context: Context;
   readonly #lists: SenderLists;
@@ -69,6 +81,8 @@ export class Pulls {
   /** `{partner}/{module}` of the running pulls. [PULLS-3] */
   readonly #busy = new Set<string>();
   readonly #runs = new Running();
+  /** By the id of the pull. */
+  readonly #running = new Map<string, Cancelable>();
 
   constructor(context: Context, lists: SenderLists, accept: AcceptPulled) {
     this.#context = context;
@@ -99,12 +113,27 @@ export class Pulls {
       const data = { id: ports.secrets.newId(), party: partner.id, module, full: dateFrom === null, forward, dateFrom };
       const record = await this.#record(null, { type: 'pull.started', data }, trace);
       const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(dateFrom)}`;
-      this.#runs.add(this.#run(record, { partner, module, query, trace }, () => this.#busy.delete(name)));
+      const running: Cancelable = { end: new AbortController(), done: Promise.resolve() };
+      const list = { partner, module, query, trace, end: running.end.signal };
+      this.#running.set(record.id, running);
+      running.done = this.#run(record, list, running, () => this.#busy.delete(name)).finally(() =>
+        this.#running.delete(record.id),
+      );
+      this.#runs.add(running.done);
       return record.id;
     } catch (error) {
       this.#busy.delete(name);
       throw error;
     }
+  }
+
+  /** Resolves when the pull has ended, or does not run. [PULLS-6] */
+  async cancel(id: string, { operator }: Trace): Promise<void> {
+    const running = this.#running.get(id);
+    if (!running) return;
+    running.operator ??= operator;
+    running.end.abort(canceled);
+    await running.done;
   }
 
   /** Marks pulls that a restart cut off as FAILED, at once or when the store takes it. [PULLS-3] */
@@ -128,7 +157,7 @@ export class Pulls {
   }
 
   /** Calls `over` before it records the end, so that a client that has read the end can start the next pull. */
-  async #run(record: PullRecord, list: ListOf, over: () => void): Promise<void> {
+  async #run(record: PullRecord, list: ListOf, running: Cancelable, over: () => void): Promise<void> {
     const { ports } = this.#context;
     const run: Run = {
       record,
@@ -154,8 +183,9 @@ export class Pulls {
     over();
     const last = { startedAt: run.nextFrom };
     const puts = end.type === 'pull.done' ? [lastPut(record.party, record.module, last)] : [];
-    await this.#record(run.record, end, list.trace, puts).catch((error: unknown) =>
-      ports.log.error({ err: error, pull: record.id }, 'could not record the end of a pull'),
+    const { operator = list.trace.operator } = running;
+    await this.#record(run.record, end, { ...list.trace, ...(operator && { operator }) }, puts).catch(
+      (error: unknown) => ports.log.error({ err: error, pull: record.id }, 'could not record the end of a pull'),
     );
   }
 
@@ -174,6 +204,7 @@ export class Pulls {
       run.isEndKnown = page.isEndKnown;
     }
     const note = run.list.module === 'tariffs' && run.record.full ? await this.#deleteUnlisted(run) : null;
+    if (run.list.end?.aborted) return { type: 'pull.failed', data: { ...run.counts, error: canceled } };
     return { type: 'pull.done', data: { ...run.counts, note } };
   }
 
@@ -225,7 +256,10 @@ export class Pulls {
       for await (const { id } of this.#context.store.scan(module, owner)) {
         if (!run.listed.has(listedName(owner, id))) gone.push(id);
       }
-      for (const id of gone) if (await this.#deleteOne(run, owner, id, trace)) run.counts = oneMore(run.counts);
+      for (const id of gone) {
+        if (run.list.end?.aborted) return null;
+        if (await this.#deleteOne(run, owner, id, trace)) run.counts = oneMore(run.counts);
+      }
     }
     const unlisted = owners.filter((owner) => !isListed(owner));
     return unlisted.length === 0 ? null : `nothing of ${unlisted.join(', ')} was deleted: the list has no tariff of it`;

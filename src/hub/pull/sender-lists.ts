@@ -5,7 +5,8 @@
  *     that authorizations or deliveries need.
  * SENDER-LISTS-2  An object that does not belong to a CPO of the listing partner is refused. A refusal does not affect
  *     other objects.
- * SENDER-LISTS-3  `close` ends every wait for a page, also that of a list that is throttled.
+ * SENDER-LISTS-3  `close` ends every wait for a page, also that of a list that is throttled; so does the signal of a list for
+ *     its own.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
@@ -30,6 +31,8 @@ export interface ListOf {
   /** Query parameters (`date_from`, `date_to`), percent-encoded; may be empty. */
   readonly query: string;
   readonly trace: Trace;
+  /** Aborted, with the reason as a text, to end the reading. [SENDER-LISTS-3] */
+  readonly end?: AbortSignal;
 }
 
 /** A page, with the head of the log before it was requested. */
@@ -53,7 +56,7 @@ export class SenderLists {
   readonly #context: Context;
   readonly #accept: AcceptPulled;
   /** One function for each wait for a page, which ends it. [SENDER-LISTS-3] */
-  readonly #cuts = new Set<() => void>();
+  readonly #cuts = new Set<(reason: string) => void>();
   #closed = false;
 
   constructor(context: Context, accept: AcceptPulled) {
@@ -70,7 +73,7 @@ export class SenderLists {
   }
 
   /** Prepares a reading; the first `next` makes the first request. */
-  read({ partner, cpo, module, query, trace }: ListOf): ListReading {
+  read({ partner, cpo, module, query, trace, end: asked }: ListOf): ListReading {
     const { ports, settings } = this.#context;
     const cpos = partner.roles.filter((party) => party.role === 'CPO' && (!cpo || keyOf(party) === cpo));
     const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
@@ -90,7 +93,8 @@ export class SenderLists {
     return {
       next: async () => {
         const asOf = this.#context.store.head();
-        const page = this.#closed ? closed : await this.#orClosed(pages.next(), end);
+        if (asked?.aborted) return { ...failed(String(asked.reason)), asOf };
+        const page = this.#closed ? failed(closing) : await this.#orCut(pages.next(), end, asked);
         return page && { ...page, asOf };
       },
     };
@@ -117,27 +121,34 @@ export class SenderLists {
 
   close(): void {
     this.#closed = true;
-    for (const cut of this.#cuts) cut();
+    for (const cut of this.#cuts) cut(closing);
   }
 
-  async #orClosed(next: Promise<IteratorResult<PartnerPage, void>>, end: AbortController): Promise<PartnerPage | null> {
-    let cut = () => {};
+  async #orCut(
+    next: Promise<IteratorResult<PartnerPage, void>>,
+    end: AbortController,
+    asked: AbortSignal | undefined,
+  ): Promise<PartnerPage | null> {
+    let cut = (_reason: string) => {};
     const ended = new Promise<PartnerPage>((resolve) => {
-      cut = () => {
+      cut = (reason) => {
         end.abort();
-        resolve(closed);
+        resolve(failed(reason));
       };
     });
+    const cutAsAsked = () => cut(String(asked?.reason));
     this.#cuts.add(cut);
+    asked?.addEventListener('abort', cutAsAsked);
     try {
       return await Promise.race([next.then(({ value }) => value ?? null), ended]);
     } finally {
       this.#cuts.delete(cut);
+      asked?.removeEventListener('abort', cutAsAsked);
     }
   }
 }
 
-const closed: PartnerPage = { kind: 'failed', reason: closing };
+const failed = (reason: string): PartnerPage => ({ kind: 'failed', reason });
 
 /** The caller for a listed object: its owner, a CPO of this partner; null when the owner is no CPO of the partner. */
 export function cpoCaller(partner: Partner, owner: PartyId, trace: Trace): Caller | null {
