@@ -26,8 +26,9 @@ import {
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
-import { background, type Clock, every } from '../kit/clock.ts';
+import { type Clock, every } from '../kit/clock.ts';
 import { perTurn } from '../kit/per-turn.ts';
+import { sampled } from '../kit/sampled.ts';
 import { nextTurn, systemClock } from '../kit/system-clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
@@ -91,22 +92,9 @@ export function logFailedAccepts(
   log: { error(fields: object, message: string): void },
   clock: Clock,
 ): void {
-  let count = 0;
-  let isWaiting = false;
-  const say = (err: Error) => {
-    log.error({ err, count }, 'connections could not be accepted');
-    count = 0;
-    isWaiting = true;
-    const waited = () => {
-      isWaiting = false;
-      if (count > 0) say(err);
-    };
-    background(clock.setTimeout(waited, failuresEveryMs));
-  };
-  server.on('error', (error) => {
-    count += 1;
-    if (!isWaiting) say(error);
-  });
+  const say = (err: Error, count: number) => log.error({ err, count }, 'connections could not be accepted');
+  const failed = sampled(clock, failuresEveryMs, say);
+  server.on('error', (error) => failed(error));
 }
 
 const methods: ReadonlySet<string> = new Set(METHODS);

@@ -31,7 +31,13 @@ async function recording(t: Test) {
   const unrecorded: string[] = [];
   const meter = { ...noMeter, unrecorded: (type: string) => void unrecorded.push(type) };
   const refusals: string[] = [];
-  const log: Log = { ...silent, error: (fields) => void refusals.push((fields as { err: Error }).err.message) };
+  const counts: number[] = [];
+  const error: Log['error'] = (fields) => {
+    const { err, count } = fields as { err: Error; count: number };
+    refusals.push(err.message);
+    counts.push(count);
+  };
+  const log: Log = { ...silent, error };
   const recorder = new Recorder(store, { clock, log, meter, secrets: { newId: () => `id-${++ids}` } });
   const dispatched: number[] = [];
   recorder.feed.startAt(0);
@@ -51,7 +57,7 @@ async function recording(t: Test) {
   const record = (name: string) => recorder.record(recordingOf(name));
   const note = (name: string) => recorder.note(recordingOf(name));
   return {
-    ...{ clock, recorder, dispatched, record, recordingOf, note, unrecorded, level, refusals },
+    ...{ clock, recorder, dispatched, record, recordingOf, note, unrecorded, level, refusals, counts },
     fault: (faults: { before?: typeof before; after?: typeof after }) => {
       before = faults.before ?? (async () => {});
       after = faults.after ?? (async () => {});
@@ -172,6 +178,43 @@ t.test('a write that the store refuses is refused at once, and nothing is dispat
   t.equal(await record('next'), 1);
   t.same(dispatched, [1]);
 });
+
+t.test(
+  'a store that refuses every write is logged once for each reason, then with a number at intervals',
+  async (t) => {
+    const { clock, record, note, unrecorded, fault, refusals, counts } = await recording(t);
+    const told = () => refusals.splice(0).map((text) => `${counts.shift()} ${text}`);
+    let reason = 'disk full';
+    fault({
+      before: async () => {
+        throw new StoreUnavailable(reason);
+      },
+    });
+    const refuses = async (times: number) => {
+      for (let n = 0; n < times; n++) await t.rejects(record('refused'), { code: 'unavailable' });
+    };
+    await refuses(50);
+    t.strictSame(told(), ['1 disk full'], 'the first at once');
+    reason = 'disk gone';
+    await refuses(2);
+    t.strictSame(told(), ['1 disk gone'], 'and the first of another reason');
+    clock.advance(9_999);
+    t.strictSame(told(), []);
+    clock.advance(1);
+    t.strictSame(told(), ['49 disk full', '1 disk gone']);
+    clock.advance(10_000);
+    t.strictSame(told(), [], 'what ends is not said again');
+    await refuses(1);
+    t.strictSame(told(), ['1 disk gone'], 'and after that it is new');
+    clock.advance(10_000);
+    for (let n = 0; n < 5; n++) note('noted');
+    await eventually('each is counted', async () => unrecorded.length === 5);
+    const numbers = () => told().map((line) => line.split(' ')[0]);
+    t.strictSame(numbers(), ['1', '1'], 'what nobody waits for: that it was refused, and that it is not recorded');
+    clock.advance(10_000);
+    t.strictSame(numbers(), ['4', '4']);
+  },
+);
 
 t.test('work on one thing runs in turn, also when what came before failed [R2]', async (t) => {
   const { recorder } = await recording(t);

@@ -29,6 +29,7 @@ import { instantText } from '../../domain/instant.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
+import { sampled } from '../../kit/sampled.ts';
 import type { HubPorts, NotedType, Secrets } from '../ports/ports.ts';
 import { CommitFeed } from './commit-feed.ts';
 import { directoryKey, directoryPut } from './directory.ts';
@@ -66,6 +67,8 @@ export interface Noted extends Recording {
 const refusals: ReadonlySet<string> = new Set(['StoreUnavailable', 'OutcomeUnknown', 'Fenced']);
 /** Back-off between retries of a commit of unknown outcome, ms; a store that opens again ends it early. */
 const askAgainMs = 200;
+/** A store that takes no writes refuses as many as there are requests: of each reason, one line per so many ms says how many. */
+const refusedEveryMs = 10_000;
 /** Attempts at a decision that keeps meeting conflicts; then its caller gets `unavailable`. */
 const decisionsMax = 20;
 
@@ -87,9 +90,19 @@ export class Recorder {
   /** Committed events, in order of sequence. [RECORDER-3] */
   readonly feed: CommitFeed;
 
+  readonly #refused: (line: { err: unknown; inDoubt: boolean }, reason: string) => void;
+  readonly #unrecorded: (line: { err: unknown; events: readonly string[] }, reason: string) => void;
+
   constructor(store: Store, ports: RecorderPorts, isDoor = false) {
     this.#store = store;
     this.#ports = ports;
+    const { clock, log } = ports;
+    this.#refused = sampled(clock, refusedEveryMs, ({ err, inDoubt }, count) =>
+      log.error({ err, inDoubt, count }, 'write refused by the store'),
+    );
+    this.#unrecorded = sampled(clock, refusedEveryMs, ({ err, events }, count) =>
+      log.error({ err, events, count }, 'could not record events'),
+    );
     this.feed = new CommitFeed(store, ports.clock, ports.log, isDoor);
     store.onHealth(({ state }) => {
       if (state === 'open') for (const wait of this.#doubts.values()) wait.abort();
@@ -169,7 +182,7 @@ export class Recorder {
     this.record(recording).catch((error: unknown) => {
       const types = recording.facts.map((fact) => fact.event.type);
       for (const type of types) this.#ports.meter.unrecorded(type);
-      this.#ports.log.error({ err: error, events: types }, 'could not record events');
+      this.#unrecorded({ err: error, events: types }, String(error));
     });
   }
 
@@ -260,7 +273,7 @@ export class Recorder {
         const inDoubt = this.#doubts.has(commit);
         if (inDoubt) for (const refuse of this.#queued) refuse();
         // A store may be away for hours, and is asked every `askAgainMs`.
-        if (message !== logged) this.#ports.log.error({ err: error, inDoubt }, 'write refused by the store');
+        if (message !== logged) this.#refused({ err: error, inDoubt }, message);
         logged = message;
         // The commit may be in the log. Nothing may be decided on what it changed until its outcome is known; its
         // idempotency key makes a retry safe.
