@@ -98,8 +98,6 @@ export const sometimesNames = [
   'a re-drive was refused as stale',
   'a re-drive by filter ran',
   'a resync ran',
-  'a resync deleted a tariff',
-  'a resync hid a location',
   'a pull ran to its end',
   'a pull failed',
   'an authorize was answered',

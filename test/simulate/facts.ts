@@ -311,7 +311,6 @@ export class Facts {
     demand(to.every(mayHear), 'only who was sent it hears that it is over', where);
     const isRouted = (party: string) => directories.some(({ routes }) => routes.has(`${party}/${owner}`));
     demand(isDeleted || to.every(isRouted), 'nobody hears that a location is hidden without a rule', where);
-    this.around.hit(isDeleted ? 'a resync deleted a tariff' : 'a resync hid a location');
     return stored;
   }
 
