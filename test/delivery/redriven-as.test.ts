@@ -218,7 +218,25 @@ t.test('nothing of a location that its receiver never got, once the rule has end
   await hub.settled();
   answers.reply = () => ({});
   t.same((await arrivals(hub, emsp, () => pause(false))).map(shown), []);
+  const [part] = await deliveriesOf(hub, '?state=DEAD');
+  t.match(part, { method: 'PATCH', reason: 'no routing rule' });
+  const replay = { filter: { from_seq: Number.parseInt(part?.id ?? '', 10) }, routing: 'then' };
+  t.same((await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', replay))).map(shown), []);
   t.match(await deliveriesOf(hub, '?state=DEAD'), [{ reason: 'no whole object to send' }, { method: 'PUT' }]);
+});
+
+t.test('nothing of a private location over what a resync said of it [REDRIVEN-AS-1]', async (t) => {
+  const { hub, emsp, push, redriven } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await push('PUT', url, locationBody('L1', { publish: false, last_updated: at(1) }));
+  await push('PATCH', url, { name: 'Hidden', last_updated: at(2) });
+  const came = await arrivals(hub, emsp, () => admin(hub, 'POST', '/parties/NL-EMS/resync', { module: 'locations' }));
+  t.match(came.map(shown), [['PATCH', { publish: false }]]);
+  t.match(await redriven({ filter: { state: 'DELIVERED', to_seq: 1_000 } }), {
+    plan: { matched: 3, stale: 2 },
+    came: [['PATCH', { publish: false }]],
+  });
 });
 
 t.test('no digest of an erased person, nor with the next change', async (t) => {

@@ -3,7 +3,7 @@
  */
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
@@ -16,6 +16,7 @@ const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<st
 const notFound: Reply = { status: 404 };
 const unknown: Reply = { text: '{"status_code":2003,"timestamp":"2026-01-01T00:00:00Z"}' };
 
+const pause = (hub: HubAddress, paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
 const detail = (hub: HubAddress, { id }: Pick<DeliveryItem, 'id'>) => admin(hub, 'GET', `/deliveries/${id}`);
 
 async function late(t: Test, hub: HubAddress, partyId = 'LAT', role: 'EMSP' | 'CPO' = 'EMSP') {
@@ -216,7 +217,6 @@ for (const [module, id, body, fields] of [
     t.test(`${module}: what waited behind a dead ${method} goes as a whole after a restart`, tier, async (t) => {
       const dataDir = directoryFor(t);
       const { hub, cpo, emsp, answers } = await scene(t, dataDir);
-      const pause = (of: TestHub, paused: boolean) => admin(of, 'PATCH', '/parties/NL-EMS', { paused });
       const holding = new Holding();
       answers.reply = holding.answer;
       await cpo.push(method, path(module, id), { ...refused, last_updated: at(1) });
@@ -290,6 +290,33 @@ for (const [module, id, body, fields] of [
     },
   );
 }
+
+t.test(
+  'a former eMSP that never had the session gets its part as the whole of then, also after a restart [D62, D82]',
+  async (t) => {
+    const dataDir = directoryFor(t);
+    const hub = await hubFor(t, {}, {}, dataDir);
+    const holding = new Holding();
+    const answers = { reply: holding.answer as (received: Received) => Reply | Promise<Reply> };
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answers.reply(received) });
+    await late(t, hub);
+    await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
+    await hub.settled(emsp);
+    await cpo.push('PATCH', path('sessions', 'S1'), { kwh: 9, last_updated: at(1) });
+    const { cdr_token } = sessionBody('S1') as { cdr_token: object };
+    const theirs = { ...cdr_token, party_id: 'LAT' };
+    await cpo.push('PATCH', path('sessions', 'S1'), { cdr_token: theirs, last_updated: at(2) });
+    await pause(hub, true);
+    holding.releaseOne({ status: 400 });
+    await hub.settled();
+    answers.reply = () => ({});
+    await hub.close();
+    const again = await hubFor(t, { HUB_PORT: new URL(hub.url).port }, {}, dataDir);
+    const came = await arrivals(again, emsp, () => pause(again, false));
+    t.same(came.map(shown), ['PUT /sessions/NL/CPO/S1']);
+    t.match(json(came[0] as Received), { kwh: 9, cdr_token });
+  },
+);
 
 t.test('who refused a later whole gets the next change as a whole, as it has an older version [D82]', async (t) => {
   const hub = await hubFor(t);

@@ -96,9 +96,10 @@ export class Wholes {
     if (isKnown) return true;
     if (!this.#deliveries.hasDead(item.receiver)) return false;
     const object = await readObject(this.#context.store, module, owner, keyIn(event));
-    return isOwned(module)
-      ? object?.sent?.includes(item.receiver) === false
-      : object?.outdated?.includes(item.receiver) === true;
+    if (!isOwned(module)) return object?.outdated?.includes(item.receiver) === true;
+    // The row of a session tells of its present eMSP alone.
+    if (object && object.viewer !== item.receiver) return !(await this.notes.hasBefore(item));
+    return object?.sent?.includes(item.receiver) === false;
   }
 
   /**

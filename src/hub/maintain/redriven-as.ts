@@ -102,7 +102,9 @@ export class RedriveForms {
   /** What the changes after it leave. [REDRIVEN-AS-1, REDRIVEN-AS-3, REDRIVEN-AS-4] */
   async #after({ event, receiver }: Candidate, isEnd: boolean): Promise<RedrivenAs | 'stale'> {
     const own = event.data as ObjectEventData;
-    const mayBeWhole = this.isRouted({ event, receiver });
+    // There is no whole of what is private, and none for those whom no rule joins any more: what came since is not for them.
+    const isPlain = isEnd || modules[own.module].isImmutable || own.facts.publish === false;
+    const mayBeWhole = !isPlain && this.isRouted({ event, receiver });
     let as: RedrivenAs = 'change';
     let left = laterMax;
     for await (const later of changesOf(this.#context.store, event.stream, event.seq)) {
@@ -117,12 +119,9 @@ export class RedriveForms {
       const isAhead = standing?.state === 'PENDING';
       const hasLater = standing !== null && (!mayBeWhole || takesPlace(data, receiver, standing, own));
       if (isAhead || hasLater) return 'stale';
-      // What came since the rule ended is not for the receivers of then.
       if (mayBeWhole) as = 'whole';
     }
-    // There is no whole of what is private.
-    const isPlain = isEnd || modules[own.module].isImmutable || own.facts.publish === false;
-    return isPlain ? 'change' : as;
+    return as;
   }
 }
 
