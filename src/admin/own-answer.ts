@@ -2,7 +2,7 @@
  * Answers to read-only admin requests that a node gives itself while no hub runs on it, with the same token check.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isAdmitted, markEnding } from '../transport/trusted.ts';
+import { isAdmitted } from '../transport/trusted.ts';
 import { Problem, problemOf } from './problem.ts';
 import { type AdminTokens, admitted, gate } from './tokens.ts';
 
@@ -28,7 +28,6 @@ export function answerOf(tokens: AdminTokens, texts: Readonly<Record<string, () 
       } catch (error) {
         const problem = problemOf(error) ?? new Problem(500, 'the hub met an error of its own');
         // [UNADMITTED-2]
-        if (!isAdmitted(request)) markEnding(request.socket);
         const ending = isAdmitted(request) ? {} : { Connection: 'close' };
         const headers = { ...problem.headers, ...ending, 'Content-Type': 'application/problem+json; charset=utf-8' };
         send(response, problem.status, JSON.stringify(problem.toJson(path)), headers);

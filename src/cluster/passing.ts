@@ -15,7 +15,7 @@ import { systemClock } from '../kit/system-clock.ts';
 import { portOf } from '../kit/url.ts';
 import type { ClientAddresses } from '../transport/client-address.ts';
 import { isAtOperators } from '../transport/entrance.ts';
-import { isTrusted, markEnding, trust } from '../transport/trusted.ts';
+import { isTrusted, trust } from '../transport/trusted.ts';
 import { ChannelClient, ChannelRefused } from './channel.ts';
 import { clientHeader, entranceHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
@@ -103,10 +103,7 @@ export class Passing {
     sent.on('response', (answer) => {
       heardFrom(request, answer.statusCode ?? 502);
       // As at the peer's own door. [UNADMITTED-2]
-      if (answer.statusCode === 401) {
-        response.setHeader('Connection', 'close');
-        markEnding(request.socket);
-      }
+      if (answer.statusCode === 401) response.setHeader('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, fieldsOf(answer.rawHeaders));
       pipeline(answer, response, (error) => {
         end(error ? 'failed' : 'answered', error ?? undefined);

@@ -20,7 +20,7 @@ const pauseMs = 1000;
 /** Must cover the time in which everything that arrived during a pause is read. */
 const afterMs = 5000;
 /** Twice the request timeout of the HTTP server. */
-const decisionMs = 30_000;
+export const decisionMs = 30_000;
 /** Turns of the event loop that it takes to read the end of a connection, plus one. */
 const turns = 3;
 

@@ -10,9 +10,8 @@
  *     refuses it in its own format. [D2]
  * HTTP-SERVER-5  The first two segments of a path lead to a door only unencoded, never percent-encoded, so that
  *     whatever compares paths, here or in a reverse proxy, sees the same path as the router.
- * HTTP-SERVER-6  Every response emits `close`, even a pipelined one that is still queued when its connection ends.
- * HTTP-SERVER-7  Of the pipelined responses that are queued on connections which end, at most `closedMax` are closed in one
- *     turn of the event loop.
+ * HTTP-SERVER-6  A request whose turn on its connection comes later than `decisionMs` after its arrival is not begun: it
+ *     is answered 503, and its connection ends. [STALE-3]
  */
 import {
   createServer,
@@ -27,14 +26,14 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { type Clock, every } from '../kit/clock.ts';
-import { perTurn } from '../kit/per-turn.ts';
 import { sampled } from '../kit/sampled.ts';
-import { nextTurn, systemClock } from '../kit/system-clock.ts';
+import { decisionMs } from '../kit/stale.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
-import { isEnding } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { limitConnections, type RequestSeen } from './connections.ts';
+import { type Begin, firstUnsent, inTurn, refuseInTurn } from './pipeline.ts';
 import { limitUnadmitted } from './unadmitted.ts';
 
 export interface HttpServerOptions {
@@ -122,15 +121,16 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     IncomingMessage: Incoming,
   };
   let seen: RequestSeen = () => {};
-  const listener: RequestListener = (request, response) => {
-    // [UNADMITTED-2]
-    if (isEnding(request.socket)) return;
+  const begin: Begin = (request, response, waitedMs) => {
+    // The connection has ended, or ends with an answer before.
+    if (!request.socket.writable) return;
     response.setMaxListeners(listenersMax);
-    endWithConnection(request.socket, response);
     seen(request, response);
-    if (isRequest(request)) answer(request, response);
-    else refuseWhole(response);
+    if (waitedMs > decisionMs) refuseWhole(response, 503, { ocpi: 3000, message: 'Service Unavailable' });
+    else if (isRequest(request)) answer(request, response);
+    else refuseWhole(response, 400, { ocpi: 2000, message: 'Bad Request' });
   };
+  const listener = inTurn(begin, options.clock ?? systemClock);
   const server = options.tls
     ? createTlsServer({ ...serverOptions, ...tlsRules, handshakeTimeout: limit, ...options.tls }, listener)
     : createServer(serverOptions, listener);
@@ -172,46 +172,6 @@ function closeIdleWhileClosing(server: Server): void {
     if (server.listening) server.once('close', every(systemClock, idleSweepMs, sweep));
     return close(done);
   };
-}
-
-/** Open responses by connection. */
-const openOn = new WeakMap<Socket, Set<ServerResponse>>();
-
-/**
- * Makes every response emit `close` when its connection ends. Node itself closes only the response being sent, not the
- * queued ones of pipelined requests. [HTTP-SERVER-6]
- */
-function endWithConnection(socket: Socket, response: ServerResponse): void {
-  const open = openOn.get(socket) ?? watchEnd(socket);
-  // With a cluster front, two servers see the same response.
-  if (open.has(response)) return;
-  open.add(response);
-  response.once('close', () => open.delete(response));
-}
-
-/**
- * A separate function, because a closure made in `endWithConnection` would keep its response and everything that it
- * references in memory for as long as the connection lasts.
- */
-function watchEnd(socket: Socket): Set<ServerResponse> {
-  const open = new Set<ServerResponse>();
-  openOn.set(socket, open);
-  socket.once('close', () => void closeAll(open));
-  return open;
-}
-
-/** [HTTP-SERVER-7] */
-const closedMax = 16;
-const closedInTurns = perTurn(closedMax, nextTurn);
-
-async function closeAll(open: ReadonlySet<ServerResponse>): Promise<void> {
-  // One turn of the event loop later Node has closed the response that it tracks.
-  await nextTurn();
-  for (const response of open) {
-    await closedInTurns(true);
-    response.destroy();
-    response.emit('close');
-  }
 }
 
 /** A server that listens before there is an app to answer. */
@@ -287,7 +247,8 @@ class Incoming extends IncomingMessage {
   declare offersUpgrade: boolean | null;
 
   set upgrade(offered: boolean | null) {
-    this.offersUpgrade = offered;
+    // The new protocol would take the connection from the answers to requests before this one.
+    this.offersUpgrade = offered && firstUnsent(this.socket) === null;
   }
 
   get upgrade(): boolean {
@@ -340,10 +301,15 @@ const refusals: Readonly<Record<string, string>> = {
 
 /** Answers HTTP that never became a request: late, oversized or malformed. */
 function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
+  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+  else refuseInTurn(error, socket, () => refuseNow(error, socket));
+}
+
+function refuseNow(error: NodeJS.ErrnoException, socket: Socket): void {
+  // The answer before it ends the connection.
+  if (!socket.writable) return;
+  // An answer has begun: it ends incomplete, for the refusal would be taken for a part of it.
+  if (firstUnsent(socket)?.headersSent) return void socket.destroy();
   const status = refusals[error.code ?? ''] ?? '400 Bad Request';
   const body = refusalText({ ocpi: 2000, message: status.slice(4) });
   const head = [`HTTP/1.1 ${status}`, 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
@@ -358,7 +324,6 @@ function isRequest({ headers, httpVersion, method = '' }: IncomingMessage): bool
   return methods.has(method) && (headers.host !== undefined || httpVersion !== '1.1');
 }
 
-function refuseWhole(response: ServerResponse): void {
-  const body = refusalText({ ocpi: 2000, message: 'Bad Request' });
-  response.writeHead(400, { 'Content-Type': 'application/json', Connection: 'close' }).end(body);
+function refuseWhole(response: ServerResponse, status: number, refusal: Parameters<typeof refusalText>[0]): void {
+  response.writeHead(status, { 'Content-Type': 'application/json', Connection: 'close' }).end(refusalText(refusal));
 }

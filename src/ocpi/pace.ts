@@ -51,7 +51,6 @@ export function paceKeeper(suspendedAt: (partner: PartyId) => string | null, clo
   function isOver(one: UnderWay): boolean {
     one.suspended = suspendedAt(one.partner) === one.suspendedAt ? 0 : one.suspended + 1;
     if (one.suspended > 1) return true;
-    // A pipelined answer that is queued behind another one has no socket yet.
     const written = one.response?.headersSent ? one.response.socket?.bytesWritten : undefined;
     if (written === undefined || one.from === null || written - one.from >= leastBytes) {
       one.from = written ?? null;

@@ -14,7 +14,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kit/clock.ts';
 import { pacer } from '../kit/pacer.ts';
 import { isPassedOn } from '../transport/client-address.ts';
-import { isAdmitted, markEnding } from '../transport/trusted.ts';
+import { isAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 
 /** Statuses of a refused token: unknown, or one of too many. */
@@ -49,10 +49,7 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     const end = () => done(null, reply.raw.destroyed && isWhole(payload) ? null : payload);
     const waitMs = turnOf(request, reply);
     const isLast = isAdmitted(raw) ? waitMs === null : refused.has(reply.statusCode) && !isPassedOn(raw);
-    if (isLast) {
-      reply.header('Connection', 'close');
-      markEnding(raw.socket);
-    }
+    if (isLast) reply.header('Connection', 'close');
     if (waitMs === 0 || (waitMs === null && isAdmitted(raw))) return end();
     request.ocpi?.pass?.closed();
     request.body = undefined;
@@ -67,11 +64,8 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     };
     reply.raw.once('close', send);
     waiting.add(cut);
-    if (waitMs === null) {
-      // What is pipelined behind it was read with it.
-      markEnding(raw.socket);
-      cut();
-    } else timer = clock.setTimeout(send, waitMs);
+    if (waitMs === null) cut();
+    else timer = clock.setTimeout(send, waitMs);
   });
 }
 

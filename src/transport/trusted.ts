@@ -25,10 +25,3 @@ export function markAdmitted(request: Request): void {
 }
 
 export const isAdmitted = (request: Request): boolean => request[admitted] === true;
-
-/** Connections that end after the answer under way, so that requests pipelined behind it need none. */
-const ending = new WeakSet<object>();
-
-export const markEnding = (connection: object): void => void ending.add(connection);
-
-export const isEnding = (connection: object): boolean => ending.has(connection);

@@ -21,22 +21,26 @@ async function scene(t: Test) {
   return { clock, hub, cpo };
 }
 
-/** So many requests at once on one connection; the statuses that came so far. */
-function pipelined(t: Test, hub: TestHub, { hubToken }: PlainPartner, count: number) {
+/** So many requests at once, each on a connection of its own; the statuses that came so far. */
+function atOnce(t: Test, hub: TestHub, request: string, count: number) {
   const { hostname: host, port } = new URL(hub.url);
-  const socket = connect({ host, port: Number(port) });
-  t.teardown(() => socket.destroy());
-  const token = Buffer.from(hubToken).toString('base64');
-  let came = '';
-  socket.on('data', (chunk) => {
-    came += chunk.toString('latin1');
+  const came: string[] = [];
+  const sockets = Array.from({ length: count }, () => {
+    const socket = connect({ host, port: Number(port) });
+    t.teardown(() => socket.destroy());
+    socket.on('data', (chunk) => came.push(chunk.toString('latin1'))).write(request);
+    return socket;
   });
-  socket.write(`GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`.repeat(count));
   return {
-    socket,
-    text: () => came,
-    statuses: () => [...came.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status),
+    sockets,
+    text: () => came.join(''),
+    statuses: () => [...came.join('').matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status),
   };
+}
+
+function refusedAtOnce(t: Test, hub: TestHub, { hubToken }: PlainPartner, count: number) {
+  const token = Buffer.from(hubToken).toString('base64');
+  return atOnce(t, hub, `GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`, count);
 }
 
 /** What the hub says of a signal of its load. */
@@ -50,7 +54,7 @@ t.test(
   async (t) => {
     const { clock, hub, cpo } = await scene(t);
     const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
-    const { statuses } = pipelined(t, hub, cpo, 103);
+    const { statuses } = refusedAtOnce(t, hub, cpo, 103);
     await eventually('a hundred are refused', () => statuses().length >= 100);
     const own = locationBody('L1', { party_id: 'OTH' });
     await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', own);
@@ -68,15 +72,18 @@ t.test(
 
 t.test('a refusal that would wait longer than a second comes at once and ends its connection', async (t) => {
   const { clock, hub, cpo } = await scene(t);
-  const { socket, statuses } = pipelined(t, hub, cpo, 200);
+  const { sockets, statuses } = refusedAtOnce(t, hub, cpo, 200);
   await eventually('a hundred are refused', () => statuses().length >= 100);
   await hub.settled();
-  const last = pipelined(t, hub, cpo, 1);
-  await once(last.socket, 'close');
+  const last = refusedAtOnce(t, hub, cpo, 1);
+  await Promise.all(last.sockets.map((socket) => once(socket, 'close')));
   t.match(last.text(), /^HTTP\/1\.1 429 .*connection: close/is);
   clock.advance(1_000);
   await eventually('those that wait are answered', () => statuses().length === 200);
-  t.notOk(socket.destroyed, 'and their connection goes on');
+  t.notOk(
+    sockets.some(({ destroyed }) => destroyed),
+    'and their connections go on',
+  );
 });
 
 /** Answers to requests for this path, and of each what it was ended with, once it was. */
@@ -101,16 +108,13 @@ function answersTo(t: Test, wanted: string) {
 t.test('an answer that waits costs nothing more when its caller leaves: no error is made for it', async (t) => {
   const { hub, cpo } = await scene(t);
   const refusals = answersTo(t, `/ocpi${path}`);
-  const refused = pipelined(t, hub, cpo, 103);
+  const refused = refusedAtOnce(t, hub, cpo, 103);
   await eventually('a hundred are refused', () => refused.statuses().length >= 100);
   const pages = answersTo(t, '/console/');
-  const { hostname: host, port } = new URL(hub.url);
-  const visitor = connect({ host, port: Number(port) });
-  t.teardown(() => visitor.destroy());
-  visitor.resume().write('GET /console/ HTTP/1.1\r\nHost: hub\r\n\r\n'.repeat(103));
-  for (const [what, answers, socket] of [
-    ['refusals', refusals, refused.socket],
-    ['pages', pages, visitor],
+  const visitors = atOnce(t, hub, 'GET /console/ HTTP/1.1\r\nHost: hub\r\n\r\n', 103);
+  for (const [what, answers, { sockets }] of [
+    ['refusals', refusals, refused],
+    ['pages', pages, visitors],
   ] as const) {
     const waiting = () => answers.filter(({ ended }) => ended === null);
     await eventually(`${what} wait`, () => answers.length === 103 && waiting().length < 50);
@@ -118,7 +122,7 @@ t.test('an answer that waits costs nothing more when its caller leaves: no error
     t.ok(left.length >= 3, `${left.length} ${what} wait`);
     const counts = left.map(({ response }) => response.listenerCount('finish'));
     t.same(new Set(counts), new Set([2]), `Node and Fastify await the end of the ${what}, and nothing else`);
-    socket.destroy();
+    for (const socket of sockets) socket.destroy();
     await eventually(`the ${what} have ended`, () => waiting().length === 0);
     t.same(new Set(left.map(({ ended }) => ended?.[0])), new Set([null]), `nothing is written of the ${what}`);
   }
@@ -126,17 +130,17 @@ t.test('an answer that waits costs nothing more when its caller leaves: no error
 
 t.test('a stop of the hub does not wait for refusals that wait', async (t) => {
   const { hub, cpo } = await scene(t);
-  const { socket, statuses } = pipelined(t, hub, cpo, 103);
+  const { sockets, statuses } = refusedAtOnce(t, hub, cpo, 103);
   await eventually('a hundred are refused', () => statuses().length >= 100);
-  const cut = once(socket, 'close');
+  const cut = sockets.map((socket) => once(socket, 'close'));
   await hub.close();
-  await cut;
+  await Promise.all(cut);
   t.equal(statuses().length, 100, 'it cuts them');
 });
 
 t.test('a driver does not wait behind refusals of pushes', async (t) => {
   const { hub, cpo } = await scene(t);
-  const { statuses } = pipelined(t, hub, cpo, 103);
+  const { statuses } = refusedAtOnce(t, hub, cpo, 103);
   await eventually('a hundred are refused', () => statuses().length >= 100);
   t.match(await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize'), { status: 429 });
 });

@@ -1,0 +1,127 @@
+/**
+ * Pipelining: a client may send requests on a connection before it has the answers to earlier ones. Only safe methods
+ * could be handled in parallel, so the hub handles none so. [RFC 9112, 9.3.2]
+ *
+ * PIPELINE-1  Of the requests of one connection one is under way at a time, in order of arrival: the next begins when
+ *     the answer before it has been sent. A request whose connection ends before its turn never begins.
+ * PIPELINE-2  While `waitingMax` or more requests wait on a connection, it is not read. So at most what one read has
+ *     brought, 64 KiB, waits beyond them.
+ * PIPELINE-3  A refusal by the parser, of what is malformed, too large or late, follows the answers to the requests
+ *     before it and never takes the place of one.
+ * PIPELINE-4  A request whose time to arrive ran out behind unanswered ones has that time once more when its turn comes:
+ *     the hub itself may have left it unread.
+ */
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Clock } from '../kit/clock.ts';
+import { afterPoll, systemClock } from '../kit/system-clock.ts';
+
+/** Requests that wait on a connection until it is read no more. A higher number takes more memory per connection. */
+const waitingMax = 16;
+
+/** What Node keeps of a connection. */
+interface Served extends Socket {
+  readonly server: Server;
+  /** The response that is sent next; others are queued behind it. */
+  readonly _httpMessage?: Response | null;
+}
+type Response = ServerResponse<IncomingMessage>;
+
+/** The first response of the connection that has not been sent. */
+export const firstUnsent = (socket: Socket): Response | null => (socket as Served)._httpMessage ?? null;
+
+/** The requests that wait on one connection; kept only while there are some. */
+interface Line {
+  waiting: number;
+  newest: Response;
+  /** Whether the connection is not read, or will not be from the end of this turn. [PIPELINE-2] */
+  isHeld: boolean;
+}
+
+const lines = new WeakMap<Socket, Line>();
+
+/** Requests that have their time once more; null until the head has come. [PIPELINE-4] */
+const granted = new Map<Socket, { request: IncomingMessage | null }>();
+
+/** Begins a request; `waitedMs`: for how long it has waited for its turn. */
+export type Begin = (request: IncomingMessage, response: Response, waitedMs: number) => void;
+
+/** A listener that calls `begin` when it is a request's turn: at once, unless the client pipelines. [PIPELINE-1] */
+export function inTurn(begin: Begin, clock: Clock): RequestListener {
+  const wait: RequestListener = (request, response) => {
+    const { socket } = request;
+    const arrivedAt = clock.monotonic();
+    const line = lines.get(socket) ?? { waiting: 0, newest: response, isHeld: false };
+    lines.set(socket, line);
+    line.newest = response;
+    line.waiting += 1;
+    if (line.waiting >= waitingMax) hold(socket, line);
+    response.once('socket', () => {
+      line.waiting -= 1;
+      if (line.waiting === 0) lines.delete(socket);
+      // The end of the connection may have arrived; and other connections have their turn.
+      afterPoll(() => {
+        if (line.isHeld && line.waiting < waitingMax) {
+          line.isHeld = false;
+          socket.resume();
+        }
+        begin(request, response, clock.monotonic() - arrivedAt);
+      });
+    });
+  };
+  return (request, response) => {
+    if (granted.size > 0) noteHead(request);
+    // Node assigns the socket to a response when those before it have been sent.
+    if (response.socket === null) wait(request, response);
+    else begin(request, response, 0);
+  };
+}
+
+/** [PIPELINE-2] */
+function hold(socket: Socket, line: Line): void {
+  line.isHeld = true;
+  // Node resumes the socket for each complete request of this read, in a later tick. With TLS another piece of the read follows.
+  const stop = () => line.isHeld && socket.pause();
+  process.nextTick(() => process.nextTick(stop));
+}
+
+/**
+ * Runs `refuse` for the error that the parser met, when the requests before it have been answered. [PIPELINE-3]
+ */
+export function refuseInTurn(error: NodeJS.ErrnoException, socket: Socket, refuse: () => void): void {
+  const newest = lines.get(socket)?.newest ?? firstUnsent(socket);
+  // The error is of the newest request if its body has not arrived, else of what follows it.
+  const isOfNewest = newest?.req.complete === false;
+  if (newest === null || (isOfNewest && newest === firstUnsent(socket))) return refuse();
+  const turn = isOfNewest ? 'socket' : 'close';
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return void newest.once(turn, () => grant(socket, refuse));
+  // The parser would meet the error again with each further read.
+  socket.pause();
+  newest.once(turn, () => {
+    socket.resume();
+    refuse();
+  });
+}
+
+/** [PIPELINE-4] */
+function grant(socket: Socket, refuse: () => void): void {
+  const late = { request: firstUnsent(socket)?.req ?? null };
+  const end = () => {
+    systemClock.clearTimeout(timer);
+    if (granted.get(socket) === late) granted.delete(socket);
+  };
+  const timer = systemClock.setTimeout(
+    () => {
+      end();
+      if (late.request?.complete !== true) refuse();
+    },
+    (socket as Served).server.requestTimeout,
+  );
+  granted.set(socket, late);
+  socket.once('close', end);
+}
+
+function noteHead(request: IncomingMessage): void {
+  const late = granted.get(request.socket);
+  if (late !== undefined) late.request ??= request;
+}

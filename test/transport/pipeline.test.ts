@@ -1,0 +1,264 @@
+/** Requests that a client pipelines on one connection: real sockets. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import type { IncomingMessage, Server } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { createHttpServer, type HttpServerOptions } from '../../src/ocpi/http-server.ts';
+import { tariffBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { type Test, t } from '../support/tap.ts';
+import { testCert, testKey } from '../support/tls.ts';
+
+const tls = { cert: testCert, key: testKey };
+
+/** One request; with a body it is a PUT. */
+const ask = (path: string, body = '', fields = '') =>
+  `${body === '' ? 'GET' : 'PUT'} ${path} HTTP/1.1\r\nHost: hub\r\n${fields}` +
+  `${body === '' ? '' : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`}\r\n${body}`;
+
+async function open(t: Test, port: number, isTls: boolean) {
+  const to = { host: '127.0.0.1', port };
+  const socket: Socket = isTls ? connectTls({ ...to, rejectUnauthorized: false }) : connect(to);
+  t.teardown(() => socket.destroy());
+  let came = '';
+  socket.setEncoding('latin1').on('error', () => {});
+  socket.on('data', (text: string) => {
+    came += text;
+  });
+  await once(socket, isTls ? 'secureConnect' : 'connect');
+  return {
+    socket,
+    came: () => came,
+    /** Statuses and one-line bodies, in order. */
+    answers: () => came.match(/(?<=HTTP\/1\.1 )\d+|^\/.*?(?=HTTP|$)/gm) ?? [],
+  };
+}
+
+/** A server whose answers are given by `release`, each with its path as its body. */
+async function scene(t: Test, options: HttpServerOptions = {}) {
+  const app = createHttpServer(options);
+  const begun: string[] = [];
+  const held: (() => void)[] = [];
+  let isHeld = true;
+  let [underWay, most] = [0, 0];
+  app.all('/*', ({ url, raw }, reply) => {
+    begun.push(`${raw.method} ${url}`);
+    most = Math.max(most, ++underWay);
+    reply.raw.once('close', () => {
+      underWay -= 1;
+    });
+    const answer = () => void reply.send(url);
+    if (isHeld) held.push(answer);
+    else answer();
+  });
+  const parsed: Socket[] = [];
+  const started = (message: unknown) => {
+    const { request, server } = message as { request: IncomingMessage; server: Server };
+    if (server === app.server) parsed.push(request.socket);
+  };
+  subscribe('http.server.request.start', started);
+  const refused: string[] = [];
+  app.server.on('clientError', ({ code }: NodeJS.ErrnoException) => refused.push(code ?? ''));
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.address() as { port: number };
+  t.teardown(() => {
+    unsubscribe('http.server.request.start', started);
+    return app.close();
+  });
+  return {
+    app,
+    begun,
+    parsed,
+    refused,
+    most: () => most,
+    open: () => open(t, port, options.tls !== undefined),
+    /** The request that is under way is answered. */
+    release: () => held.shift()?.(),
+    /** So is every later one, at once. */
+    releaseAll() {
+      isHeld = false;
+      for (const answer of held.splice(0)) answer();
+    },
+  };
+}
+
+t.test('a DELETE behind the PUT of the same tariff comes after it [PIPELINE-1]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const path = '/2.2.1/tariffs/NL/CPO/T1';
+  const token = Buffer.from(cpo.hubToken).toString('base64');
+  const client = await open(t, Number(new URL(hub.url).port), false);
+  const fields = `Authorization: Token ${token}\r\n`;
+  const remove = ask(`/ocpi${path}`, '', fields).replace('GET', 'DELETE');
+  client.socket.write(ask(`/ocpi${path}`, JSON.stringify(tariffBody('T1')), fields) + remove);
+  await emsp.got('the end of the tariff', ({ method }) => method === 'DELETE');
+  await eventually('both are answered', () => client.came().split('"status_code":1000').length === 3);
+  t.match(await cpo.call('GET', path), { status: 404 }, 'what was deleted is gone');
+  await hub.settled();
+  const sent = emsp.received.filter(({ path }) => path.endsWith('/T1')).map(({ method }) => method);
+  t.same(sent, ['PUT', 'DELETE'], 'for its receivers, too');
+});
+
+for (const isTls of [false, true]) {
+  const options = isTls ? { tls } : {};
+  t.test(`one is under way at a time, in order, whatever its body${isTls ? ', with TLS' : ''}`, async (t) => {
+    const { open, begun, most, releaseAll } = await scene(t, { ...options, connectionsMax: 8 });
+    const bodies = ['', '{}', '', `"${'x'.repeat(200_000)}"`, '', '{}', '', ''];
+    const paths = Array.from({ length: 400 }, (_, n) => `/${n}`);
+    const client = await open();
+    client.socket.write(paths.map((path, n) => ask(path, bodies[n % bodies.length])).join(''));
+    await eventually('the first is under way', () => begun.length > 0);
+    releaseAll();
+    await eventually('all are answered', () => client.answers().length === 2 * paths.length);
+    t.same(
+      client.answers(),
+      paths.flatMap((path) => ['200', path]),
+    );
+    t.equal(most(), 1);
+  });
+
+  t.test(`a connection with many that wait is not read [PIPELINE-2]${isTls ? ', with TLS' : ''}`, async (t) => {
+    const { open, parsed, releaseAll } = await scene(t, options);
+    const client = await open();
+    const count = 12_000;
+    client.socket.write(ask('/').repeat(count));
+    await eventually('some wait', () => parsed.length > 16);
+    // What another connection sends now is read later than what had come of the first.
+    for (let n = 0; n < 20; n++) {
+      const other = await open();
+      const before = parsed.length;
+      other.socket.write(ask('/'));
+      await eventually('the other is read', () => parsed.length > before);
+    }
+    const read = parsed.filter((socket) => socket === parsed[0]).length;
+    // With TLS what the decoder had read before comes, too.
+    t.ok(read * ask('/').length < (count * ask('/').length) / 2, `${read} of ${count} were read`);
+    releaseAll();
+    await eventually('it is read on', () => parsed.length > count);
+  });
+}
+
+t.test('those whose connection ends before their turn never begin', async (t) => {
+  const { open, begun, parsed, release } = await scene(t);
+  const client = await open();
+  client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
+  await eventually('they have come', () => parsed.length === 3);
+  client.socket.resetAndDestroy();
+  await eventually('it is gone', () => parsed[0]?.destroyed === true);
+  release();
+  const other = await open();
+  other.socket.write(ask('/other'));
+  await eventually('another begins', () => begun.length > 1);
+  t.same(begun, ['GET /1', 'GET /other']);
+});
+
+for (const [what, sent, status] of [
+  ['is malformed', 'nonsense\r\n\r\n', 400],
+  [
+    'has a malformed body',
+    `${ask('/2', '{}', 'Transfer-Encoding: chunked\r\n').replace(/Content-Length.*\r\n/, '')}x`,
+    400,
+  ],
+  ['is too large', `GET /2 HTTP/1.1\r\nLong: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+] as const) {
+  t.test(`the refusal of what ${what} follows the answers before it [PIPELINE-3]`, async (t) => {
+    for (const paths of [['/1'], ['/1', '/2', '/3']]) {
+      const { open, begun, refused, releaseAll } = await scene(t);
+      const client = await open();
+      client.socket.write(paths.map((path) => ask(path)).join('') + sent);
+      await eventually('it is refused', () => refused.length === 1 && begun.length === 1);
+      t.equal(client.came(), '', 'in its turn');
+      const ended = once(client.socket, 'close');
+      releaseAll();
+      await ended;
+      t.same(client.answers(), [...paths.flatMap((path) => ['200', path]), String(status)]);
+      t.same(begun.length, paths.length, 'it does not begin');
+    }
+  });
+}
+
+t.test('one that is late behind others has its time once more [PIPELINE-4]', async (t) => {
+  const whole = ask('/late', '{"a":1}');
+  for (const [what, arrived] of [
+    ['without its head', 10],
+    ['without its body', whole.length - 3],
+  ] as const) {
+    for (const before of [['/1'], ['/1', '/2']]) {
+      const { open, refused, releaseAll } = await scene(t, { requestTimeoutMs: 500 });
+      const start = async () => {
+        const client = await open();
+        client.socket.write(before.map((path) => ask(path)).join('') + whole.slice(0, arrived));
+        return client;
+      };
+      const [whenItsTurnComes, never] = [await start(), await start()];
+      await eventually('both are late', () => refused.length === 2);
+      t.equal(whenItsTurnComes.came() + never.came(), '', 'no 408 comes in the place of an answer');
+      releaseAll();
+      const answered = before.flatMap((path) => ['200', path]);
+      await eventually('those before are answered', () => whenItsTurnComes.answers().length === answered.length);
+      whenItsTurnComes.socket.write(whole.slice(arrived));
+      await eventually('then it is', () => whenItsTurnComes.answers().length === answered.length + 2);
+      t.same(whenItsTurnComes.answers(), [...answered, '200', '/late'], what);
+      await eventually('the other ends', () => never.socket.destroyed);
+      t.same(never.answers(), [...answered, '408'], `${what}, and it stays away`);
+    }
+  }
+});
+
+t.test('one whose turn comes too late is refused, and those behind it are not handled [HTTP-SERVER-6]', async (t) => {
+  const clock = new SimulatedClock();
+  const { open, begun, parsed, release } = await scene(t, { clock });
+  const client = await open();
+  client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
+  await eventually('they have come', () => parsed.length === 3);
+  clock.advance(30_001);
+  const ended = once(client.socket, 'close');
+  release();
+  await ended;
+  t.same(client.answers(), ['200', '/1', '503']);
+  t.match(client.came(), /503.*connection: close/is);
+  t.same(begun, ['GET /1']);
+});
+
+t.test('a stop ends a connection with the first answer that begins after it', async (t) => {
+  const { app, open, begun, parsed, releaseAll } = await scene(t);
+  const client = await open();
+  client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
+  await eventually('they have come', () => parsed.length === 3);
+  const closed = app.close();
+  await eventually('it listens no more', () => !app.server.listening);
+  releaseAll();
+  await closed;
+  await eventually('the connection ends', () => client.socket.destroyed);
+  t.same(client.answers(), ['200', '/1', '200', '/2']);
+  t.same(begun, ['GET /1', 'GET /2'], 'what is not answered was not begun');
+});
+
+t.test('a WebSocket behind an unanswered request is answered over HTTP; 100 Continue comes in turn', async (t) => {
+  const { app, open, parsed, releaseAll } = await scene(t);
+  app.server.on('upgrade', (_request, socket: Socket) => socket.destroy());
+  const client = await open();
+  client.socket.write(ask('/1') + ask('/2', '', 'Connection: upgrade\r\nUpgrade: websocket\r\n'));
+  await eventually('both have come', () => parsed.length === 2);
+  // Node drops what one read has brought behind an offer of an upgrade.
+  client.socket.write(ask('/3', '{}', 'Expect: 100-continue\r\n').slice(0, -2));
+  await eventually('the third has come', () => parsed.length === 3);
+  t.equal(client.came(), '', 'nothing comes before the first answer');
+  releaseAll();
+  await eventually('the third is asked for its body', () => /100 Continue/.test(client.came()));
+  t.same(client.answers(), ['200', '/1', '200', '/2', '100']);
+  client.socket.write('{}');
+  await eventually('and answered', () => client.answers().at(-1) === '/3');
+});
+
+t.test('answers before a HEAD and behind it are told apart', async (t) => {
+  const { open, releaseAll } = await scene(t);
+  releaseAll();
+  const client = await open();
+  client.socket.write(ask('/1') + ask('/2').replace('GET', 'HEAD') + ask('/3'));
+  await eventually('all are answered', () => client.came().endsWith('/3'));
+  t.same(client.answers(), ['200', '/1', '200', '200', '/3']);
+});
