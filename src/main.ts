@@ -306,7 +306,9 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
         text: JSON.stringify(view()),
       }),
     });
-    const inChannels = createFrontServer({ clock }, (request, response) => front.handle(request, response));
+    const inChannels = createFrontServer({ clock, isAmongNodes: true }, (request, response) =>
+      front.handle(request, response),
+    );
     const channels = new ChannelDoor(secrets, inChannels, (request) => {
       const address = visitors.of(request);
       const count = visitors.refused(address);

@@ -12,6 +12,8 @@
  *     whatever compares paths, here or in a reverse proxy, sees the same path as the router.
  * HTTP-SERVER-6  A request whose turn on its connection comes later than `decisionMs` after its arrival is not begun: it
  *     is answered 503, and its connection ends. [STALE-3]
+ * HTTP-SERVER-7  A client may end its side of the connection behind its requests: they are answered, then the connection
+ *     ends. One without an unanswered request ends at once.
  */
 import {
   createServer,
@@ -47,6 +49,8 @@ export interface HttpServerOptions {
   readonly visitors?: Visitors;
   /** Of the waits of answers; by default the system's. */
   readonly clock?: Clock;
+  /** Clients are other nodes: one that ends its side of a connection has dropped its request. */
+  readonly isAmongNodes?: boolean;
 }
 
 /** Share of the connections that one address may have without a token. */
@@ -132,8 +136,13 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
   };
   const listener = inTurn(begin, options.clock ?? systemClock);
   const server = options.tls
-    ? createTlsServer({ ...serverOptions, ...tlsRules, handshakeTimeout: limit, ...options.tls }, listener)
+    ? createTlsServer(
+        { ...serverOptions, ...tlsRules, allowHalfOpen: true, handshakeTimeout: limit, ...options.tls },
+        listener,
+      )
     : createServer(serverOptions, listener);
+  // Else Node ends its side with the client's, before an answer that is not ready at once. [HTTP-SERVER-7]
+  Object.assign(server, { httpAllowHalfOpen: options.isAmongNodes !== true });
   const { connectionsMax: most, visitors } = options;
   const share =
     most !== undefined && visitors

@@ -2,7 +2,8 @@
  * Limits answers to requests that were not let through: those that no door admitted (refused tokens, pages and health
  * checks that need none, unknown paths [VISITORS-1]), and those of partners beyond their rates.
  *
- * UNADMITTED-1  Such an answer waits for its address's turn, however many connections the address has.
+ * UNADMITTED-1  Such an answer waits for its address's turn, however many connections the address has. It waits no
+ *     longer than its caller: a connection whose caller has ended its side is closed, because that caller may have left.
  * UNADMITTED-2  A refused token ends its connection, so that each further attempt costs its caller a new one, and
  *     requests pipelined behind it are dropped unread.
  * UNADMITTED-3  A party that repeats at once what is refused for its rate (429) costs little: of such answers it gets
@@ -59,12 +60,14 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     const send = () => {
       clock.clearTimeout(timer);
       reply.raw.off('close', send);
+      raw.socket.off('end', cut);
       waiting.delete(cut);
       end();
     };
     reply.raw.once('close', send);
+    raw.socket.once('end', cut);
     waiting.add(cut);
-    if (waitMs === null) cut();
+    if (waitMs === null || raw.socket.readableEnded) cut();
     else timer = clock.setTimeout(send, waitMs);
   });
 }

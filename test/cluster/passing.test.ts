@@ -29,7 +29,7 @@ async function listening(t: Test, answer: RequestListener): Promise<Server> {
 
 /** A node that its peers reach by channels. */
 async function listeningToNodes(t: Test, answer: RequestListener): Promise<Server> {
-  const channels = new ChannelDoor([secret], createFrontServer({}, answer), () => {});
+  const channels = new ChannelDoor([secret], createFrontServer({ isAmongNodes: true }, answer), () => {});
   const server = await listening(t, (_, response) => void response.writeHead(404).end());
   server.on('upgrade', (request, socket, head) => channels.accept(request, socket, head));
   t.teardown(() => channels.destroy());
@@ -181,7 +181,7 @@ t.test('what does not come whole is not done, and what nobody waits for any more
   held.on('error', () => {});
   held.end('held');
   await eventually('it is under way', () => seen.some(({ body }) => body === 'held'));
-  held.destroy();
+  held.socket?.resetAndDestroy();
   await eventually('it was dropped there', () => dropped.includes('held'));
   t.strictSame(
     seen.map(({ body }) => body),

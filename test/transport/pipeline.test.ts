@@ -152,6 +152,7 @@ t.test('those whose connection ends before their turn never begin', async (t) =>
   const other = await open();
   other.socket.write(ask('/other'));
   await eventually('another begins', () => begun.length > 1);
+  release();
   t.same(begun, ['GET /1', 'GET /other']);
 });
 

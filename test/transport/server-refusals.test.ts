@@ -579,7 +579,7 @@ t.test('a request that ends while its token is looked for keeps no room', async 
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   socket.write('GET /ocpi/versions HTTP/1.1\r\nHost: hub.example\r\nAuthorization: Token new\r\n\r\n');
   await isAsked;
-  socket.destroy();
+  socket.resetAndDestroy();
   const open = () => new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count)));
   await eventually('the connection has closed', async () => (await open()) === 0);
   learn();

@@ -176,6 +176,20 @@ t.test('a stop of the server waits for no such answer', async (t) => {
   );
 });
 
+t.test('an answer waits no longer than its caller [UNADMITTED-1]', async (t) => {
+  const { open, answered, handled } = await scene(t, { perS: 1 });
+  await answered('the first', get('/page'));
+  const waiting = [await open(get('/page')), await open(get('/page'))];
+  await eventually('they wait', () => handled() === 3);
+  for (const { socket } of waiting) socket.end();
+  await eventually('they end', () => waiting.every(({ socket }) => socket.destroyed));
+  t.strictSame(
+    waiting.flatMap(({ statuses }) => statuses()),
+    [],
+    'without an answer',
+  );
+});
+
 t.test('a refused token ends the connection, and what is pipelined behind it is dropped', async (t) => {
   const { open, handled } = await scene(t, { perS: 1000 });
   const one = await open(get('/door').repeat(200));
