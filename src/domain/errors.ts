@@ -117,6 +117,8 @@ export interface Outcome {
   readonly durationMs: number;
   /** What the client made up for, each once; absent: nothing. [D70] */
   readonly quirks?: readonly Quirk[];
+  /** The server ended a re-used connection, perhaps as idle, just as the request was sent: no sign of its health. */
+  readonly isStale?: boolean;
 }
 
 /** What an outcome says about the partner's health. */
@@ -137,8 +139,8 @@ const signs: Record<OutcomeClass, CircuitSign> = {
 
 export const outcomeClasses = Object.keys(signs) as OutcomeClass[];
 
-export function circuitSign(outcome: Pick<Outcome, 'class'>): CircuitSign {
-  return signs[outcome.class];
+export function circuitSign(outcome: Pick<Outcome, 'class' | 'isStale'>): CircuitSign {
+  return outcome.isStale ? 'neutral' : signs[outcome.class];
 }
 
 /** Whether the partner refused a call for good: with a 4xx that is no matter of time, or an OCPI 2xxx. */

@@ -8,6 +8,8 @@
  * PARTNERS-CLIENT-3  TLS is always verified. The only redirect that is followed leads to the same URL with or without a
  *     trailing slash (`slash.ts`).
  * PARTNERS-CLIENT-4  A token appears only in the Authorization header of its request, never in a message or an excerpt.
+ * PARTNERS-CLIENT-5  A server that ended a re-used connection instead of answering a call that may not be resent gets
+ *     such calls on new connections for `freshForMs`.
  */
 import { setMaxListeners } from 'node:events';
 import { isIP } from 'node:net';
@@ -107,6 +109,11 @@ function answerMaxOf({ body, oneObject }: OutboundCall, usual: number): number {
   return Math.max(usual, Buffer.byteLength(body) + envelopeMax);
 }
 
+/** A new connection takes a round trip, with TLS two; a kept one that ends fails a driver's call. [PARTNERS-CLIENT-5] */
+const freshForMs = 10 * 60_000;
+/** Beyond so many origins all are forgotten; each is known again from its next such end. */
+const originsMax = 1000;
+
 /** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = settingsOf(options);
@@ -116,6 +123,10 @@ export function partnerClient(options: PartnerClientOptions): Client {
   const deliveries = new Connections({ connect, keepAliveMs, perOrigin: null });
   // Resends: a call comes here at most once, and its connection is not kept.
   const fresh = new Connections({ connect, keepAliveMs, perOrigin: null });
+  // For PARTNERS-CLIENT-5: none of its connections is kept either.
+  const unkept = new Connections({ connect, keepAliveMs, perOrigin: connectionsMax });
+  /** Until when origins get calls on new connections, monotonic ms. [PARTNERS-CLIENT-5] */
+  const freshUntil = new Map<string, number>();
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
   const closing = new AbortController();
@@ -158,14 +169,29 @@ export function partnerClient(options: PartnerClientOptions): Client {
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
     const limits = { clock, timeoutMs, headMs, answerMax: answerMaxOf(call, settings.answerMax) };
-    const connections = call.isDelivery ? deliveries : kept;
-    if (call.isDelivery && deliveries.open > keptMax) sent.reset = true;
+    const connections = call.isDelivery ? deliveries : !call.resend && isToBeFresh(sent.origin) ? unkept : kept;
+    if (connections === unkept || (call.isDelivery && deliveries.open > keptMax)) sent.reset = true;
     const exchange = (within: typeof limits) =>
       new Promise<Met>((settle) => {
-        connections.dispatch(sent, new Exchange(sent, within, call.resend ? fresh : null, settle));
+        const end = call.resend ? settle : (met: Met) => settle(noted(met, sent.origin));
+        connections.dispatch(sent, new Exchange(sent, within, call.resend ? fresh : null, end));
       });
     const looking = lookUp(sent, call.token);
     return looking === null ? exchange(limits) : lookedUp(looking, limits, exchange);
+  }
+
+  function isToBeFresh(origin: string): boolean {
+    const until = freshUntil.get(origin);
+    if (until === undefined || clock.monotonic() < until) return until !== undefined;
+    freshUntil.delete(origin);
+    return false;
+  }
+
+  function noted(met: Met, origin: string): Met {
+    if (met.kind !== 'failed' || !met.isStale) return met;
+    if (freshUntil.size >= originsMax) freshUntil.clear();
+    freshUntil.set(origin, clock.monotonic() + freshForMs);
+    return met;
   }
 
   /** The look-up of a name that is not known yet, on the account of the partner; null when none is needed. [NAMES-4] */
@@ -200,7 +226,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
       await withTimeout(clock, settings.closeGraceMs, idle);
     }
     // Calls still in flight end now, as `unavailable`.
-    for (const connections of [kept, deliveries, fresh]) connections.destroy();
+    for (const connections of [kept, deliveries, fresh, unkept]) connections.destroy();
   }
 
   return { call, read, close, refusal: (url) => refusalOf(url, settings.egress) };

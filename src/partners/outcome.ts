@@ -83,6 +83,7 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
     excerpt: met.kind === 'answer' ? excerptOf(met.text, call) : '',
     durationMs,
     ...(met.kind === 'answer' && withQuirks(met.quirks, verdict.quirks)),
+    ...(met.kind === 'failed' && met.isStale && { isStale: true }),
   };
 }
 

@@ -83,3 +83,30 @@ t.test('sessions of one CPO that a server refuses hold back no session of anothe
   t.ok(emsp.received.filter(isOdd).length > 60, 'the others are tried again and again');
   t.same(await itemsOf(hub, '/events?type=circuit.opened'), []);
 });
+
+t.test('kept connections that a server ends without an answer are neutral for the circuit', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-01-02T03:00:00Z') });
+  const state = { isEnding: false };
+  const all = 8;
+  const emsp = await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' },
+    async answer() {
+      if (state.isEnding) return { isCut: true };
+      while (emsp.holding < all && emsp.received.length < all) await emsp.changed();
+      return { body: { allowed: 'ALLOWED' } };
+    },
+  });
+  const cpos: PlainPartner[] = [];
+  for (const partyId of ['AAA', 'BBB'])
+    cpos.push(await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId }));
+  for (const { id } of cpos) await admin(hub, 'PUT', `/routes/NL-EMS/${id}`, { active: true });
+  const atOnce = () =>
+    Promise.all(Array.from({ length: all }, (_, n) => authorize(cpos[n % 2] as PlainPartner, `CARD${n}`)));
+  t.same(new Set(await atOnce()), new Set(['200/1000']));
+  state.isEnding = true;
+  t.same(new Set(await atOnce()), new Set(['502/4003']));
+  t.equal(emsp.received.length, 2 * all, 'none is sent twice, nor held back');
+  t.equal(await circuitOf(hub, 'sync'), 'closed');
+  state.isEnding = false;
+  t.same(new Set(await atOnce()), new Set(['200/1000']), 'new connections are used');
+});

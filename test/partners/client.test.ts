@@ -515,6 +515,26 @@ t.test('What must not be sent twice is not, whatever happened to its connection'
   t.equal(partner.requests.length, 2);
 });
 
+t.test('A call that must not be sent twice uses no connection that may have ended [PARTNERS-CLIENT-5]', async (t) => {
+  const clock = new SimulatedClock();
+  const partner = await partnerOf(t, (socket, _, nth) => {
+    if (nth === 1) socket.write(http(200, ok));
+    else socket.end();
+  });
+  const client = clientOf(t, { connectionsMax: 1, clock });
+  const call = (resend = false) => client.call(callOf(partner.url, { resend }));
+  t.equal((await call()).class, 'delivered');
+  t.match(await call(), { class: 'unavailable', isStale: true }, 'the server ended it');
+  t.same([(await call()).class, (await call()).class], ['delivered', 'delivered'], 'new ones are used');
+  t.match(partner.requests.at(-1), /\r\nconnection: close\r\n/);
+  t.equal((await call(true)).class, 'delivered');
+  clock.advance(600_000);
+  t.match(await call(), { class: 'unavailable', isStale: true }, 'until ten minutes later');
+  const rude = await partnerOf(t, (socket) => socket.end());
+  const met = await client.call(callOf(rude.url, { resend: false }));
+  t.notOk(met.isStale, 'the end of a new connection is another matter');
+});
+
 t.test('A fresh connection that is closed, and a re-used one with an answer begun, are not sent again', async (t) => {
   const rude = await partnerOf(t, (socket) => socket.end());
   t.equal((await clientOf(t, { connectionsMax: 1 }).call(callOf(rude.url))).class, 'unavailable');

@@ -2,6 +2,8 @@
  * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through a circuit breaker of the
  * partner. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
  *
+ * A call is never sent twice, not even when a re-used connection ends without an answer. Such an end is neutral for the circuit.
+ *
  * SYNC-CALLS-1  While a circuit that is not closed holds back one caller alone, the calls of others are made. [BREAKER-FEED-5]
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';

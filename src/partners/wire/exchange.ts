@@ -65,6 +65,8 @@ export interface NoAnswer {
   readonly status: number | null;
   /** For `failed`: the error of the socket, the resolver or TLS. */
   readonly error: NodeJS.ErrnoException | null;
+  /** It was sent on a re-used connection, which ended before any byte of the answer, and not again. */
+  readonly isStale?: boolean;
 }
 
 /** An answer that was cut off, because it is larger than the client allows. */
@@ -218,8 +220,9 @@ export class Exchange {
   /** `isStale`: its connection had been used before, and closed before any byte of the answer. */
   failed(error: NodeJS.ErrnoException, isStale: boolean): void {
     if (this.#settle === null) return;
-    const again = isStale && staleCodes.has(error.code ?? '') ? this.#again : null;
-    if (again === null) return this.#end({ kind: 'failed', status: this.#status, error });
+    const isUnanswered = isStale && staleCodes.has(error.code ?? '');
+    const again = isUnanswered ? this.#again : null;
+    if (again === null) return this.#end({ kind: 'failed', status: this.#status, error, isStale: isUnanswered });
     this.#again = null;
     this.#cut = null;
     again.dispatch({ ...this.#sent, reset: true }, this);
