@@ -283,18 +283,21 @@ t.test('[PERSON-SEARCH-2] by contract all its tokens are erased, by uid the othe
   t.strictSame(namesIn(dataDir, [uid, second, contract]), []);
 });
 
-t.test('a CDR that comes again after its person was erased is a duplicate, and leaves no name [D22] [D63]', async (t) => {
-  const { dataDir, hub, cpo } = await scene(t);
-  t.match(await erase(hub, { uid }), { tokens: 1 });
-  const again = (fields: object = {}) =>
-    cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { session_id: 'S1', ...cdrToken(uid, contract), ...fields }));
-  const { json, headers } = await again();
-  t.match([json.status_code, headers.get('location')], [1000, /C1/]);
-  await quiet(hub);
-  t.strictSame(namesIn(join(dataDir, 'store'), [uid, contract]), []);
-  t.match((await again({ total_energy: 99 })).json, { status_code: 2001, status_message: 'CDR already exists' });
-  t.match((await again(cdrToken(otherUid, otherContract))).json, { status_code: 2001 });
-});
+t.test(
+  'a CDR that comes again after its person was erased is a duplicate, and leaves no name [D22] [D63]',
+  async (t) => {
+    const { dataDir, hub, cpo } = await scene(t);
+    t.match(await erase(hub, { uid }), { tokens: 1 });
+    const again = (fields: object = {}) =>
+      cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1', { session_id: 'S1', ...cdrToken(uid, contract), ...fields }));
+    const { json, headers } = await again();
+    t.match([json.status_code, headers.get('location')], [1000, /C1/]);
+    await quiet(hub);
+    t.strictSame(namesIn(join(dataDir, 'store'), [uid, contract]), []);
+    t.match((await again({ total_energy: 99 })).json, { status_code: 2001, status_message: 'CDR already exists' });
+    t.match((await again(cdrToken(otherUid, otherContract))).json, { status_code: 2001 });
+  },
+);
 
 t.test('[PERSON-SEARCH-1, PERSON-SEARCH-3, PERSON-SEARCH-4] what others push links no two persons', async (t) => {
   const hub = await hubFor(t);
