@@ -1,11 +1,22 @@
 /** Faults that simulated worlds found, each told again as a short scene and shown to stay mended. */
-import type { CommandName } from '../../src/domain/events.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
 import { ownedBy } from '../simulate/pushed.ts';
 import type { Json } from '../simulate/reference.ts';
 import { damage } from '../simulate/rot.ts';
-import { cpoOf, dateOf, emspOf, push, pushSession, receiverOf, revive, scene, told } from '../simulate/scene.ts';
+import {
+  command,
+  cpoOf,
+  dateOf,
+  emspOf,
+  push,
+  pushSession,
+  receiverOf,
+  revive,
+  scene,
+  stop,
+  told,
+} from '../simulate/scene.ts';
 import { fair, weathers } from '../simulate/simulated-partner.ts';
 import type { World } from '../simulate/world.ts';
 import { poison } from '../support/poison.ts';
@@ -14,30 +25,6 @@ import { t } from '../support/tap.ts';
 function sessionRow(world: World): Json {
   const row = [...(world.disk.rows.get('sessions')?.values() ?? [])].find(({ id }) => id === 's1');
   return JSON.parse(row?.body ?? '{}') as Json;
-}
-
-const stop = (world: World) => command(world, 'STOP_SESSION', { sessionId: 'S1' });
-
-async function command(world: World, name: CommandName, naming: object): Promise<unknown> {
-  const [emsp] = world.cast.emsps;
-  if (!emsp) throw new Error('no eMSP');
-  const [country_code = '', party_id = ''] = cpoOf(world).split('-');
-  const to = { country_code, party_id };
-  return told(world, async (hub, trace) => {
-    const caller = world.callerOf(hub, emsp, trace);
-    const named = {
-      locationId: null,
-      sessionId: null,
-      reservationId: null,
-      tokenUid: null,
-      authorizationReference: null,
-      ...naming,
-    };
-    const responseUrl = `http://${emsp.host}/results/${world.newId('q')}`;
-    const bodyFor = (callback: string) => JSON.stringify({ response_url: callback });
-    const request = { command: name, to, responseUrl, ...named, bodyFor };
-    return caller && hub.command(caller, request, (_characters, read) => read());
-  });
 }
 
 const actors = (world: World, kind: string) =>

@@ -2,6 +2,8 @@
 import { t } from '../support/tap.ts';
 import { holdImmediates } from './agenda.ts';
 import { castOfSize } from './cast.ts';
+import { heal } from './healing.ts';
+import { commanding, pushSession, scene } from './scene.ts';
 import { open } from './workload.ts';
 import { World } from './world.ts';
 
@@ -27,4 +29,21 @@ t.test('a fact that is written, and that the hub had not heard of when it died, 
   t.equal(world.life.number, 2);
   t.equal(isPaused(), true, 'the next life has found it');
   t.equal(world.failure, null);
+});
+
+/** States of watched sessions. */
+const watches = (world: World) =>
+  [...(world.created?.context.supervisor.views() ?? [])]
+    .filter(({ kind }) => kind === 'orphan-stop')
+    .map(({ snapshot }) => snapshot?.value);
+
+t.test('a watch that begins when all has come to rest is waited for', async (t) => {
+  const world = await scene(t);
+  await pushSession(world);
+  // The healing takes 72 s before it looks whether everything is at rest, and 2 s afterwards.
+  const late = () => world.ask('late stop', commanding(world, 'STOP_SESSION', { sessionId: 'S1' }));
+  world.agenda.at(world.agenda.now + 73_000, late);
+  await heal(world);
+  t.equal(world.failure, null);
+  t.strictSame(watches(world), ['open']);
 });

@@ -1,4 +1,5 @@
 /** Short scenes in a simulated world: written by hand, in fair weather, with one CPO and one eMSP in the first parts. */
+import type { CommandName } from '../../src/domain/events.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
 import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
@@ -80,6 +81,33 @@ export function pushSession(world: World, fields: Json = {}, method: 'PUT' | 'PA
   const body = method === 'PUT' ? { ...whole, last_updated, ...fields } : { last_updated, ...fields };
   return push(world, { module: 'sessions', method, id: 'S1', body });
 }
+
+/** A command of the first eMSP to the first CPO, as a verb. */
+export function commanding(world: World, command: CommandName, naming: object) {
+  const [emsp] = world.cast.emsps;
+  if (!emsp) throw new Error('no eMSP');
+  const [country_code = '', party_id = ''] = cpoOf(world).split('-');
+  const named = {
+    locationId: null,
+    sessionId: null,
+    reservationId: null,
+    tokenUid: null,
+    authorizationReference: null,
+    ...naming,
+  };
+  return async (hub: Hub, trace: Trace) => {
+    const caller = world.callerOf(hub, emsp, trace);
+    const responseUrl = `http://${emsp.host}/results/${world.newId('q')}`;
+    const bodyFor = (callback: string) => JSON.stringify({ response_url: callback });
+    const request = { command, to: { country_code, party_id }, responseUrl, ...named, bodyFor };
+    return caller && hub.command(caller, request, (_characters, read) => read());
+  };
+}
+
+export const command = (world: World, name: CommandName, naming: object): Promise<unknown> =>
+  told(world, commanding(world, name, naming));
+
+export const stop = (world: World): Promise<unknown> => command(world, 'STOP_SESSION', { sessionId: 'S1' });
 
 /** The first eMSP, to whom the sessions belong. */
 export function receiverOf(world: World): SimulatedPartner {
