@@ -56,6 +56,8 @@ export interface Fact {
   readonly to: readonly string[];
   /** In the world's own time. */
   readonly at: number;
+  /** The time of day that the hub recorded. */
+  readonly stamp: string;
   readonly correlationId: string | null;
   readonly body: string | null;
   readonly data: Json;
@@ -153,7 +155,8 @@ export class Facts {
     if (type === 'object.missed') this.#missed(stream, data);
     if (data.method === 'DELETE') this.#told(stream, to);
     else if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
-    const fact = { seq, type, stream, to, at: this.around.recordedAt(event.at), correlationId, body, data, after };
+    const at = this.around.recordedAt(event.at);
+    const fact = { seq, type, stream, to, at, stamp: event.at, correlationId, body, data, after };
     this.log.push(fact);
     if (/^(partner|route)\./.test(type)) {
       this.writtenAt = this.around.now();

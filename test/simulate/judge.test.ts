@@ -3,7 +3,7 @@ import { t } from '../support/tap.ts';
 import { holdImmediates } from './agenda.ts';
 import { castOfSize } from './cast.ts';
 import { heal } from './healing.ts';
-import { commanding, pushSession, scene } from './scene.ts';
+import { commanding, pushSession, revive, scene, stop } from './scene.ts';
 import { open } from './workload.ts';
 import { World } from './world.ts';
 
@@ -36,6 +36,31 @@ const watches = (world: World) =>
   [...(world.created?.context.supervisor.views() ?? [])]
     .filter(({ kind }) => kind === 'orphan-stop')
     .map(({ snapshot }) => snapshot?.value);
+
+/** Sweeps come at multiples of it. */
+const sweepMs = 300_000;
+
+t.test('a restart after a step back may take a grace for one that began later [CLOCK-STEPS-3]', async (t) => {
+  const world = await scene(t);
+  const set = (aheadMs: number) => {
+    world.wall.set(aheadMs, world.agenda.now);
+    world.created?.context.ports.clock.wall();
+  };
+  await pushSession(world);
+  const sweepAt = (Math.floor(world.agenda.now / sweepMs) + 1) * sweepMs;
+  await world.pass(sweepAt - 130_000 - world.agenda.now);
+  set(36_000);
+  t.match(await stop(world), { result: 'ACCEPTED' });
+  t.strictSame(watches(world), ['grace'], 'it ends before the sweep');
+  set(0);
+  await world.pass(50_000);
+  await revive(world);
+  await world.pass(sweepAt + 1_000 - world.agenda.now);
+  t.strictSame(watches(world), ['grace'], 'and to the next life after it');
+  await world.pass(sweepMs);
+  t.strictSame(watches(world), ['open']);
+  t.equal(world.failure, null);
+});
 
 t.test('a watch that begins when all has come to rest is waited for', async (t) => {
   const world = await scene(t);

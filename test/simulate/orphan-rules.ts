@@ -4,6 +4,7 @@
  * TEST-ORPHAN-RULES-1  A watch follows from a STOP_SESSION alone that was accepted, or may have been because its call was cut off, and never ends its grace early. While the store cannot write, the CPO's
  *     answer may come into the log after the watch.
  * TEST-ORPHAN-RULES-2  A case opens when the grace is over, by a sweep or at a start, and only of a session that has not ended; once per watch.
+ *     To a start, the time of day at which a watch began may name a later instant, after a step back: then the grace lasts as much longer. [CLOCK-STEPS-3]
  * TEST-ORPHAN-RULES-3  In the end every stopped session that did not end has a case, and no other has one that is open.
  */
 import type { OrphanRecord } from '../../src/domain/orphan.ts';
@@ -28,6 +29,9 @@ interface Stop {
 
 interface Watch {
   readonly stream: string;
+  readonly armedAt: number;
+  /** The time of day that the hub recorded then. */
+  readonly stamp: string;
   readonly graceEndsAt: number;
   opened: boolean;
   /** Sequence of its last fact. */
@@ -103,9 +107,9 @@ export class OrphanRules {
     }
   }
 
-  #armed({ stream, data, at }: Fact): void {
+  #armed({ stream, data, at, stamp }: Fact): void {
     const session = `sessions/${data.cpo}/${String(data.session).toLowerCase()}`;
-    const graceEndsAt = this.#facts.around.instantOf(String(data.graceEndsAt));
+    const graceEndsAt = at + Date.parse(String(data.graceEndsAt)) - Date.parse(stamp);
     const stop = [...this.#stops, ...this.#unanswered.values()].find(
       (one) => one.stream === session && graceEndsAt >= one.requestedAt + this.#times.graceMs,
     );
@@ -114,25 +118,26 @@ export class OrphanRules {
       'a watch follows from an accepted stop',
       () => session,
     );
-    this.#watches.set(stream, { stream: session, graceEndsAt, opened: false, last: 0 });
+    this.#watches.set(stream, { stream: session, armedAt: at, stamp, graceEndsAt, opened: false, last: 0 });
   }
 
   #opened({ at }: Fact, watch: Watch): void {
-    const { hit } = this.#facts.around;
+    const { startedAt, troubledAt, around } = this.#facts;
+    const { hit, isSteady, latestOf } = around;
     hit('an orphan case was opened');
     const { sweepMs } = this.#times;
-    const { isSteady } = this.#facts.around;
     const sweepAt = (Math.floor(watch.graceEndsAt / sweepMs) + (watch.graceEndsAt % sweepMs === 0 ? 0 : 1)) * sweepMs;
     // Sweeps come at full instants of the time of day.
     // A start opens what is overdue at once.
-    const isOverdue = this.#facts.startedAt >= watch.graceEndsAt;
+    const isOverdue = startedAt >= watch.graceEndsAt;
     const due = isSteady() && !isOverdue ? sweepAt : watch.graceEndsAt;
-    const lateMs = writingMs + (isSteady() ? 0 : sweepMs);
+    const longerMs = Math.max(0, latestOf(watch.stamp, startedAt) - watch.armedAt);
+    const lateMs = writingMs + (isSteady() ? 0 : sweepMs + longerMs);
     const where = () => `${watch.stream} at ${new Date(at).toISOString()}, due ${new Date(due).toISOString()}`;
     demand(at >= due, 'no case opens before it is due', where);
     demand(!watch.opened, 'a case opens once', where);
     demand(!this.#hasEnded(watch.stream), 'no case is opened of a session that has ended', where);
-    demand(at <= due + lateMs || this.#facts.troubledAt >= due - writingMs, 'a case opens when it is due', where);
+    demand(at <= due + lateMs || troubledAt >= due - writingMs, 'a case opens when it is due', where);
     watch.opened = true;
   }
 

@@ -7,6 +7,8 @@ export interface Surroundings {
   readonly now: () => number;
   /** The world's own time of a fact that the hub recorded about now. */
   readonly recordedAt: (text: string) => number;
+  /** The latest instant until then that the time of day which the hub recorded may name; -Infinity when there is none. */
+  readonly latestOf: (text: string, until: number) => number;
   /** The world's own time of what the hub wrote down about now. */
   readonly instantOf: (text: string) => number;
   /** Deliveries of one module to one partner that the hub has in memory at most. */

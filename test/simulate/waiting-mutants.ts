@@ -34,6 +34,8 @@ function replaced<C extends object, K extends keyof C>(
 let now = () => 0;
 /** Later than any timer of a process that runs. */
 const lateMs = 1_000;
+/** Of every simulated hub. */
+const graceMs = 120_000;
 
 /** Some timers never fire. */
 const deaf = (isDeaf: (id: string) => boolean) =>
@@ -120,6 +122,20 @@ export const waiting: readonly Mutant[] = [
         const due = id.startsWith('orphan-stop:') ? this.snapshot(orphanStopMachine, id)?.context.due : null;
         const isLate = event.type === 'deadline.passed' && due && now() > due + lateMs;
         return isLate ? undefined : send.call(this, id, event);
+      };
+    }),
+  },
+  {
+    name: 'a restart begins every grace anew',
+    seed: 59,
+    broken: /a case opens when it is due/,
+    bend: (parts) => {
+      now = () => parts.ports.clock.now();
+      return parts;
+    },
+    patch: replaced(Timers.prototype, 'arm', (arm) => {
+      return function (this: Timers, id, at, fire) {
+        arm.call(this, id, id.startsWith('orphan-stop:') ? now() + graceMs : at, fire);
       };
     }),
   },

@@ -44,6 +44,12 @@ export class WallClock {
     return instants.reduce((best, at) => (Math.abs(at - now) < Math.abs(best - now) ? at : best));
   }
 
+  /** The latest instant until then at which the clock may have shown this; -Infinity when there is none. [CLOCK-STEPS-3] */
+  latestOf(text: string, until: number): number {
+    const instants = this.#offs.map(({ from, ms }) => ({ from, at: Date.parse(text) - ms }));
+    return Math.max(...instants.filter(({ from, at }) => at >= from && at <= until).map(({ at }) => at));
+  }
+
   /** The world's own time of an instant that the hub wrote down about now, whatever the clock said then. */
   instantOf(text: string, now: number): number {
     const at = Date.parse(text);
