@@ -136,13 +136,14 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
   };
   const listener = inTurn(begin, options.clock ?? systemClock);
   const server = options.tls
-    ? createTlsServer(
-        { ...serverOptions, ...tlsRules, allowHalfOpen: true, handshakeTimeout: limit, ...options.tls },
-        listener,
-      )
+    ? createTlsServer({ ...serverOptions, ...tlsRules, handshakeTimeout: limit, ...options.tls }, listener)
     : createServer(serverOptions, listener);
   // Else Node ends its side with the client's, before an answer that is not ready at once. [HTTP-SERVER-7]
   Object.assign(server, { httpAllowHalfOpen: options.isAmongNodes !== true });
+  // Not during the handshake: Node never hears of a client that leaves with its last message.
+  server.prependListener('secureConnection', (socket: Socket) => {
+    socket.allowHalfOpen = true;
+  });
   const { connectionsMax: most, visitors } = options;
   const share =
     most !== undefined && visitors

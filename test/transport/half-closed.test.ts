@@ -100,6 +100,25 @@ for (const tls of [null, { cert: testCert, key: testKey }]) {
   });
 }
 
+t.test('a client that leaves with the last message of its handshake, or in it, holds no connection', async (t) => {
+  const app = createHttpServer({ connectionsMax: 8, tls: { cert: testCert, key: testKey } });
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  t.teardown(() => app.close());
+  const { port } = app.server.address() as { port: number };
+  const taken: Socket[] = [];
+  app.server.on('connection', (socket: Socket) => taken.push(socket));
+  const leaving = {
+    'with its last message': {},
+    'in it': { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' },
+  } as const;
+  for (const options of Object.values(leaving)) {
+    const client = connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options });
+    client.on('secureConnect', () => client.destroy()).on('error', () => client.destroy());
+    await new Promise((resolve) => client.once('close', resolve));
+  }
+  await eventually('no connection is left', () => taken.length === 2 && taken.every(({ destroyed }) => destroyed));
+});
+
 t.test('a push is answered behind which the CPO ends its side', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
