@@ -19,7 +19,7 @@ import { pairOf } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import { endpointOf, type Partner, type PartyId, within } from '../../domain/party.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
-import { isJoined } from '../../domain/routing.ts';
+import { isJoined, type Route } from '../../domain/routing.ts';
 import { hourMs } from '../../kit/spans.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -142,7 +142,9 @@ export class Attempts {
   /** Whether the rule of its two parties, which has ended, joined them when it was owed. [ATTEMPTS-4] */
   async #hasParted({ module, receiver, owedAt }: Item, event: StoredEvent): Promise<boolean> {
     const { emsp, cpo } = pairOf(module, ownerOf(event), receiver);
-    return (await this.#context.store.history(routeStream(emsp, cpo), owedAt, 1)).length > 0;
+    const last = (await this.#context.store.history(routeStream(emsp, cpo), owedAt)).at(-1);
+    // Another node may have set it again a moment ago.
+    return last !== undefined && !(last.data as Route).active;
   }
 
   /** [ATTEMPTS-3] */
