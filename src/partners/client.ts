@@ -182,7 +182,8 @@ export function partnerClient(options: PartnerClientOptions): Client {
 
   function isToBeFresh(origin: string): boolean {
     const until = freshUntil.get(origin);
-    if (until === undefined || clock.monotonic() < until) return until !== undefined;
+    if (until === undefined) return false;
+    if (clock.monotonic() < until) return true;
     freshUntil.delete(origin);
     return false;
   }

@@ -1,25 +1,17 @@
 /** Clients that end their side of the connection behind their requests, as `nc -N` does: real sockets. [HTTP-SERVER-7] */
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { createHttpServer } from '../../src/ocpi/http-server.ts';
 import { cdrBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { rawClient } from '../support/raw-client.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
 
 async function open(t: Test, port: number, isTls: boolean) {
-  const plain = connect({ host: '127.0.0.1', port, allowHalfOpen: true }).on('error', () => {});
-  const socket: Socket = isTls ? connectTls({ socket: plain, rejectUnauthorized: false }) : plain;
-  t.teardown(() => socket.destroy());
-  let came = '';
-  socket.setEncoding('latin1').on('error', () => {});
-  socket.on('data', (text: string) => {
-    came += text;
-  });
-  await once(socket, isTls ? 'secureConnect' : 'connect');
-  return { plain, socket, statuses: () => came.match(/(?<=HTTP\/1\.1 )\d+/g) ?? [] };
+  const client = await rawClient(t, port, isTls, true);
+  return { ...client, statuses: () => client.came().match(/(?<=HTTP\/1\.1 )\d+/g) ?? [] };
 }
 
 const put = (body: string, length = body.length, version = '1.1') =>

@@ -2,12 +2,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
-import { connect, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { Socket } from 'node:net';
 import { createHttpServer, type HttpServerOptions } from '../../src/ocpi/http-server.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { rawClient } from '../support/raw-client.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
@@ -20,21 +20,10 @@ const ask = (path: string, body = '', fields = '') =>
   `${body === '' ? '' : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`}\r\n${body}`;
 
 async function open(t: Test, port: number, isTls: boolean) {
-  const to = { host: '127.0.0.1', port };
-  const socket: Socket = isTls ? connectTls({ ...to, rejectUnauthorized: false }) : connect(to);
-  t.teardown(() => socket.destroy());
-  let came = '';
-  socket.setEncoding('latin1').on('error', () => {});
-  socket.on('data', (text: string) => {
-    came += text;
-  });
-  await once(socket, isTls ? 'secureConnect' : 'connect');
-  return {
-    socket,
-    came: () => came,
-    /** Statuses and one-line bodies, in order. */
-    answers: () => came.match(/(?<=HTTP\/1\.1 )\d+|^\/.*?(?=HTTP|$)/gm) ?? [],
-  };
+  const client = await rawClient(t, port, isTls);
+  /** Statuses and one-line bodies, in order. */
+  const answers = () => client.came().match(/(?<=HTTP\/1\.1 )\d+|^\/.*?(?=HTTP|$)/gm) ?? [];
+  return { ...client, answers };
 }
 
 /** A server whose answers are given by `release`, each with its path as its body. */

@@ -113,10 +113,9 @@ export class Attempts {
     const kept = this.#erasures.mayDiffer(item.seq) ? null : item.event;
     const event = kept ?? (await store.event(item.seq));
     if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
-    if (item.form !== 'end' && !isJoined(directory, item.module, ownerOf(event), item.receiver)) {
-      if (await this.#hasParted(item, event))
-        return this.#buryUnsent(receiver, lane, item, 'not_found', 'no routing rule');
-    }
+    const mayGo = item.form === 'end' || isJoined(directory, item.module, ownerOf(event), item.receiver);
+    if (!mayGo && (await this.#hasParted(item, event)))
+      return this.#buryUnsent(receiver, lane, item, 'not_found', 'no routing rule');
     const sent = await this.#wholes.formFor(item, event);
     if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send');
     const { owed, head } = sent;

@@ -255,8 +255,8 @@ function commandView({ id, command, emsp, cpo, state, result, reason, sessionId,
 function isWanted(record: CommandRecord, filter: CommandFilter): boolean {
   const { party, state, command } = filter;
   if (!isOfPair(record, filter) || !namesEither(record, party)) return false;
-  if ((state ?? shownState(record)) !== shownState(record) || (command ?? record.command) !== record.command)
-    return false;
+  if (state !== undefined && state !== shownState(record)) return false;
+  if (command !== undefined && command !== record.command) return false;
   const session = filter.session?.toLowerCase();
   if (session === undefined) return true;
   const { cpo, sessionId } = record;
