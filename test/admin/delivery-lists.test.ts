@@ -6,11 +6,11 @@ import type { DeliveryView } from '../../src/api/deliveries.ts';
 import { sessionBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
-t.test('each state is listed whole, newest first, in pages of any size', async (t) => {
+t.test('each state is listed whole, newest first, in pages of any size', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const refused = { status: 404, text: '{"status_code":2003}' };
   const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => (/[37]$/.test(path) ? refused : {}) });

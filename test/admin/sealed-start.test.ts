@@ -39,7 +39,7 @@ type StoreStatus = { store: { state: string; reason: string | null; verifying: o
 const read = { path: '/2.2.1/sessions/NL/CPO/S3' };
 const firstOf = (events: readonly StoredEvent[], type: string) => events.find((event) => event.type === type);
 
-t.test('[STARTING-3] damage that the restoring hub meets: it starts as with the damage known', async (t) => {
+t.test('[STARTING-3] damage that the restoring hub meets: it starts as with the damage known', atLength, async (t) => {
   const { dataDir, cpo, events } = await filled(t);
   const { seq = 0 } = firstOf(events, 'partner.registered') ?? {};
   await tamper(dataDir, (db) => db.del(keys.eventKey(seq)));
@@ -51,6 +51,7 @@ t.test('[STARTING-3] damage that the restoring hub meets: it starts as with the 
 
 t.test(
   '[LIFECYCLE-7] damage that only the background meets: the hub serves, then partners get no answer',
+  atLength,
   async (t) => {
     const { dataDir, cpo, events } = await filled(t);
     const { seq = 0 } = firstOf(events, 'object.put') ?? {};

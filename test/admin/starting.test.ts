@@ -13,6 +13,7 @@ import { callOnce } from '../support/caller.ts';
 import { spawnChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -139,18 +140,24 @@ t.test('a first start on a full disk answers 503 with the reason, and is ready o
   t.equal((await ready())?.status, 200);
 });
 
-t.test('a hub whose database is away listens and waits, and ends with 0 when told to [STARTING-4]', async (t) => {
-  const port = await freePort();
-  const keys = { HUB_ADMIN_TOKEN: 'admin-token-of-the-start', HUB_SECRET_KEY: 'key-of-the-start-0123456789' };
-  const env = { ...keys, HUB_STORE: 'postgres://hub@127.0.0.1:1/ocpi?single=1' };
-  const hub = spawnChildHub({ dataDir: directoryFor(t), port, env });
-  t.teardown(() => hub.kill());
-  hub.listening.catch(() => {});
-  const ask = (path: string) => callOnce('GET', `http://127.0.0.1:${port}${path}`, undefined, {}).catch(() => null);
-  await eventually('it says why', async () => /takes writes: 127\.0\.0\.1:1 /.test((await ask('/readyz'))?.text ?? ''));
-  t.equal((await ask('/healthz'))?.status, 200);
-  t.equal((await ask('/readyz'))?.status, 503);
-  t.equal(await ask('/cluster/v1/self/x'), null, 'other nodes find nobody there');
-  process.kill(hub.pid, 'SIGTERM');
-  t.equal(await hub.gone, 0);
-});
+t.test(
+  'a hub whose database is away listens and waits, and ends with 0 when told to [STARTING-4]',
+  atLength,
+  async (t) => {
+    const port = await freePort();
+    const keys = { HUB_ADMIN_TOKEN: 'admin-token-of-the-start', HUB_SECRET_KEY: 'key-of-the-start-0123456789' };
+    const env = { ...keys, HUB_STORE: 'postgres://hub@127.0.0.1:1/ocpi?single=1' };
+    const hub = spawnChildHub({ dataDir: directoryFor(t), port, env });
+    t.teardown(() => hub.kill());
+    hub.listening.catch(() => {});
+    const ask = (path: string) => callOnce('GET', `http://127.0.0.1:${port}${path}`, undefined, {}).catch(() => null);
+    await eventually('it says why', async () =>
+      /takes writes: 127\.0\.0\.1:1 /.test((await ask('/readyz'))?.text ?? ''),
+    );
+    t.equal((await ask('/healthz'))?.status, 200);
+    t.equal((await ask('/readyz'))?.status, 503);
+    t.equal(await ask('/cluster/v1/self/x'), null, 'other nodes find nobody there');
+    process.kill(hub.pid, 'SIGTERM');
+    t.equal(await hub.gone, 0);
+  },
+);

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { runProcess } from '../support/command.ts';
 import { runCommand } from '../support/resident-command.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 interface Verb {
@@ -38,7 +39,7 @@ t.test('the help of every command has examples', async (t) => {
   }
 });
 
-t.test('completion offers commands, subcommands and options, with their descriptions', async (t) => {
+t.test('completion offers commands, subcommands and options, with their descriptions', atLength, async (t) => {
   const { code, out } = await runProcess(['completion', 'bash']);
   t.equal(code, 0);
   await promisify(execFile)('bash', ['-n', '-c', out]);

@@ -70,7 +70,7 @@ t.test('partners with habits charge, stop and bill by themselves, also once a ru
   await eventually('both end', () => [cpo, emsp].every(({ child }) => child.exitCode === 0));
 });
 
-t.test('an eMSP stops the session that its command started, and no other', async (t) => {
+t.test('an eMSP stops the session that its command started, and no other', atLength, async (t) => {
   const hub = await hubFor(t);
   const name = { country_code: 'NL', party_id: 'CPO' };
   const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', ...name }] });

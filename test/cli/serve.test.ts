@@ -91,6 +91,7 @@ for (const [signal, tier] of [
 
 t.test(
   '[SERVE-3] SIGHUP ends no hub: with nothing to re-read it does nothing, and during the start it waits',
+  atLength,
   async (t) => {
     const dataDir = dataDirOf(t);
     // A start that reads a pipe waits for who writes to it.
@@ -111,7 +112,7 @@ t.test(
   },
 );
 
-t.test('serve has 64 threads for name look-ups and files, or as many as the operator says', async (t) => {
+t.test('serve has 64 threads for name look-ups and files, or as many as the operator says', atLength, async (t) => {
   const threadsOf = async (name: keyof typeof settingsOf) =>
     readdirSync(`/proc/${(await hubOf(name)).served.child.pid}/task`).length;
   const [asUsual, few, emptied] = await Promise.all((['usual', 'insecure', 'behindProxy'] as const).map(threadsOf));
@@ -162,7 +163,7 @@ t.test('a token of operators that is easy to guess stops the start with 2 and on
   t.match(output.stderr, /^ocpi-hub: HUB_ADMIN_TOKEN \(--admin-token\) is not usable: expected 24 to 256 [^\n]+\n$/);
 });
 
-t.test("every file of the hub and of its backups is its user's alone, whatever the umask was", async (t) => {
+t.test("every file of the hub and of its backups is its user's alone, whatever the umask was", atLength, async (t) => {
   const dataDir = dataDirOf(t);
   const directory = join(t.testdirName, 'backup');
   const served = serve(t, { HUB_DATA_DIR: dataDir }, ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh']);

@@ -124,7 +124,7 @@ t.test('the console of a hub that listens on all addresses is shown at one that 
   }
 });
 
-t.test('Ctrl-C at npm start, which reaches the hub twice, is one request to stop', async (t) => {
+t.test('Ctrl-C at npm start, which reaches the hub twice, is one request to stop', atLength, async (t) => {
   const started = run(t, onTerminal(npm('start')));
   await printed(started, /admin token [^\n]*\n/);
   started.child.stdin?.write(ctrlC);

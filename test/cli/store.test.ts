@@ -318,6 +318,7 @@ t.test('POST /backup refuses what cannot be, at once and in a sentence; its end 
 
 t.test(
   'the drill: backed up under load, killed, restored elsewhere; what was acknowledged is there, what was owed goes out',
+  atLength,
   async (t) => {
     const place = directoryFor(t);
     const [data, elsewhere, backup] = [join(place, 'data'), join(place, 'elsewhere'), join(place, 'backup')];

@@ -456,39 +456,43 @@ t.test('events are followed as NDJSON until Ctrl-C', atLength, async (t) => {
   );
 });
 
-t.test('events --follow goes on after the last event that the hub scanned, also after the hub was away', async (t) => {
-  const pages = [
-    { seqs: [7], last_seq: 8, next_cursor: '7' },
-    { seqs: [9, 12], last_seq: 12, next_cursor: '12' },
-    { seqs: [], last_seq: 14, next_cursor: null },
-    { seqs: [15], last_seq: 16, next_cursor: null },
-  ];
-  const asked: (string | null)[] = [];
-  const faults = ['cut', '503'];
-  const hub = createServer(({ url, socket }, response) => {
-    const fault = asked.length === 3 ? faults.shift() : undefined;
-    if (fault === 'cut') return void socket.destroy();
-    if (fault === '503') return void response.writeHead(503).end('{"detail":"no node can answer this now"}');
-    const { seqs, ...page } = pages[asked.length] ?? { seqs: [], last_seq: 16, next_cursor: null };
-    asked.push(new URL(url ?? '', 'http://hub').searchParams.get('after'));
-    const items = seqs.map((seq) => ({ seq, at: '2026-01-01T00:00:00.000Z', type: 'object.put', data: null }));
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ items, ...page, kept_from: 1 }));
-  });
-  await once(hub.listen(0, '127.0.0.1'), 'listening');
-  t.teardown(() => hub.close());
-  const { port } = hub.address() as AddressInfo;
-  const env = { HUB_URL: `http://127.0.0.1:${port}`, HUB_ADMIN_TOKEN: 'any' };
-  const { out, err } = await runProcess(wordsOf('events list --follow --limit 1'), env, /"seq":15,/);
-  const seqs = [...out.matchAll(/"seq":(\d+)/g)].map(([, seq]) => Number(seq));
-  t.strictSame(seqs, [7, 9, 12, 15]);
-  t.strictSame(asked.slice(0, 4), [null, '8', '12', '14']);
-  t.match(
-    err,
-    /^ocpi-hub: .* cannot be reached .*; asking again until it answers\n$/,
-    'once for as long as it is away',
-  );
-  t.strictSame(faults, []);
-});
+t.test(
+  'events --follow goes on after the last event that the hub scanned, also after the hub was away',
+  atLength,
+  async (t) => {
+    const pages = [
+      { seqs: [7], last_seq: 8, next_cursor: '7' },
+      { seqs: [9, 12], last_seq: 12, next_cursor: '12' },
+      { seqs: [], last_seq: 14, next_cursor: null },
+      { seqs: [15], last_seq: 16, next_cursor: null },
+    ];
+    const asked: (string | null)[] = [];
+    const faults = ['cut', '503'];
+    const hub = createServer(({ url, socket }, response) => {
+      const fault = asked.length === 3 ? faults.shift() : undefined;
+      if (fault === 'cut') return void socket.destroy();
+      if (fault === '503') return void response.writeHead(503).end('{"detail":"no node can answer this now"}');
+      const { seqs, ...page } = pages[asked.length] ?? { seqs: [], last_seq: 16, next_cursor: null };
+      asked.push(new URL(url ?? '', 'http://hub').searchParams.get('after'));
+      const items = seqs.map((seq) => ({ seq, at: '2026-01-01T00:00:00.000Z', type: 'object.put', data: null }));
+      response.setHeader('content-type', 'application/json').end(JSON.stringify({ items, ...page, kept_from: 1 }));
+    });
+    await once(hub.listen(0, '127.0.0.1'), 'listening');
+    t.teardown(() => hub.close());
+    const { port } = hub.address() as AddressInfo;
+    const env = { HUB_URL: `http://127.0.0.1:${port}`, HUB_ADMIN_TOKEN: 'any' };
+    const { out, err } = await runProcess(wordsOf('events list --follow --limit 1'), env, /"seq":15,/);
+    const seqs = [...out.matchAll(/"seq":(\d+)/g)].map(([, seq]) => Number(seq));
+    t.strictSame(seqs, [7, 9, 12, 15]);
+    t.strictSame(asked.slice(0, 4), [null, '8', '12', '14']);
+    t.match(
+      err,
+      /^ocpi-hub: .* cannot be reached .*; asking again until it answers\n$/,
+      'once for as long as it is away',
+    );
+    t.strictSame(faults, []);
+  },
+);
 
 t.test('endpoints that an operator sets win, are kept when another is set, and can be withdrawn [D13]', async (t) => {
   const at = await stage(t);

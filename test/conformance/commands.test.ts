@@ -9,6 +9,7 @@ import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -771,6 +772,7 @@ t.test(
 
 t.test(
   'a command has at most 100 results, of 64 KiB each, and they count against the quota of the CPO [COMMANDS-7]',
+  atLength,
   async (t) => {
     const id = await begun();
     const used = () => hub.created.hub.operations.vitals().quota['NL-CPO'] ?? 0;

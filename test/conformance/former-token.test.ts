@@ -11,6 +11,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, secretKey } from '../support/hub-in-process.ts';
 import { ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -132,7 +133,7 @@ t.test('a partner that lost the answer of its PUT repeats it with the token that
   t.equal(await statusWith(hub, cpo.hubToken), 401);
 });
 
-t.test('a former token outlives a restart and a kill, and its end does, too [D73]', async (t) => {
+t.test('a former token outlives a restart and a kill, and its end does, too [D73]', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const first = await startChildHub({ dataDir, port: 0, env: { ...quiet, HUB_SECRET_KEY: secretKey } });
   const cpo = await cpoFor(t, first);

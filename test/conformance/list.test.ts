@@ -84,8 +84,8 @@ function titlesOf(source: string): string[] {
   );
 }
 
-/** By what follows the title of a test, up to the next one: `atLength` stands behind the title, or behind what a browser runs. */
-const isLeft = (rest: string) => /^,\s*(?:atLength|longer),/.test(rest) || /[\n}],?\s*atLength,?\s*\);/.test(rest);
+/** By what follows the title of a test, up to the next one. */
+const isLeft = (rest: string) => /^,\s*(?:atLength|longer),/.test(rest);
 
 type Read = (path: string) => string | null;
 
@@ -215,8 +215,8 @@ t.test('titles are read wherever they stand, and only titles', async (t) => {
     '/** [D8] */',
     "t.test('left [L1]', atLength, async (t) => {});",
     "t.test(\n  'left [L2]',\n  longer,\n  async (t) => {},\n);",
-    "browserTest('left [L3]', async (t, browser) => {\n  await go();\n}, atLength);",
-    "browserTest(\n  'left [L4]',\n  async (t, browser) => {},\n  atLength,\n);",
+    "browserTest('left [L3]', atLength, async (t, browser) => {\n  await go();\n});",
+    "browserTest(\n  'left [L4]',\n  atLength,\n  async (t, browser) => {},\n);",
   ];
   t.strictSame(titlesOf(source.join('\n')).flatMap(tagsIn), ['D1', 'D2', 'D3', 'D4', 'D9']);
 });

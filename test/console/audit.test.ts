@@ -4,6 +4,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { operatorsFile, tokenOf } from '../support/operators.ts';
 import { admin } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
 import { browserTest, consoleFor, isOpenToAll, lead, signIn } from './browser.ts';
 
@@ -36,69 +37,73 @@ browserTest('a suspension asks for its reason, and the audit page shows who susp
   t.match(found.items, [{ operator: 'a-admin', reason: 'contract ended' }]);
 });
 
-browserTest('where every act needs a reason, it is asked for and the act goes on with it [D91]', async (t, browser) => {
-  const dataDir = directoryFor(t);
-  const before = await hubFor(t, {}, {}, dataDir);
-  await routedPair(t, before);
-  await before.close();
-  const hub = await hubFor(t, { HUB_REQUIRE_REASON: 'true' }, {}, dataDir);
-  const begun = ((await admin(hub, 'GET', '/audit')).items as object[]).length;
-  const page = await consoleFor(t, browser, hub, {
-    token: hub.adminToken,
-    path: '/partners/NL-EMS',
-    mayComplain: /422/,
-  });
-  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
-  const dialog = page.getByRole('dialog', { name: 'Why?' });
-  const because = async (reason: string) => {
-    await dialog.getByLabel('Reason, for the audit log').fill(reason);
-    await dialog.getByRole('button', { name: 'Go on' }).click();
-    await dialog.waitFor({ state: 'detached' });
-  };
-  await press('Pause deliveries');
-  await dialog.waitFor();
-  await isOpenToAll(t, page, 'the question', 'dialog');
-  await dialog.getByRole('button', { name: 'Cancel' }).click();
-  await page.getByText('reason: an act of an operator needs one here').waitFor();
-  await press('Pause deliveries');
-  await because('a');
-  await press('Resume deliveries');
-  await because('b');
-  await press('Stop deliveries (open circuit)');
-  await because('c');
-  await press('Try again now (close circuit)');
-  await because('d');
+browserTest(
+  'where every act needs a reason, it is asked for and the act goes on with it [D91]',
+  atLength,
+  async (t, browser) => {
+    const dataDir = directoryFor(t);
+    const before = await hubFor(t, {}, {}, dataDir);
+    await routedPair(t, before);
+    await before.close();
+    const hub = await hubFor(t, { HUB_REQUIRE_REASON: 'true' }, {}, dataDir);
+    const begun = ((await admin(hub, 'GET', '/audit')).items as object[]).length;
+    const page = await consoleFor(t, browser, hub, {
+      token: hub.adminToken,
+      path: '/partners/NL-EMS',
+      mayComplain: /422/,
+    });
+    const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: 'Why?' });
+    const because = async (reason: string) => {
+      await dialog.getByLabel('Reason, for the audit log').fill(reason);
+      await dialog.getByRole('button', { name: 'Go on' }).click();
+      await dialog.waitFor({ state: 'detached' });
+    };
+    await press('Pause deliveries');
+    await dialog.waitFor();
+    await isOpenToAll(t, page, 'the question', 'dialog');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('reason: an act of an operator needs one here').waitFor();
+    await press('Pause deliveries');
+    await because('a');
+    await press('Resume deliveries');
+    await because('b');
+    await press('Stop deliveries (open circuit)');
+    await because('c');
+    await press('Try again now (close circuit)');
+    await because('d');
 
-  await lead(page, '/routing');
-  await page.getByLabel('Let eMSP').fill('NL-EMS');
-  await page.getByLabel('receive from CPO').fill('NL-CPO');
-  await press('Add rule');
-  await because('e');
-  await lead(page, '/deliveries?state=DELIVERED');
-  await press('Send again what is listed …');
-  await because('f');
-  await page.getByText('There is nothing to re-drive.').waitFor();
+    await lead(page, '/routing');
+    await page.getByLabel('Let eMSP').fill('NL-EMS');
+    await page.getByLabel('receive from CPO').fill('NL-CPO');
+    await press('Add rule');
+    await because('e');
+    await lead(page, '/deliveries?state=DELIVERED');
+    await press('Send again what is listed …');
+    await because('f');
+    await page.getByText('There is nothing to re-drive.').waitFor();
 
-  const { items } = (await admin(hub, 'GET', '/audit')) as {
-    items: { status: number; reason: string; verb: string }[];
-  };
-  const acts = items.slice(0, items.length - begun).reverse();
-  t.same(
-    acts
-      .filter(({ status, verb }) => status !== 422 && !verb.startsWith('GET'))
-      .map(({ verb, reason }) => [reason, verb]),
-    [
-      ['a', 'PATCH /parties/{id}'],
-      ['b', 'PATCH /parties/{id}'],
-      ['c', 'POST /parties/{id}/circuits/{circuit}'],
-      ['d', 'POST /parties/{id}/circuits/{circuit}'],
-      ['e', 'PUT /routes/{emsp}/{cpo}'],
-      ['f', 'POST /redrive'],
-    ],
-  );
-});
+    const { items } = (await admin(hub, 'GET', '/audit')) as {
+      items: { status: number; reason: string; verb: string }[];
+    };
+    const acts = items.slice(0, items.length - begun).reverse();
+    t.same(
+      acts
+        .filter(({ status, verb }) => status !== 422 && !verb.startsWith('GET'))
+        .map(({ verb, reason }) => [reason, verb]),
+      [
+        ['a', 'PATCH /parties/{id}'],
+        ['b', 'PATCH /parties/{id}'],
+        ['c', 'POST /parties/{id}/circuits/{circuit}'],
+        ['d', 'POST /parties/{id}/circuits/{circuit}'],
+        ['e', 'PUT /routes/{emsp}/{cpo}'],
+        ['f', 'POST /redrive'],
+      ],
+    );
+  },
+);
 
-browserTest('a role sees the buttons that it may press, and no others', async (t, browser) => {
+browserTest('a role sees the buttons that it may press, and no others', atLength, async (t, browser) => {
   const hub = await staffed(t);
   const path = '/partners/NL-EMS';
   const page = await consoleFor(t, browser, hub, { token: tokenOf('a-support'), path });

@@ -20,12 +20,11 @@ const args = [
 /** Only there so that a broken test ends. */
 const limitMs = 120_000;
 
+type Run = (t: Test, browser: Browser) => Promise<void>;
+
 /** A test that needs a browser; where there is none it is left out, and says so. */
-export function browserTest(
-  name: string,
-  run: (t: Test, browser: Browser) => Promise<void>,
-  { skip, isLeft }: typeof atLength = {},
-): void {
+export function browserTest(name: string, ...rest: [run: Run] | [tier: typeof atLength, run: Run]): void {
+  const [{ skip, isLeft }, run] = rest.length === 1 ? [{} as typeof atLength, rest[0]] : rest;
   const missing = executablePath === undefined ? 'needs Chromium: apt-get install chromium-headless-shell' : false;
   t.test(name, { skip: skip ?? missing, ...(isLeft && { isLeft }) }, async (t) => {
     const complaints: string[] = [];

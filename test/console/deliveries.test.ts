@@ -23,105 +23,108 @@ const rowsOf = (page: Page): Locator => page.locator('tbody tr');
 const badge = (within: Page | Locator, state: string): Locator => within.locator('.badge', { hasText: state }).first();
 const comes = (page: Page, rows: number) => are(rows, rowsOf(page));
 
-browserTest('a filter stands in the address, and whoever opens the address sees the same', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const { cpo, answers, push } = await traffic(t, hub);
-  answers.set('DEAD', unknownThere).set('cdrs', unknownThere);
-  for (const id of ['OK1', 'OK2', 'DEAD1', 'DEAD2']) await push(id);
-  await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
-  await quiet(hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
-  await comes(page, 5);
-  t.strictSame(await page.getByRole('columnheader').allTextContents(), [
-    ...['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'],
-  ]);
-
-  await page.getByRole('link', { name: '2 sessions to NL-EMS' }).click();
-  await comes(page, 2);
-  t.match(new URL(page.url()).search, /^\?state=DEAD&receiver=NL-EMS&module=sessions&class=not_found$/);
-  t.match(await rowsOf(page).first().textContent(), /DEAD.*NL-EMS.*sessions.*NL-CPO\/DEAD2.*PUT.*not_found.*Unknown/);
-
-  await page.getByLabel('Object').fill('NL-CPO/DEAD1');
-  await comes(page, 1);
-  t.equal(new URL(page.url()).searchParams.get('object'), 'NL-CPO/DEAD1');
-  const other = await consoleFor(t, browser, hub, {
-    token: viewerToken,
-    path: page.url().slice(`${hub.url}/console`.length),
-  });
-  await comes(other, 1);
-  t.equal(await other.getByLabel('Receiver').inputValue(), 'NL-EMS');
-  t.match(await rowsOf(other).textContent(), 'NL-CPO/DEAD1');
-  const saved = other.waitForEvent('download');
-  await other.getByRole('button', { name: 'Save all as CSV' }).click();
-  const file = await saved;
-  t.equal(file.suggestedFilename(), 'deliveries.csv');
-  const lines = (await readFile(await file.path(), 'utf8')).trimEnd().split('\n');
-  t.strictSame([lines.length, lines[0]?.split(',', 2), lines[1]?.includes('NL-CPO/DEAD1')], [2, ['id', 'state'], true]);
-
-  await page.getByLabel('Receiver').fill('N');
-  t.equal(await page.getByLabel('Receiver').getAttribute('aria-invalid'), 'true');
-  await page.getByText('Country and party, for example NL-EMS').waitFor();
-  await page.getByLabel('Receiver').fill('');
-  await page.getByText('Country and party, for example NL-EMS').waitFor({ state: 'hidden' });
-  let release = () => {};
-  const released = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  await page.route('**/admin/v1/deliveries?*none*', async (route) => {
-    await released;
-    return route.continue();
-  });
-  const asked = page.waitForRequest(/none/);
-  await page.getByLabel('Object').fill('NL-CPO/none');
-  await asked;
-  const stale = page.locator('.table-scroll[aria-busy="true"]');
-  await stale.waitFor();
-  const opacity = await page.evaluate('getComputedStyle(document.querySelector(".table-scroll")).opacity');
-  t.equal(opacity, '0.5', 'rows of another filter are dimmed');
-  release();
-  await page.getByText('No deliveries match').waitFor();
-  await page.getByRole('button', { name: 'Clear filters' }).click();
-  await comes(page, 5);
-  t.equal(new URL(page.url()).search, '');
-
-  await page.getByLabel('Accepted from').fill('2999-01-01T00:00:00');
-  await page.getByText('No deliveries match').waitFor();
-  t.match(new URL(page.url()).searchParams.get('from'), /^(2998-12-31|2999-01-01)T.*Z$/);
-});
-
 browserTest(
-  'a long list grows on demand, and stays in place while new ones come',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const { cpo, pushAll } = await traffic(t, hub);
-    await pushAll(Array.from({ length: 55 }, (_, index) => `S${index}`));
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries?module=sessions' });
-    await comes(page, 50);
-    await page.getByRole('button', { name: 'Load more' }).click();
-    await comes(page, 55);
-    await page.getByText('55 shown, all of them').waitFor();
-    const last = rowsOf(page).last().getByRole('link');
-    const name = await last.getAttribute('aria-label');
-    await last.focus();
-    await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 2, last_updated: '2026-01-02T03:14:05Z' });
-    await hurried(page, () => comes(page, 56));
-    t.match(await rowsOf(page).first().textContent(), 'PATCH');
-    t.equal(
-      await page.evaluate('document.activeElement.getAttribute("aria-label")'),
-      name,
-      'the row in hand is still in hand',
-    );
-    await rowsOf(page).first().getByRole('link').click();
-    await page.getByRole('heading', { name: /^sessions NL-CPO/ }).waitFor();
-    await page.goBack();
-    await comes(page, 55);
-    await page.getByRole('link', { name: 'Routing' }).click();
-    await page.getByRole('heading', { name: 'Routing' }).waitFor();
-    await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
-    await comes(page, 50);
-  },
+  'a filter stands in the address, and whoever opens the address sees the same',
   atLength,
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+    const { cpo, answers, push } = await traffic(t, hub);
+    answers.set('DEAD', unknownThere).set('cdrs', unknownThere);
+    for (const id of ['OK1', 'OK2', 'DEAD1', 'DEAD2']) await push(id);
+    await cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1'));
+    await quiet(hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
+    await comes(page, 5);
+    t.strictSame(await page.getByRole('columnheader').allTextContents(), [
+      ...['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'],
+    ]);
+
+    await page.getByRole('link', { name: '2 sessions to NL-EMS' }).click();
+    await comes(page, 2);
+    t.match(new URL(page.url()).search, /^\?state=DEAD&receiver=NL-EMS&module=sessions&class=not_found$/);
+    t.match(await rowsOf(page).first().textContent(), /DEAD.*NL-EMS.*sessions.*NL-CPO\/DEAD2.*PUT.*not_found.*Unknown/);
+
+    await page.getByLabel('Object').fill('NL-CPO/DEAD1');
+    await comes(page, 1);
+    t.equal(new URL(page.url()).searchParams.get('object'), 'NL-CPO/DEAD1');
+    const other = await consoleFor(t, browser, hub, {
+      token: viewerToken,
+      path: page.url().slice(`${hub.url}/console`.length),
+    });
+    await comes(other, 1);
+    t.equal(await other.getByLabel('Receiver').inputValue(), 'NL-EMS');
+    t.match(await rowsOf(other).textContent(), 'NL-CPO/DEAD1');
+    const saved = other.waitForEvent('download');
+    await other.getByRole('button', { name: 'Save all as CSV' }).click();
+    const file = await saved;
+    t.equal(file.suggestedFilename(), 'deliveries.csv');
+    const lines = (await readFile(await file.path(), 'utf8')).trimEnd().split('\n');
+    t.strictSame(
+      [lines.length, lines[0]?.split(',', 2), lines[1]?.includes('NL-CPO/DEAD1')],
+      [2, ['id', 'state'], true],
+    );
+
+    await page.getByLabel('Receiver').fill('N');
+    t.equal(await page.getByLabel('Receiver').getAttribute('aria-invalid'), 'true');
+    await page.getByText('Country and party, for example NL-EMS').waitFor();
+    await page.getByLabel('Receiver').fill('');
+    await page.getByText('Country and party, for example NL-EMS').waitFor({ state: 'hidden' });
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route('**/admin/v1/deliveries?*none*', async (route) => {
+      await released;
+      return route.continue();
+    });
+    const asked = page.waitForRequest(/none/);
+    await page.getByLabel('Object').fill('NL-CPO/none');
+    await asked;
+    const stale = page.locator('.table-scroll[aria-busy="true"]');
+    await stale.waitFor();
+    const opacity = await page.evaluate('getComputedStyle(document.querySelector(".table-scroll")).opacity');
+    t.equal(opacity, '0.5', 'rows of another filter are dimmed');
+    release();
+    await page.getByText('No deliveries match').waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await comes(page, 5);
+    t.equal(new URL(page.url()).search, '');
+
+    await page.getByLabel('Accepted from').fill('2999-01-01T00:00:00');
+    await page.getByText('No deliveries match').waitFor();
+    t.match(new URL(page.url()).searchParams.get('from'), /^(2998-12-31|2999-01-01)T.*Z$/);
+  },
 );
+
+browserTest('a long list grows on demand, and stays in place while new ones come', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo, pushAll } = await traffic(t, hub);
+  await pushAll(Array.from({ length: 55 }, (_, index) => `S${index}`));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries?module=sessions' });
+  await comes(page, 50);
+  await page.getByRole('button', { name: 'Load more' }).click();
+  await comes(page, 55);
+  await page.getByText('55 shown, all of them').waitFor();
+  const last = rowsOf(page).last().getByRole('link');
+  const name = await last.getAttribute('aria-label');
+  await last.focus();
+  await cpo.call('PATCH', '/2.2.1/sessions/NL/CPO/S1', { kwh: 2, last_updated: '2026-01-02T03:14:05Z' });
+  await hurried(page, () => comes(page, 56));
+  t.match(await rowsOf(page).first().textContent(), 'PATCH');
+  t.equal(
+    await page.evaluate('document.activeElement.getAttribute("aria-label")'),
+    name,
+    'the row in hand is still in hand',
+  );
+  await rowsOf(page).first().getByRole('link').click();
+  await page.getByRole('heading', { name: /^sessions NL-CPO/ }).waitFor();
+  await page.goBack();
+  await comes(page, 55);
+  await page.getByRole('link', { name: 'Routing' }).click();
+  await page.getByRole('heading', { name: 'Routing' }).waitFor();
+  await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
+  await comes(page, 50);
+});
 
 browserTest('one delivery is told with every attempt, its request and what it changes', async (t, browser) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.1' });
@@ -176,6 +179,7 @@ browserTest('one delivery is told with every attempt, its request and what it ch
 
 browserTest(
   'a dead letter goes again at once; what had arrived, and what is stale, is asked about first',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const { emsp, answers, push } = await traffic(t, hub);
@@ -218,7 +222,6 @@ browserTest(
     t.match(callsTo(emsp, 'sessions').at(-1)?.body, '"kwh":1,');
     await stale.waitFor({ state: 'detached' });
   },
-  atLength,
 );
 
 browserTest(
@@ -322,63 +325,55 @@ browserTest(
   },
 );
 
-browserTest(
-  'a viewer sees all of it and no button that changes anything',
-  async (t, browser) => {
-    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-    const { answers, push } = await traffic(t, hub);
-    answers.set('S1', unknownThere);
-    await push('S1');
-    await push('S2');
-    const [dead, arrived] = [await deliveryOf(hub, 'S1'), await deliveryOf(hub, 'S2')];
-    const actions = /re-drive|send again|put back/i;
-    const path = '/deliveries';
-    const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path });
-    const admin = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
-    const seen = async (page: Page, path: string, state: string) => {
-      await lead(page, path);
-      await badge(page, state).waitFor();
-      // Before the hub has said whose token it is, nobody sees a button.
-      await page
-        .getByRole('banner')
-        .getByText(/^(admin|viewer)$/)
-        .waitFor();
-      // The button of the list rests on the dead letters, which are asked for apart from it.
-      if (path === '/deliveries') await page.getByRole('heading', { name: '1 dead letter' }).waitFor();
-      return page.getByRole('button', { name: actions }).count();
-    };
-    for (const [path, state] of [
-      ['/deliveries', 'DEAD'],
-      [`/deliveries/${dead}`, 'DEAD'],
-      [`/deliveries/${arrived}`, 'DELIVERED'],
-    ] as const) {
-      t.equal(await seen(viewer, path, state), 0, `${path} as viewer`);
-      t.equal(await seen(admin, path, state), 1, `${path} as admin`);
-    }
-  },
-  atLength,
-);
+browserTest('a viewer sees all of it and no button that changes anything', atLength, async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const { answers, push } = await traffic(t, hub);
+  answers.set('S1', unknownThere);
+  await push('S1');
+  await push('S2');
+  const [dead, arrived] = [await deliveryOf(hub, 'S1'), await deliveryOf(hub, 'S2')];
+  const actions = /re-drive|send again|put back/i;
+  const path = '/deliveries';
+  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path });
+  const admin = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+  const seen = async (page: Page, path: string, state: string) => {
+    await lead(page, path);
+    await badge(page, state).waitFor();
+    // Before the hub has said whose token it is, nobody sees a button.
+    await page
+      .getByRole('banner')
+      .getByText(/^(admin|viewer)$/)
+      .waitFor();
+    // The button of the list rests on the dead letters, which are asked for apart from it.
+    if (path === '/deliveries') await page.getByRole('heading', { name: '1 dead letter' }).waitFor();
+    return page.getByRole('button', { name: actions }).count();
+  };
+  for (const [path, state] of [
+    ['/deliveries', 'DEAD'],
+    [`/deliveries/${dead}`, 'DEAD'],
+    [`/deliveries/${arrived}`, 'DELIVERED'],
+  ] as const) {
+    t.equal(await seen(viewer, path, state), 0, `${path} as viewer`);
+    t.equal(await seen(admin, path, state), 1, `${path} as admin`);
+  }
+});
 
-browserTest(
-  'deliveries have no barrier in light and dark, and fit a telephone',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const { answers, push } = await traffic(t, hub);
-    answers.set('S1', unknownThere);
-    await push('S1');
-    await push('S2');
-    await push('S2', { kwh: 5, last_updated: '2026-01-02T05:00:00Z' });
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
-    await rowsOf(page).first().waitFor();
-    await isOpenToAll(t, page, 'the list');
-    for (const id of ['S1', 'S2']) {
-      await page.goto(`${hub.url}/console/deliveries/${await deliveryOf(hub, id)}`);
-      await page.locator('.diff').first().waitFor();
-      await isOpenToAll(t, page, `the delivery of ${id}`);
-    }
-  },
-  atLength,
-);
+browserTest('deliveries have no barrier in light and dark, and fit a telephone', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const { answers, push } = await traffic(t, hub);
+  answers.set('S1', unknownThere);
+  await push('S1');
+  await push('S2');
+  await push('S2', { kwh: 5, last_updated: '2026-01-02T05:00:00Z' });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/deliveries' });
+  await rowsOf(page).first().waitFor();
+  await isOpenToAll(t, page, 'the list');
+  for (const id of ['S1', 'S2']) {
+    await page.goto(`${hub.url}/console/deliveries/${await deliveryOf(hub, id)}`);
+    await page.locator('.diff').first().waitFor();
+    await isOpenToAll(t, page, `the delivery of ${id}`);
+  }
+});
 
 browserTest('a delivery that is not there says what an id looks like', async (t, browser) => {
   const hub = await hubFor(t);
@@ -452,6 +447,7 @@ t.test('a refresh of a list keeps what was loaded below it, and drops what no lo
 
 browserTest(
   'a dead letter, and a group of them, are given up after a question and stay listed',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
     const { answers, emsp, push } = await traffic(t, hub);
@@ -512,5 +508,4 @@ browserTest(
     await quiet(hub);
     t.equal(emsp.received.length, 6);
   },
-  atLength,
 );

@@ -2,10 +2,12 @@
  * The documentation of the admin API in a real browser, which reports what its content security policy blocks.
  */
 import { hubFor } from '../support/hub-in-process.ts';
+import { atLength } from '../support/share.ts';
 import { browserTest, consoleFor, isOpenToAll } from './browser.ts';
 
 browserTest(
   '/admin/docs is filtered, opened and copied from under its policy, and has no barrier',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken });

@@ -63,34 +63,30 @@ browserTest('events come by themselves, and a filter in the address narrows them
   await page.getByText('No events match').waitFor();
 });
 
-browserTest(
-  'a paused tail stands still and counts what it missed',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const flow = await traffic(t, hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
-    await tariffs(flow, ['A1']);
-    await hurried(page, () => about(page).getByText('NL-CPO/A1').waitFor());
-    await page.getByRole('button', { name: 'Pause' }).click();
-    await page.locator('.badge', { hasText: 'paused' }).waitFor();
-    await tariffs(flow, ['B1', 'B2', 'B3']);
-    await hurried(page, () => page.getByText('3 new', { exact: true }).waitFor());
-    t.equal(await rowsOf(page).count(), 1, 'nothing moved');
-    await page.getByRole('button', { name: 'Resume' }).click();
-    await are(4, rowsOf(page));
-    t.match(await about(page).first().textContent(), 'NL-CPO/B3');
-    t.equal(
-      await page
-        .getByText('new', { exact: false })
-        .getByText(/^\d+ new$/)
-        .count(),
-      0,
-    );
-    await tariffs(flow, ['C1']);
-    await hurried(page, () => about(page).getByText('NL-CPO/C1').waitFor());
-  },
-  atLength,
-);
+browserTest('a paused tail stands still and counts what it missed', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
+  await tariffs(flow, ['A1']);
+  await hurried(page, () => about(page).getByText('NL-CPO/A1').waitFor());
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.badge', { hasText: 'paused' }).waitFor();
+  await tariffs(flow, ['B1', 'B2', 'B3']);
+  await hurried(page, () => page.getByText('3 new', { exact: true }).waitFor());
+  t.equal(await rowsOf(page).count(), 1, 'nothing moved');
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await are(4, rowsOf(page));
+  t.match(await about(page).first().textContent(), 'NL-CPO/B3');
+  t.equal(
+    await page
+      .getByText('new', { exact: false })
+      .getByText(/^\d+ new$/)
+      .count(),
+    0,
+  );
+  await tariffs(flow, ['C1']);
+  await hurried(page, () => about(page).getByText('NL-CPO/C1').waitFor());
+});
 
 browserTest('an event is told whole on demand, and leads to its story', async (t, browser) => {
   const hub = await hubFor(t);
@@ -117,6 +113,7 @@ browserTest('an event is told whole on demand, and leads to its story', async (t
 
 browserTest(
   'when the log grows faster than a page can show, it says so and shows the newest',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const flow = await traffic(t, hub);
@@ -152,25 +149,20 @@ browserTest(
     );
     t.ok((await rowsOf(page).count()) <= keptMax);
   },
-  atLength,
 );
 
-browserTest(
-  'what lies further back is searched for on demand',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const flow = await traffic(t, hub);
-    await tariffs(flow, numbered('A', 105));
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
-    await areTold(page, 100, 'A');
-    await page.getByRole('button', { name: 'Search further back' }).click();
-    await areTold(page, 105, 'A');
-    await page.getByRole('button', { name: 'Search further back' }).waitFor({ state: 'detached' });
-  },
-  atLength,
-);
+browserTest('what lies further back is searched for on demand', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const flow = await traffic(t, hub);
+  await tariffs(flow, numbered('A', 105));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
+  await areTold(page, 100, 'A');
+  await page.getByRole('button', { name: 'Search further back' }).click();
+  await areTold(page, 105, 'A');
+  await page.getByRole('button', { name: 'Search further back' }).waitFor({ state: 'detached' });
+});
 
-browserTest('events have no barrier in light and dark, and fit a telephone', async (t, browser) => {
+browserTest('events have no barrier in light and dark, and fit a telephone', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const flow = await traffic(t, hub);
   await tariffs(flow, ['A1', 'A2']);

@@ -33,7 +33,7 @@ const snapshots = (reader: Watching) =>
 
 const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
-t.test('memory stays flat and every reader that reads has the newest state of every actor', async (t) => {
+t.test('memory stays flat and every reader that reads has the newest state of every actor', atLength, async (t) => {
   const child = fork(join(import.meta.dirname, 'child.js'), [directoryFor(t), String(every)], {
     // A short run asserts nothing about the heap.
     execArgv: isWhole ? ['--expose-gc'] : [],

@@ -6,6 +6,7 @@ import { createInspector, type Inspector } from '../../src/console/inspector.ts'
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { inspect, path } from './inspected.ts';
 
@@ -83,7 +84,7 @@ async function silent(
   return { socket, isClosed: () => isClosed, head: () => head };
 }
 
-t.test('a reader that answers no ping is cut, and one that does stays', async (t) => {
+t.test('a reader that answers no ping is cut, and one that does stays', atLength, async (t) => {
   const door = await alone(t);
   const living = await inspect(t, door);
   const dead = await silent(t, door);

@@ -112,7 +112,7 @@ t.test('it counts what waits, since when, what is overdue, dead and delivered', 
   t.match(await emspRow(), { overdue: 0, oldest_at: since }, 'what an operator holds back is not overdue');
 });
 
-browserTest('what needs attention stays within its panel, however long its words', async (t, browser) => {
+browserTest('what needs attention stays within its panel, however long its words', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
@@ -140,7 +140,7 @@ const cutOff = `{
   window.cutOff = () => [...row.cells].filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.className);
 }`;
 
-browserTest('a row has room for its numbers, its state and its name at every width', async (t, browser) => {
+browserTest('a row has room for its numbers, its state and its name at every width', atLength, async (t, browser) => {
   t.strictSame([0, 1_234, 99_999, 123_456, 1_234_567].map(brief), ['0', '1,234', '99,999', '123.5k', '1.2m']);
   const hub = await hubFor(t);
   await addMany(hub, 1);
@@ -170,6 +170,7 @@ const inWords = (count: number) => count.toLocaleString('en');
 
 browserTest(
   `of ${inWords(many)} partners those in sight are drawn, and a change of one draws one row again [V1]`,
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     await addMany(hub, many);
@@ -218,10 +219,9 @@ browserTest(
     const nameWidth = await page.evaluate('document.querySelector("th.name").getBoundingClientRect().width');
     t.ok(Number(nameWidth) >= 150, `a name has ${nameWidth} px at 820`);
   },
-  atLength,
 );
 
-browserTest('partners are found, narrowed and sorted, and the address says how', async (t, browser) => {
+browserTest('partners are found, narrowed and sorted, and the address says how', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   await addMany(hub, 60);
   await setCircuit(hub, 'NL-AAX', 'open');
@@ -278,22 +278,18 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await page.waitForURL('**/deliveries?state=DEAD');
 });
 
-browserTest(
-  'rates come of counts: what is delivered moves the numbers and the plot',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const { cpo } = await routedPair(t, hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
-    await shownIn(page, 'NL-EMS').waitFor();
-    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-    await hurried(page, () => shownIn(page, 'NL-EMS').locator('.sparkline .over').waitFor({ state: 'attached' }));
-    t.equal(await shownIn(page, 'NL-CPO').locator('.sparkline').count(), 0, 'the sender has none');
-    t.equal(await page.locator('.numbers .sparkline .over').count(), 1);
-  },
-  atLength,
-);
+browserTest('rates come of counts: what is delivered moves the numbers and the plot', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  await shownIn(page, 'NL-EMS').waitFor();
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await hurried(page, () => shownIn(page, 'NL-EMS').locator('.sparkline .over').waitFor({ state: 'attached' }));
+  t.equal(await shownIn(page, 'NL-CPO').locator('.sparkline').count(), 0, 'the sender has none');
+  t.equal(await page.locator('.numbers .sparkline .over').count(), 1);
+});
 
-browserTest('after a restart of the hub everything is live again by itself', async (t, browser) => {
+browserTest('after a restart of the hub everything is live again by itself', atLength, async (t, browser) => {
   const dataDir = directoryFor(t);
   const before = await hubFor(t, {}, {}, dataDir);
   await addMany(before, 40);

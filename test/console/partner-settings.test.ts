@@ -25,6 +25,7 @@ const partyOf = async (hub: TestHub) => (await admin(hub, 'GET', '/parties/NL-EM
 
 browserTest(
   'pull_only of a registered partner is refused with the reason; of a suspended one it shows the hub token [D89]',
+  atLength,
   async (t, browser) => {
     const hub = await staffed(t);
     const page = await consoleFor(t, browser, hub, { token: tokenOf('a-admin'), path, mayComplain: /409/ });
@@ -50,11 +51,11 @@ browserTest(
     const changes = acts.filter(({ about }) => about.endsWith('/parties/NL-EMS'));
     t.same(changes.map(({ status }) => status).sort(), [200, 409], 'the refused act stands in the audit log, too');
   },
-  atLength,
 );
 
 browserTest(
   'settings are changed by an operator, and pull_only by an admin alone [operators]',
+  atLength,
   async (t, browser) => {
     const hub = await staffed(t);
     const page = await consoleFor(t, browser, hub, { token: tokenOf('a-viewer'), path });
@@ -87,5 +88,4 @@ browserTest(
     t.match((await partyOf(hub)).settings, { link_prev: true, pull_only: false });
     t.equal(await patch('a-operator', link), 200);
   },
-  atLength,
 );

@@ -55,7 +55,7 @@ const unfold = (page: Page) => page.getByText(/^State charts Partner: connection
 /** States that the chart shows as the present ones. */
 const lit = (page: Page, path: string) => page.locator(`[data-state="${path}"][aria-current="true"]`);
 
-browserTest('the chart of a partner follows it as it goes offline and comes back', async (t, browser) => {
+browserTest('the chart of a partner follows it as it goes offline and comes back', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '0.2', HUB_OFFLINE_AFTER_S: '0.2' });
   const emsp = await emspFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
@@ -84,28 +84,24 @@ browserTest('the chart of a partner follows it as it goes offline and comes back
   t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
 });
 
-browserTest(
-  'the chart lives on after a restart of the hub',
-  async (t, browser) => {
-    const env = { HUB_CIRCUIT_OPEN_MS: '600000' };
-    const dataDir = directoryFor(t);
-    const before = await hubFor(t, env, {}, dataDir);
-    await emspFor(t, before);
-    const page = await consoleFor(t, browser, before, {
-      ...{ token: before.adminToken, path: '/partners/NL-EMS' },
-      mayComplain: /WebSocket|ERR_|50[0-9]/,
-    });
-    await unfold(page);
-    await lit(page, 'connection.connected').waitFor();
-    await before.close();
-    await page.getByText('not live, connecting again').waitFor();
-    const after = await hubFor(t, { ...env, HUB_PORT: new URL(before.url).port }, {}, dataDir);
-    await hurried(page, () => page.getByText(/Could not load/).waitFor({ state: 'detached' }));
-    await admin(after, 'POST', '/parties/NL-EMS/circuits/sessions', { state: 'open' });
-    await hurried(page, () => lit(page, 'open').waitFor());
-  },
-  atLength,
-);
+browserTest('the chart lives on after a restart of the hub', atLength, async (t, browser) => {
+  const env = { HUB_CIRCUIT_OPEN_MS: '600000' };
+  const dataDir = directoryFor(t);
+  const before = await hubFor(t, env, {}, dataDir);
+  await emspFor(t, before);
+  const page = await consoleFor(t, browser, before, {
+    ...{ token: before.adminToken, path: '/partners/NL-EMS' },
+    mayComplain: /WebSocket|ERR_|50[0-9]/,
+  });
+  await unfold(page);
+  await lit(page, 'connection.connected').waitFor();
+  await before.close();
+  await page.getByText('not live, connecting again').waitFor();
+  const after = await hubFor(t, { ...env, HUB_PORT: new URL(before.url).port }, {}, dataDir);
+  await hurried(page, () => page.getByText(/Could not load/).waitFor({ state: 'detached' }));
+  await admin(after, 'POST', '/parties/NL-EMS/circuits/sessions', { state: 'open' });
+  await hurried(page, () => lit(page, 'open').waitFor());
+});
 
 browserTest('an operator probes, pauses, and opens and closes circuits by hand', async (t, browser) => {
   const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000' });
@@ -145,6 +141,7 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
 
 browserTest(
   'the last transitions are those of its state, however much is noted of the partner',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -157,11 +154,11 @@ browserTest(
     await row.getByRole('cell', { name: 'partner', exact: true }).waitFor();
     t.equal(await transitions.getByText(/push\.refused|report\.noted/).count(), 0);
   },
-  atLength,
 );
 
 browserTest(
   'what is to be loaded again while it is being loaded is asked for once, afterwards',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     await emspFor(t, hub);
@@ -193,11 +190,11 @@ browserTest(
     await eventually('it was asked for twice', () => asked >= 2);
     t.equal(most, 1, 'one after the other');
   },
-  atLength,
 );
 
 browserTest(
   'suspending asks first; a new initial token is shown once and brings the partner back',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const emsp = await emspFor(t, hub);
@@ -229,6 +226,7 @@ browserTest(
 
 browserTest(
   'a registered partner is given an initial token, and goes on until it has used it [D73]',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const emsp = await emspFor(t, hub);
@@ -243,7 +241,6 @@ browserTest(
     await emsp.register(token);
     t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
   },
-  atLength,
 );
 
 browserTest('settings and endpoints are changed in a dialog and take effect', async (t, browser) => {
@@ -307,6 +304,7 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
 
 browserTest(
   'a check is begun, seen as it runs, and what it finds is healed [operators, check]',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const emsp = await emspFor(t, hub, ['empty-2xx']);
@@ -354,78 +352,70 @@ browserTest(
     t.equal((await partyOf(hub, 'NL-EMS')).settings.empty_2xx_ok, true);
     t.equal(await finding.getByRole('button').count(), 0, 'it is not offered twice');
   },
-  atLength,
 );
 
-browserTest(
-  'a change of host that waits is shown, and confirmed [D87]',
-  async (t, browser) => {
-    const hub = await hubFor(t, { HUB_CONFIRM_HOST_CHANGE: 'true' });
-    const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
-    const elsewhere = emsp.url.replace('127.0.0.1', 'localhost');
-    const move = () => {
-      const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
-      return emsp.call('PUT', '/2.2.1/credentials', { token: emsp.token, url: `${elsewhere}/ocpi/versions`, roles });
-    };
-    t.equal((await move()).json.status_code, 3001);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
-    const { host } = new URL(elsewhere);
-    await page
-      .getByText(`A change of its host waits for an operator: from ${new URL(emsp.url).host} to ${host}`)
-      .waitFor();
-    await page.getByRole('button', { name: 'Confirm host' }).click();
-    t.equal(await page.getByLabel('Host and port').inputValue(), host);
-    await page.getByRole('dialog').getByLabel('Reason').fill('they called us');
-    await page.getByRole('button', { name: 'It was the partner: confirm' }).click();
-    await page.getByText('Its next PUT of credentials may change its host').waitFor();
-    t.match((await partyOf(hub, 'NL-EMS')).host_change, { state: 'confirmed', to: host });
-    t.match(await itemsOf(hub, '/audit?operator=admin'), [{ reason: 'they called us' }]);
-  },
-  atLength,
-);
+browserTest('a change of host that waits is shown, and confirmed [D87]', atLength, async (t, browser) => {
+  const hub = await hubFor(t, { HUB_CONFIRM_HOST_CHANGE: 'true' });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  const elsewhere = emsp.url.replace('127.0.0.1', 'localhost');
+  const move = () => {
+    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
+    return emsp.call('PUT', '/2.2.1/credentials', { token: emsp.token, url: `${elsewhere}/ocpi/versions`, roles });
+  };
+  t.equal((await move()).json.status_code, 3001);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const { host } = new URL(elsewhere);
+  await page
+    .getByText(`A change of its host waits for an operator: from ${new URL(emsp.url).host} to ${host}`)
+    .waitFor();
+  await page.getByRole('button', { name: 'Confirm host' }).click();
+  t.equal(await page.getByLabel('Host and port').inputValue(), host);
+  await page.getByRole('dialog').getByLabel('Reason').fill('they called us');
+  await page.getByRole('button', { name: 'It was the partner: confirm' }).click();
+  await page.getByText('Its next PUT of credentials may change its host').waitFor();
+  t.match((await partyOf(hub, 'NL-EMS')).host_change, { state: 'confirmed', to: host });
+  t.match(await itemsOf(hub, '/audit?operator=admin'), [{ reason: 'they called us' }]);
+});
 
-browserTest(
-  'pulls and resyncs show how far they are, and how they ended',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const served = lists();
-    served.texts.locations = ['LOC1', 'LOC2', 'LOC3'].map((id) => JSON.stringify(locationBody(id)));
-    await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', answer: served.answer });
-    await emspFor(t, hub);
-    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
-    const pulls = page.getByRole('region', { name: 'Pulls', exact: true }).first();
-    await pulls.getByText('Nothing was pulled').waitFor();
-    let serve = () => {};
-    const held = new Promise<void>((resolve) => {
-      serve = resolve;
-    });
-    served.instead = (received) => {
-      served.instead = () => undefined;
-      return held.then(() => served.answer(received));
-    };
-    await page.getByLabel('the whole list').check();
-    await page.getByRole('button', { name: 'Pull locations' }).click();
-    await pulls.getByText('RUNNING').waitFor();
-    serve();
-    await hurried(page, () => pulls.getByText('DONE').waitFor());
-    const [pull] = (await admin(hub, 'GET', '/pulls')).items as { stored: number; full: boolean; module: string }[];
-    t.match(pull, { module: 'locations', full: true });
-    t.equal(pull?.stored, 3);
-    await pulls.getByText(`${pull?.stored} stored`).waitFor();
+browserTest('pulls and resyncs show how far they are, and how they ended', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const served = lists();
+  served.texts.locations = ['LOC1', 'LOC2', 'LOC3'].map((id) => JSON.stringify(locationBody(id)));
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', answer: served.answer });
+  await emspFor(t, hub);
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+  const pulls = page.getByRole('region', { name: 'Pulls', exact: true }).first();
+  await pulls.getByText('Nothing was pulled').waitFor();
+  let serve = () => {};
+  const held = new Promise<void>((resolve) => {
+    serve = resolve;
+  });
+  served.instead = (received) => {
+    served.instead = () => undefined;
+    return held.then(() => served.answer(received));
+  };
+  await page.getByLabel('the whole list').check();
+  await page.getByRole('button', { name: 'Pull locations' }).click();
+  await pulls.getByText('RUNNING').waitFor();
+  serve();
+  await hurried(page, () => pulls.getByText('DONE').waitFor());
+  const [pull] = (await admin(hub, 'GET', '/pulls')).items as { stored: number; full: boolean; module: string }[];
+  t.match(pull, { module: 'locations', full: true });
+  t.equal(pull?.stored, 3);
+  await pulls.getByText(`${pull?.stored} stored`).waitFor();
 
-    await lead(page, '/partners/NL-EMS');
-    await page.getByRole('button', { name: 'Resync' }).click();
-    const resync = page.getByRole('region', { name: 'Progress of the resync' });
-    await hurried(page, () => resync.getByText(`Done: ${pull?.stored} deliveries put in line.`).waitFor());
-    t.equal(await page.getByRole('region', { name: 'Pulls' }).count(), 0, 'an eMSP has nothing to pull');
-    await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
-  },
-  atLength,
-);
+  await lead(page, '/partners/NL-EMS');
+  await page.getByRole('button', { name: 'Resync' }).click();
+  const resync = page.getByRole('region', { name: 'Progress of the resync' });
+  await hurried(page, () => resync.getByText(`Done: ${pull?.stored} deliveries put in line.`).waitFor());
+  t.equal(await page.getByRole('region', { name: 'Pulls' }).count(), 0, 'an eMSP has nothing to pull');
+  await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
+});
 
 browserTest(
   'a refused push stands on the page of its partner with its reason, and leads to its trace [D69]',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -441,58 +431,45 @@ browserTest(
     await row.getByRole('link', { name: 'PUT NL-CPO/LOC1' }).click();
     await page.getByText(/refused, 2 times so far: last_updated: expected RFC 3339 date-time/).waitFor();
   },
-  atLength,
 );
 
-browserTest(
-  'a viewer sees all of it and no button that changes anything',
-  async (t, browser) => {
-    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-    await cpoFor(t, hub);
-    const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
-    await unfold(page);
-    await lit(page, 'connection.connected').waitFor();
-    await page.getByRole('region', { name: 'Endpoints' }).first().getByText('tokens receiver').waitFor();
-    t.strictSame(await page.locator('main button').allTextContents(), []);
-  },
-  atLength,
-);
+browserTest('a viewer sees all of it and no button that changes anything', atLength, async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  await cpoFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
+  await unfold(page);
+  await lit(page, 'connection.connected').waitFor();
+  await page.getByRole('region', { name: 'Endpoints' }).first().getByText('tokens receiver').waitFor();
+  t.strictSame(await page.locator('main button').allTextContents(), []);
+});
 
-browserTest(
-  'a partner that does not exist is said to, and a given up actor as well',
-  async (t, browser) => {
-    const hub = await hubFor(t, {}, { clock: hastyClock });
-    const page = await consoleFor(t, browser, hub, {
-      ...{ token: hub.adminToken, path: '/partners/NL-XXX' },
-      mayComplain: /404/,
-    });
-    await page.getByText(/Could not load partner NL-XXX/).waitFor();
-    await emspFor(t, hub);
-    await lead(page, '/partners/NL-EMS');
-    await unfold(page);
-    await lit(page, 'connection.connected').waitFor();
-    await giveUp(hub, 'partner:NL-EMS');
-    t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
-  },
-  atLength,
-);
+browserTest('a partner that does not exist is said to, and a given up actor as well', atLength, async (t, browser) => {
+  const hub = await hubFor(t, {}, { clock: hastyClock });
+  const page = await consoleFor(t, browser, hub, {
+    ...{ token: hub.adminToken, path: '/partners/NL-XXX' },
+    mayComplain: /404/,
+  });
+  await page.getByText(/Could not load partner NL-XXX/).waitFor();
+  await emspFor(t, hub);
+  await lead(page, '/partners/NL-EMS');
+  await unfold(page);
+  await lit(page, 'connection.connected').waitFor();
+  await giveUp(hub, 'partner:NL-EMS');
+  t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
+});
 
-browserTest(
-  'it has no barrier: light and dark, wide and narrow, dialogs too',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    await cpoFor(t, hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
-    await unfold(page);
-    await lit(page, 'connection.connected').waitFor();
-    await page.getByText('Nothing was pulled').waitFor();
-    await isOpenToAll(t, page, 'the partner');
-    for (const name of ['Suspend', 'Change settings', 'Set endpoints']) {
-      await page.getByRole('button', { name, exact: true }).click();
-      await isOpenToAll(t, page, name, 'dialog');
-      await page.keyboard.press('Escape');
-      await page.getByRole('dialog').waitFor({ state: 'detached' });
-    }
-  },
-  atLength,
-);
+browserTest('it has no barrier: light and dark, wide and narrow, dialogs too', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  await cpoFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+  await unfold(page);
+  await lit(page, 'connection.connected').waitFor();
+  await page.getByText('Nothing was pulled').waitFor();
+  await isOpenToAll(t, page, 'the partner');
+  for (const name of ['Suspend', 'Change settings', 'Set endpoints']) {
+    await page.getByRole('button', { name, exact: true }).click();
+    await isOpenToAll(t, page, name, 'dialog');
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
+});

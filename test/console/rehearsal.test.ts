@@ -27,6 +27,7 @@ const looks = [
 
 browserTest(
   'two hundred partners, seven faults: two clicks lead from the first page to the cause of each',
+  atLength,
   async (t, browser) => {
     const clock = new SimulatedClock('2026-03-01T10:00:00Z');
     const env = {
@@ -154,7 +155,6 @@ browserTest(
     );
     t.match(await put('LATE'), { json: { status_code: 1000 } }, 'writes are taken again, without a restart');
   },
-  atLength,
 );
 
 const accepts = ({ method }: { method: string }) =>

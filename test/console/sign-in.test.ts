@@ -5,6 +5,7 @@ import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { shared, t } from '../support/tap.ts';
 import { browserTest, consoleFor, hurried, isOpenToAll } from './browser.ts';
 
@@ -49,7 +50,7 @@ browserTest(
   },
 );
 
-browserTest('the role of a kept token is asked for until the hub has answered', async (t, browser) => {
+browserTest('the role of a kept token is asked for until the hub has answered', atLength, async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, {
     token: hub.adminToken,
@@ -73,7 +74,7 @@ browserTest('an address that was shared opens where it was copied, after signing
   t.match(page.url(), '/console/orphans?state=OPEN');
 });
 
-browserTest('the keyboard leads to every page, and tells how', async (t, browser) => {
+browserTest('the keyboard leads to every page, and tells how', atLength, async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
   await page.locator('body').press('?');
@@ -96,13 +97,13 @@ browserTest('the keyboard leads to every page, and tells how', async (t, browser
   }
 });
 
-browserTest('the sign-in has no barrier, in light and in dark', async (t, browser) => {
+browserTest('the sign-in has no barrier, in light and in dark', atLength, async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, { token: null });
   await isOpenToAll(t, page, 'the sign-in');
 });
 
-browserTest('a token that the hub no longer takes ends the session, and says so', async (t, browser) => {
+browserTest('a token that the hub no longer takes ends the session, and says so', atLength, async (t, browser) => {
   const dataDir = directoryFor(t);
   const first = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, {}, dataDir);
   const page = await consoleFor(t, browser, first, {

@@ -54,6 +54,7 @@ browserTest('a command whose result never reached its eMSP is shown so, and foun
 
 browserTest(
   'a command is found by its party behind hundreds of newer ones, and a list goes on page by page',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const rows = Array.from({ length: 5_300 }, (_, nth) => commandRow(nth, nth === 400 ? { emsp: 'DE-FAH' } : {}));
@@ -68,7 +69,6 @@ browserTest(
     await page.getByRole('button', { name: 'Load more' }).click();
     await page.getByText('100 shown', { exact: true }).waitFor();
   },
-  atLength,
 );
 
 browserTest('an orphan case is open, the CPO is asked again, and an operator resolves it', async (t, browser) => {
@@ -117,6 +117,7 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
 
 browserTest(
   'a session in its grace is shown among the cases, and apart from them [D77]',
+  atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
     const accepted = { body: { result: 'ACCEPTED', timeout: 600 } };
@@ -138,7 +139,6 @@ browserTest(
     await page.getByLabel('State').selectOption('GRACE');
     await row.getByText('grace period').waitFor();
   },
-  atLength,
 );
 
 browserTest('routing rules are added, switched, explained and removed', async (t, browser) => {
@@ -187,7 +187,7 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   t.not(await viewing.getByRole('button', { name: 'Explain' }).count(), 0, 'but may ask why');
 });
 
-browserTest('sessions and CDRs that do not agree are shown, and lead to their traces', async (t, browser) => {
+browserTest('sessions and CDRs that do not agree are shown, and lead to their traces', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const ended = { status: 'COMPLETED', kwh: 12.5, last_updated: '2026-05-01T10:00:00Z' };
@@ -210,7 +210,7 @@ browserTest('sessions and CDRs that do not agree are shown, and lead to their tr
   t.match(page.url(), 'emsp=DE-ABC');
 });
 
-browserTest('who is told is shown with what it is owed, and is tried with a button', async (t, browser) => {
+browserTest('who is told is shown with what it is owed, and is tried with a button', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_NOTIFY_DISK_PERCENT: '100' });
   const path = '/notifications';
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
@@ -231,6 +231,7 @@ browserTest('who is told is shown with what it is owed, and is tried with a butt
 
 browserTest(
   'the menu shows the page that is open, also where it is wider than the screen',
+  atLength,
   async (t, browser) => {
     const { hub } = await living();
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/audit' });
@@ -255,11 +256,11 @@ browserTest(
       await lead(page, '/audit');
     }
   },
-  atLength,
 );
 
 for (const path of ['/commands', '/orphans', '/routing?from=NL-CPO&to=SE-ELB&module=sessions']) {
-  browserTest(`${path} has no barrier, in light and in dark, wide and narrow`, async (t, browser) => {
+  const tier = path === '/commands' ? {} : atLength;
+  browserTest(`${path} has no barrier, in light and in dark, wide and narrow`, tier, async (t, browser) => {
     const { hub } = await living();
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
     await page.getByRole('row').nth(1).waitFor();

@@ -131,50 +131,42 @@ browserTest('a viewer traces a token, whose uid it is not shown', async (t, brow
   await stepsOf(page).first().filter({ hasText: 'NL-EMS sent PUT tokens …E280' }).waitFor();
 });
 
-browserTest(
-  'a key that nothing is known of says what to try',
-  async (t, browser) => {
-    const { hub, push } = await living();
-    await push('KNOWN');
-    const id = await deliveryOf(hub, 'KNOWN');
-    const options = { token: hub.adminToken, path: '/trace?key=NL-CPO/NONE', mayComplain: /404/ };
-    const page = await consoleFor(t, browser, hub, options);
-    await page.getByText('Nothing is known of NL-CPO/NONE').waitFor();
-    await page.getByText(/The owner comes first/).waitFor();
-    await page.getByLabel('Object, command or correlation id').fill(id);
-    await page.getByRole('button', { name: 'Trace' }).click();
-    await page.getByRole('link', { name: `open delivery ${id}` }).click();
-    await page.getByRole('heading', { name: 'sessions NL-CPO/KNOWN to NL-EMS' }).waitFor();
-    await lead(page, '/trace?key=tariffs/NL-CPO/KNOWN');
-    await page.getByText('Nothing is known of tariffs NL-CPO/KNOWN').waitFor();
-    await page.getByRole('link', { name: 'NL-CPO/KNOWN in every module' }).click();
-    await are(1, stepsOf(page));
+browserTest('a key that nothing is known of says what to try', atLength, async (t, browser) => {
+  const { hub, push } = await living();
+  await push('KNOWN');
+  const id = await deliveryOf(hub, 'KNOWN');
+  const options = { token: hub.adminToken, path: '/trace?key=NL-CPO/NONE', mayComplain: /404/ };
+  const page = await consoleFor(t, browser, hub, options);
+  await page.getByText('Nothing is known of NL-CPO/NONE').waitFor();
+  await page.getByText(/The owner comes first/).waitFor();
+  await page.getByLabel('Object, command or correlation id').fill(id);
+  await page.getByRole('button', { name: 'Trace' }).click();
+  await page.getByRole('link', { name: `open delivery ${id}` }).click();
+  await page.getByRole('heading', { name: 'sessions NL-CPO/KNOWN to NL-EMS' }).waitFor();
+  await lead(page, '/trace?key=tariffs/NL-CPO/KNOWN');
+  await page.getByText('Nothing is known of tariffs NL-CPO/KNOWN').waitFor();
+  await page.getByRole('link', { name: 'NL-CPO/KNOWN in every module' }).click();
+  await are(1, stepsOf(page));
 
-    // Of what a hub says whose log was trimmed nothing is left out.
-    const detail = 'nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept';
-    await page.route('**/admin/v1/trace/*', (route) => route.fulfill({ status: 404, json: { detail } }));
-    await lead(page, '/trace?key=NL-CPO/OLD');
-    await page.getByText('Nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept').waitFor();
-  },
-  atLength,
-);
+  // Of what a hub says whose log was trimmed nothing is left out.
+  const detail = 'nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept';
+  await page.route('**/admin/v1/trace/*', (route) => route.fulfill({ status: 404, json: { detail } }));
+  await lead(page, '/trace?key=NL-CPO/OLD');
+  await page.getByText('Nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept').waitFor();
+});
 
-browserTest(
-  'a trace has no barrier in light and dark, and fits a telephone',
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const { cpo, push } = await traffic(t, hub);
-    await push('S1');
-    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace', mayComplain: /404/ });
-    for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
-      await page.goto(`${hub.url}/console${path}`);
-      await page.locator('.story, .empty').first().waitFor();
-      await isOpenToAll(t, page, path);
-    }
-  },
-  atLength,
-);
+browserTest('a trace has no barrier in light and dark, and fits a telephone', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const { cpo, push } = await traffic(t, hub);
+  await push('S1');
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace', mayComplain: /404/ });
+  for (const path of ['/trace', '/trace?key=NL-CPO/S1', '/trace?key=NL-CPO/LOST', '/trace?key=nothing-known']) {
+    await page.goto(`${hub.url}/console${path}`);
+    await page.locator('.story, .empty').first().waitFor();
+    await isOpenToAll(t, page, path);
+  }
+});
 
 t.test('a key is known in every form in which it is found', async (t) => {
   const key = 'NL-CPO/101';

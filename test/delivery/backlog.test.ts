@@ -176,7 +176,7 @@ function countedScan() {
   return { scan, wrap };
 }
 
-t.test('a start does not read the log to its end for one whose window is full', async (t) => {
+t.test('a start does not read the log to its end for one whose window is full', atLength, async (t) => {
   const dir = directoryFor(t);
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' }, { windowMax: 100 }, dir);
   const { cpo } = await routedPair(t, hub);

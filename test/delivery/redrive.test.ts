@@ -662,7 +662,7 @@ t.test('a restart that puts a re-driven delivery first moves no due time of what
   t.same(emsp.received.map(kwhOf), [1, 2, 1, 2]);
 });
 
-t.test('an acknowledged re-drive survives a kill', async (t) => {
+t.test('an acknowledged re-drive survives a kill', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const first = await startChildHub({ dataDir, port: 0, env: { HUB_SECRET_KEY: secretKey } });
   t.teardown(() => first.kill());

@@ -8,7 +8,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { HeldWrites } from './held-writes.ts';
 import { at, deliveriesOf, type HubAddress, putSession } from './watched.ts';
@@ -116,7 +116,7 @@ t.test('what was decided before a rule stood is decided again, and goes by it', 
   await late.got('the session', ({ path }) => path.endsWith('/sessions/NL/CPO/S1'));
 });
 
-t.test('many kept objects are released page by page, in order, while the hub answers [D63]', async (t) => {
+t.test('many kept objects are released page by page, in order, while the hub answers [D63]', atLength, async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });
@@ -169,7 +169,7 @@ t.test(
   },
 );
 
-t.test('a release that a kill cuts off goes on at the next start [D63]', async (t) => {
+t.test('a release that a kill cuts off goes on at the next start [D63]', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const first = await startChildHub({ dataDir, port: 0, env: { HUB_SECRET_KEY: secretKey } });
   t.teardown(() => first.kill());

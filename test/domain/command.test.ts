@@ -3,6 +3,7 @@ import { initialTransition, transition } from 'xstate';
 import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
 import { applyToCommand, type CommandRecord } from '../../src/domain/command.ts';
 import type { CommandEvent } from '../../src/domain/events.ts';
+import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const data = {
@@ -67,9 +68,13 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
   }
 });
 
+/** Of all orders, of which the longest have seven facts, a fifth have at most five. */
+const factsMax = isAtLength ? 7 : 5;
+
 /** Every order of some of the facts: each once at most, at most one answer, and nothing told before it came. */
 function* orders(taken: readonly Name[] = []): Generator<readonly Name[]> {
   yield taken;
+  if (taken.length === factsMax) return;
   const answers: readonly Name[] = ['accepted', 'refused', 'unsupported', 'failed'];
   const needs: Partial<Record<Name, Name>> = { told: 'came', untold: 'came', toldAgain: 'cameAgain' };
   for (const name of Object.keys(facts) as Name[]) {

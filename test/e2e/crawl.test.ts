@@ -6,11 +6,11 @@ import { Pool } from 'undici';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const pages = isAtLength ? 100 : 30;
-const objectCount = isAtLength ? 100_000 : 150;
+const pages = 100;
+const objectCount = 100_000;
 const pageSize = objectCount / pages;
 const connections = 64;
 /**
@@ -19,11 +19,11 @@ const connections = 64;
  */
 const busyPages = pages - 16;
 /** Half of them before the page is asked for, half while it is on its way. */
-const updatesPerPage = isAtLength ? 12 : 4;
+const updatesPerPage = 12;
 const updatedCount = busyPages * updatesPerPage;
 /** Deleted, and newly made, between the pages. */
-const deletedCount = isAtLength ? 40 : 8;
-const createdCount = isAtLength ? 60 : 12;
+const deletedCount = 40;
+const createdCount = 60;
 
 interface Seen {
   readonly id: string;
@@ -33,7 +33,7 @@ interface Seen {
 const idOf = (index: number) => `T${String(index).padStart(6, '0')}`;
 
 /** More objects than a page has share one instant: their order is then that of their ids. [D32] */
-const instants = isAtLength ? 97 : 17;
+const instants = 97;
 const firstUpdated = (index: number) => new Date(Date.UTC(2020, 0, 1) + (index % instants) * 1000).toISOString();
 
 /** `version` is the price: each acknowledged write of an object has a higher one. */
@@ -135,7 +135,7 @@ function timesComment(t: Test, what: string, times: readonly number[]): void {
 // A minute on an idle machine, several on one that runs other tests beside it.
 t.setTimeout(900_000);
 
-t.test(`a crawl of ${pages} pages of objects that are written to meanwhile misses none [D32]`, async (t) => {
+t.test(`a crawl of ${pages} pages of objects that are written to meanwhile misses none [D32]`, atLength, async (t) => {
   const env = { HUB_RATE_OTHER_PER_MIN: '100000000', HUB_RATE_LISTS_PER_MIN: '1000000' };
   const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env });
   t.teardown(() => hub.kill());

@@ -8,7 +8,7 @@ import { MARK_FILES } from '../../storage/level/marks.ts';
 import { builtHub } from '../support/child-hub.ts';
 import { tell } from './cuts.ts';
 import { Disk } from './disk.ts';
-import { killedUnderLoad, killsAt, type Moment, type Moments } from './kills.ts';
+import { killedUnderLoad, killsAt, type Moment } from './kills.ts';
 import type { Part } from './part.ts';
 import { readTrace, traced, whyNotTraced } from './trace.ts';
 
@@ -30,5 +30,4 @@ const powerCut: Moment = async (world) => {
   for (const path of [before, trace, left]) rmSync(path, { recursive: true });
 };
 
-export const cutMoments: Moments = [powerCut];
-export const hubCuts: Part = { ...killsAt('power cuts of the hub', cutMoments), unable: whyNotTraced };
+export const hubCuts: Part = { ...killsAt('power cuts of the hub', [powerCut]), unable: whyNotTraced };

@@ -9,7 +9,7 @@ import { t } from '../support/tap.ts';
 import { cuts } from './cuts.ts';
 import { ext4Cuts } from './ext4/ext4-cuts.ts';
 import { fullDisk } from './full-disk.ts';
-import { cutMoments, hubCuts } from './hub-cuts.ts';
+import { hubCuts } from './hub-cuts.ts';
 import { kills, killsAt, sendKills, sendMoments, whileStarting } from './kills.ts';
 import { logChanges } from './log-changes.ts';
 import { type Filled, type Filling, type Outcome, type Part, summary } from './part.ts';
@@ -17,8 +17,7 @@ import { commitKills, pointMoments } from './points.ts';
 import { seeded } from './random.ts';
 import { filled, rot } from './rot.ts';
 import { storeRot } from './rot-store.ts';
-import { whyNotTraced } from './trace.ts';
-import { upkeepKills, upkeepMoments } from './upkeep.ts';
+import { upkeepKills } from './upkeep.ts';
 
 // At length minutes on an idle machine, more on one that runs other tests beside it.
 t.setTimeout(3_600_000);
@@ -60,16 +59,8 @@ const refused: Checks = ({ done, duplicated, figures: { refused = 0 } }) => ({
   [`${refused} pushes were refused`]: refused >= done,
 });
 
-/** What a slice makes of all kills: worlds cost more than kills. */
-const everyKill = killsAt(
-  'kills of every kind',
-  [
-    // The first hub of a world is killed at random under load.
-    ...[whileStarting, ...sendMoments, ...pointMoments, ...upkeepMoments],
-    ...(whyNotTraced() === null ? cutMoments : []),
-  ],
-  { requestsMax: 30 },
-);
+/** What a slice makes of all kills: worlds cost more than kills. The first hub of a world is killed at random under load. */
+const everyKill = killsAt('kills of every kind', [whileStarting, ...sendMoments, ...pointMoments], { requestsMax: 30 });
 
 interface Promised {
   readonly part: Part;
@@ -85,8 +76,9 @@ const promises: readonly Promised[] = [
   {
     part: everyKill,
     all: everyKill.kinds,
-    checks: upkeep,
-    title: 'a kill of every kind in one world: nothing lost, nothing reordered, nothing twice but what was in flight',
+    checks: underLoad,
+    title:
+      'kills from the start to the end of a delivery in one world: nothing lost, nothing reordered, nothing twice but what was in flight',
   },
   {
     part: kills,
@@ -127,6 +119,7 @@ const promises: readonly Promised[] = [
     all: 12,
     checks: inTheWindow,
     title: 'power cuts at changes of the log: no delivery is forgotten, no store is quarantined, be it while trims run',
+    isLong: true,
   },
   {
     part: ext4Cuts,
@@ -154,6 +147,7 @@ const promises: readonly Promised[] = [
     all: 30,
     checks: neverWrong,
     title: 'corruptions under a hub: refused, quarantined, mended or harmless, and never a wrong answer',
+    isLong: true,
   },
   {
     part: fullDisk,

@@ -28,7 +28,7 @@ const underLoadMs = 300;
 const requestsWhileTrimming = 400;
 const requestsWhileBackingUp = 150;
 
-export const upkeepMoments: Moments = [
+const upkeepMoments: Moments = [
   (world) => whileTrimming(world, world.random.pick(['trim.before', 'trim.after', 'trim.compact'])),
   (world) => whileBackingUp(world, world.random.pick(['backup.copied', 'backup.sealed', 'backup.named'])),
 ];

@@ -12,6 +12,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { changesOf } from '../support/ocpi-call.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const command = (emsp: PlainPartner, fields: object = {}) => ({
@@ -379,7 +380,7 @@ t.test('no object grows without end [D38]', async (t) => {
   await admin(hub, 'GET', '/status');
 });
 
-t.test('a partner that rotates its token without end is remembered by the last hundred [D10]', async (t) => {
+t.test('a partner that rotates its token without end is remembered by the last hundred [D10]', atLength, async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];

@@ -12,7 +12,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, statusOf } from '../support/observed.ts';
 import { changesOf } from '../support/ocpi-call.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 type Behaviour = (socket: Socket) => void;
@@ -140,6 +140,7 @@ async function stillServes(t: Test, { cpo, emsp }: Scene, n: string): Promise<vo
 
 t.test(
   'versions: whatever comes back, nothing is registered and nothing recorded [interface, Credentials 2]',
+  atLength,
   async (t) => {
     const scene = await sceneFor(t);
     const { hub, liar, behave } = scene;

@@ -10,6 +10,7 @@ import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -164,30 +165,34 @@ async function rowsOf(hub: TestHub, kind: string) {
   return rows;
 }
 
-t.test('[MAINTAIN-HISTORY-2] minutes end after 24 h and hours after 90 days, also of the store', async (t) => {
-  const { hub, push, pass, again } = await scene(t, { HUB_EVENTS_KEEP_DAYS: '1' });
-  for (let hour = 0; hour < 30; hour++) {
-    await push(hub);
-    await pass(hub, hourMs, hourMs / 2);
-  }
-  t.ok(hub.created.context.store.horizon() > 0, 'the log was trimmed');
-  const minutes = countsOf(await ofHub(hub));
-  t.equal(minutes.length, 24);
-  t.equal(countsOf(await ofHub(hub, 'step=hour')).length, 30);
-  // The hub, the CPO and the eMSP.
-  t.equal((await rowsOf(hub, minutesKind)).length, 3 * 24);
-  t.ok((await rowsOf(hub, 'history')).length <= 1);
-  for (let day = 0; day < 95; day++) {
-    await push(hub);
-    await pass(hub, dayMs, dayMs / 2);
-  }
-  const days = countsOf(await ofHub(hub, 'step=hour'));
-  t.equal(days.length, 90);
-  t.equal((await rowsOf(hub, hoursKind)).length, 3 * 91, 'a day that is over gives its place to a later one');
-  await hub.close();
-  const second = await again();
-  t.strictSame(countsOf(await ofHub(second, 'step=hour')), days);
-});
+t.test(
+  '[MAINTAIN-HISTORY-2] minutes end after 24 h and hours after 90 days, also of the store',
+  atLength,
+  async (t) => {
+    const { hub, push, pass, again } = await scene(t, { HUB_EVENTS_KEEP_DAYS: '1' });
+    for (let hour = 0; hour < 30; hour++) {
+      await push(hub);
+      await pass(hub, hourMs, hourMs / 2);
+    }
+    t.ok(hub.created.context.store.horizon() > 0, 'the log was trimmed');
+    const minutes = countsOf(await ofHub(hub));
+    t.equal(minutes.length, 24);
+    t.equal(countsOf(await ofHub(hub, 'step=hour')).length, 30);
+    // The hub, the CPO and the eMSP.
+    t.equal((await rowsOf(hub, minutesKind)).length, 3 * 24);
+    t.ok((await rowsOf(hub, 'history')).length <= 1);
+    for (let day = 0; day < 95; day++) {
+      await push(hub);
+      await pass(hub, dayMs, dayMs / 2);
+    }
+    const days = countsOf(await ofHub(hub, 'step=hour'));
+    t.equal(days.length, 90);
+    t.equal((await rowsOf(hub, hoursKind)).length, 3 * 91, 'a day that is over gives its place to a later one');
+    await hub.close();
+    const second = await again();
+    t.strictSame(countsOf(await ofHub(second, 'step=hour')), days);
+  },
+);
 
 t.test('[VIEWS-HISTORY-2] availability is the share of the watched time in which a partner was not down', async (t) => {
   const { hub, push, pass, clock } = await scene(t);

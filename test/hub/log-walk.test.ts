@@ -6,6 +6,7 @@ import { LogWalk } from '../../src/hub/views/log-walk.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { event } from '../storage/support.ts';
 import { directoryFor } from '../support/directory.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 async function scene(t: Test) {
@@ -73,7 +74,7 @@ t.test('whoever follows gets each event once', async (t) => {
   t.strictSame([...seen, ...items.map(({ seq }) => seq)], upTo(13).slice(4));
 });
 
-t.test('one request looks at 20,000 events, and says where the next one goes on', async (t) => {
+t.test('one request looks at 20,000 events, and says where the next one goes on', atLength, async (t) => {
   const at = await scene(t);
   await at.record(1, ['rare']);
   for (let n = 0; n < 41; n++) await at.record(500);

@@ -8,6 +8,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -212,7 +213,7 @@ t.test('a webhook gets the kinds and the party that it asks for, and nothing whi
   t.match(await standing(hub, 'off'), { owed: 0 });
 });
 
-t.test('a webhook that was removed is owed nothing, also when another one gets its id', async (t) => {
+t.test('a webhook that was removed is owed nothing, also when another one gets its id', atLength, async (t) => {
   const { clock, hub, push } = await refusing(t, ['E01']);
   const receiver = await webhookReceiver(t);
   receiver.answer = () => ({ status: 503 });
@@ -319,7 +320,7 @@ t.test(
   },
 );
 
-t.test('a kill of the hub loses no notification', async (t) => {
+t.test('a kill of the hub loses no notification', atLength, async (t) => {
   const options = { dataDir: directoryFor(t), port: await freePort(), env: quiet };
   const receiver = await webhookReceiver(t);
   receiver.answer = () => ({ status: 503 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { impersonalKinds, otherKinds } from '../../src/hub/maintain/person-search.ts';
 import { rowKinds } from '../../src/hub/maintain/row-rebuild.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
-import { adminToken, longer, skip, startNodes } from '../cluster/nodes.ts';
+import { adminToken, longer, startNodes } from '../cluster/nodes.ts';
 import { Holding } from '../delivery/watched.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import type { HubAddress } from '../support/caller.ts';
@@ -234,7 +234,7 @@ t.test(
 
 t.test(
   '[PERSONS-4] after an erasure of commands in a database the next backup is whole and names nobody',
-  { skip },
+  longer,
   async (t) => {
     const server = await sharedPostgres();
     const { all } = await startNodes(t, server, newSchema('commands'), { here: true, count: 1 });

@@ -1,5 +1,6 @@
 /** Operators are told when the log grows faster than it is trimmed, or when what should be gone stays. */
 import { quiet } from '../support/observed.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { dayMs, days, inTime, patched, type Scene, scene, storeOfEach, trimmed } from './retention-scene.ts';
 
@@ -45,6 +46,7 @@ const lagS = (stage: Scene) => stage.hub.created.hub.operations.vitals().retenti
 
 t.test(
   '[RETENTION-LAG-2] a sweep that trims less than is written warns, with figures; one that keeps up does not',
+  atLength,
   async (t) => {
     const { logTo, behind } = warnings();
     const stage = await scene(t, { logTo });

@@ -6,7 +6,7 @@ import { copyDataDirectory } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import {
@@ -110,44 +110,48 @@ async function afterKill(t: Test, stage: Scene, name: string, rows: ReadonlyMap<
   return { hub, clock, store: hub.created.context.store };
 }
 
-t.test('[T2, T4] a kill between any two pieces: all rows can be made again, and the next sweep goes on', async (t) => {
-  const stage = await scene(t, refusing);
-  const command = await fillPieces(stage, 60);
-  const { store } = stage.hub.created.context;
-  const before = await rowsIn(store);
-  const told = (await store.history(`command:${command}`)).map(({ type }) => type);
-  t.ok(told.includes('command.relayed'), `the command has its end: ${told}`);
-  const dead = await deadLetters(stage.hub);
-  t.equal(dead, 5);
-  const head = store.head();
-  stage.clock.advance((days + 1) * dayMs);
-  const horizons: number[] = [];
-  while (store.horizon() < head) {
-    await nextPiece(stage);
-    horizons.push(store.horizon());
-    // The first and every third; at length each.
-    if (!isAtLength && horizons.length % 3 !== 1) continue;
-    const { hub, clock, store: left } = await afterKill(t, stage, `kill-${horizons.length}`, before);
-    const where = `killed at ${left.horizon()}`;
-    t.equal(left.horizon(), store.horizon(), where);
-    t.match(left.health(), { state: 'open', damagedRows: { length: 0 } });
-    t.strictSame(await rowsIn(left), before, `${where}: every row was made again from what the log keeps`);
-    t.equal(await deadLetters(hub), dead, `${where}: each dead letter is there, or the log says that it ended`);
-    const steps = (await left.history(`command:${command}`)).map(({ type }) => type);
-    const row = await left.get({ kind: 'commands', owner: '', id: command });
-    t.strictSame(steps, row ? told : [], `${where}: of the command all is there, or nothing`);
-    clock.advance(3_600_000);
-    while (left.horizon() < head) await nextPiece({ hub, clock });
-    t.strictSame(await rowsIn(left), before, `${where}, and trimmed to the end`);
-    t.equal(await deadLetters(hub), dead, `${where}: and those that ended after it were told, too`);
-    await hub.close();
-  }
-  t.ok(horizons.length >= 3, `there were several pieces: ${horizons}`);
-  t.ok(
-    horizons.every((horizon, n) => horizon - (horizons[n - 1] ?? 0) <= pieceMax),
-    'each of them was small',
-  );
-});
+t.test(
+  '[T2, T4] a kill between any two pieces: all rows can be made again, and the next sweep goes on',
+  atLength,
+  async (t) => {
+    const stage = await scene(t, refusing);
+    const command = await fillPieces(stage, 60);
+    const { store } = stage.hub.created.context;
+    const before = await rowsIn(store);
+    const told = (await store.history(`command:${command}`)).map(({ type }) => type);
+    t.ok(told.includes('command.relayed'), `the command has its end: ${told}`);
+    const dead = await deadLetters(stage.hub);
+    t.equal(dead, 5);
+    const head = store.head();
+    stage.clock.advance((days + 1) * dayMs);
+    const horizons: number[] = [];
+    while (store.horizon() < head) {
+      await nextPiece(stage);
+      horizons.push(store.horizon());
+      // The first and every third; at length each.
+      if (!isAtLength && horizons.length % 3 !== 1) continue;
+      const { hub, clock, store: left } = await afterKill(t, stage, `kill-${horizons.length}`, before);
+      const where = `killed at ${left.horizon()}`;
+      t.equal(left.horizon(), store.horizon(), where);
+      t.match(left.health(), { state: 'open', damagedRows: { length: 0 } });
+      t.strictSame(await rowsIn(left), before, `${where}: every row was made again from what the log keeps`);
+      t.equal(await deadLetters(hub), dead, `${where}: each dead letter is there, or the log says that it ended`);
+      const steps = (await left.history(`command:${command}`)).map(({ type }) => type);
+      const row = await left.get({ kind: 'commands', owner: '', id: command });
+      t.strictSame(steps, row ? told : [], `${where}: of the command all is there, or nothing`);
+      clock.advance(3_600_000);
+      while (left.horizon() < head) await nextPiece({ hub, clock });
+      t.strictSame(await rowsIn(left), before, `${where}, and trimmed to the end`);
+      t.equal(await deadLetters(hub), dead, `${where}: and those that ended after it were told, too`);
+      await hub.close();
+    }
+    t.ok(horizons.length >= 3, `there were several pieces: ${horizons}`);
+    t.ok(
+      horizons.every((horizon, n) => horizon - (horizons[n - 1] ?? 0) <= pieceMax),
+      'each of them was small',
+    );
+  },
+);
 
 t.test(
   '[T5] the result of a command comes while the command is about to be trimmed: all of the command stays',
@@ -196,29 +200,33 @@ t.test(
   },
 );
 
-t.test('[LOG-COMPACTION-2] a watch that ends in a later piece than it began in goes when that one does', async (t) => {
-  const stage = await scene(t);
-  await storeOfEach(stage);
-  await ok(stage.emsp, 'POST', '/2.2.1/commands/STOP_SESSION', {
-    response_url: `${stage.emsp.url}/ocpi/result`,
-    session_id: 'S1',
-  });
-  const [armed] = await itemsOf(stage.hub, '/events?type=orphan.armed');
-  const { id } = (armed?.data ?? {}) as { id: string };
-  for (let n = 0; n < pieceMax; n += 1) await ok(stage.cpo, 'PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(n % 60));
-  const { hub, dataDir } = stage;
-  await hub.close();
-  await damageRows(dataDir, [{ kind: 'orphans', owner: 'NL-CPO', id }]);
-  await stage.restart();
-  await ok(stage.cpo, 'PATCH', '/2.2.1/sessions/NL/CPO/S1', patched(59, { status: 'COMPLETED' }));
-  await quiet(stage.hub);
-  const { store } = stage.hub.created.context;
-  const told = async () => (await store.history(`orphan:${id}`)).map(({ type }) => type);
-  t.strictSame(await told(), ['orphan.armed', 'orphan.disarmed']);
-  t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, 1);
-  stage.clock.advance((days + 1) * dayMs);
-  await nextPiece(stage);
-  t.strictSame(await told(), ['orphan.armed', 'orphan.disarmed'], `all of it, below ${store.horizon()}`);
-  await trimmed(stage);
-  t.strictSame(await told(), [], 'nothing of it');
-});
+t.test(
+  '[LOG-COMPACTION-2] a watch that ends in a later piece than it began in goes when that one does',
+  atLength,
+  async (t) => {
+    const stage = await scene(t);
+    await storeOfEach(stage);
+    await ok(stage.emsp, 'POST', '/2.2.1/commands/STOP_SESSION', {
+      response_url: `${stage.emsp.url}/ocpi/result`,
+      session_id: 'S1',
+    });
+    const [armed] = await itemsOf(stage.hub, '/events?type=orphan.armed');
+    const { id } = (armed?.data ?? {}) as { id: string };
+    for (let n = 0; n < pieceMax; n += 1) await ok(stage.cpo, 'PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(n % 60));
+    const { hub, dataDir } = stage;
+    await hub.close();
+    await damageRows(dataDir, [{ kind: 'orphans', owner: 'NL-CPO', id }]);
+    await stage.restart();
+    await ok(stage.cpo, 'PATCH', '/2.2.1/sessions/NL/CPO/S1', patched(59, { status: 'COMPLETED' }));
+    await quiet(stage.hub);
+    const { store } = stage.hub.created.context;
+    const told = async () => (await store.history(`orphan:${id}`)).map(({ type }) => type);
+    t.strictSame(await told(), ['orphan.armed', 'orphan.disarmed']);
+    t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, 1);
+    stage.clock.advance((days + 1) * dayMs);
+    await nextPiece(stage);
+    t.strictSame(await told(), ['orphan.armed', 'orphan.disarmed'], `all of it, below ${store.horizon()}`);
+    await trimmed(stage);
+    t.strictSame(await told(), [], 'nothing of it');
+  },
+);

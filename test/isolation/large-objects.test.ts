@@ -29,6 +29,7 @@ async function tally(calls: Iterable<Promise<string>>): Promise<Map<string, numb
 
 t.test(
   'an object grows by fragments to the size of a body, and what would be more changes nothing (I5) [D76]',
+  atLength,
   async (t) => {
     const { hub } = await scene();
     const attacker = await attackerOf(t, hub, 'BD1');
@@ -86,7 +87,7 @@ t.test('fragments of a few bytes for a large session (I5)', atLength, async (t) 
   );
 });
 
-t.test('lists of very many items, to be compared or to be refused (I1, I5)', async (t) => {
+t.test('lists of very many items, to be compared or to be refused (I1, I5)', atLength, async (t) => {
   const { hub, victim } = await scene();
   const attacker = await attackerOf(t, hub, 'BD6');
   const many = manyItems(attacker);
@@ -127,7 +128,7 @@ t.test('answers of large objects that nobody reads (I1, I2)', async (t) => {
   );
 });
 
-t.test('fragments for many large objects at once (I1, I5)', async (t) => {
+t.test('fragments for many large objects at once (I1, I5)', atLength, async (t) => {
   const { hub, victim } = await scene();
   const attacker = await attackerOf(t, hub, 'BD2');
   const paths: string[] = [];

@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { adminToken, clusterSecret, skip, startNodes } from '../cluster/nodes.ts';
+import { adminToken, clusterSecret, longer, skip, startNodes } from '../cluster/nodes.ts';
 import { callOnce } from '../support/caller.ts';
 import { partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
@@ -48,7 +48,7 @@ function scene(): ReturnType<typeof tappedNodes> {
   return started;
 }
 
-t.test('a tap between two nodes sees no token, and opens nothing with what it saw (I13)', { skip }, async (t) => {
+t.test('a tap between two nodes sees no token, and opens nothing with what it saw (I13)', longer, async (t) => {
   const { standby, owner, tap, port } = await scene();
   const through = { url: standby.url, adminToken };
   // Registration and rotation by the standby: initial token, both partners' tokens, both hub tokens.
@@ -112,7 +112,7 @@ t.test('malformed requests at the listeners of a node, 10,000 at length, end no 
   }
 });
 
-t.test('a node asks the database nothing for a request without a valid token (I14)', { skip }, async (t) => {
+t.test('a node asks the database nothing for a request without a valid token (I14)', longer, async (t) => {
   const { nodes, link } = await scene();
   const { cpo } = await routedPair(t, nodes);
   const paths = [

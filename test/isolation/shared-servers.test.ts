@@ -6,6 +6,7 @@ import { locationBody } from '../support/bodies.ts';
 import { partnerFor } from '../support/hub-in-process.ts';
 import { statusOf } from '../support/observed.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { shared, t } from '../support/tap.ts';
 import { isOdd, pathsMin, sharedScene, type Victim } from './victim.ts';
 
@@ -49,7 +50,7 @@ function start(emsp: PlainPartner, n: number) {
   return emsp.call('POST', '/2.2.1/commands/START_SESSION', body, toCpo);
 }
 
-t.test('a server that fails with what one partner sends refuses no other one', async (t) => {
+t.test('a server that fails with what one partner sends refuses no other one', atLength, async (t) => {
   const { victim } = await scene();
   const { cpo, emsp, callback } = await attackers();
   victim.odd.reply = () => ({ status: 500 });

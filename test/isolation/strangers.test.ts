@@ -6,7 +6,7 @@ import { WebSocket } from 'ws';
 import { callOnce } from '../support/caller.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import {
@@ -32,7 +32,7 @@ const requests = isAtLength ? 15_000 : 600;
 
 const logging = sharedScene({ HUB_LOG_LEVEL: 'info' });
 
-t.test('requests without a token, at length 15,000 on 400 connections (I8)', async (t) => {
+t.test('requests without a token, at length 15,000 on 400 connections (I8)', atLength, async (t) => {
   const { hub, victim } = await logging();
   const all = await victim.during(t, async () => {
     const all = strangers(t, hub, connections, unknownToken.repeat(Math.ceil(requests / connections)));
@@ -49,7 +49,7 @@ t.test('requests without a token, at length 15,000 on 400 connections (I8)', asy
   t.ok(lines.length > 0 && lines.length < connections / 4, `${lines.length} lines of the log stand for ${counted}`);
 });
 
-t.test('connections that nobody uses, and pages that need no token (I8)', async (t) => {
+t.test('connections that nobody uses, and pages that need no token (I8)', atLength, async (t) => {
   const hub = await attackedHub(t, { HUB_CONNECTIONS_MAX: `${connections / 2}` });
   const victim = await victimOf(t, hub);
   await victim.during(t, async (walked) => {

@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { builtHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const descriptors = 256;
@@ -28,7 +28,7 @@ async function opened(t: Test, url: string, first: string): Promise<Socket[]> {
   return sockets;
 }
 
-t.test('more idle connections than descriptors neither end the hub nor keep a partner out', async (t) => {
+t.test('more idle connections than descriptors neither end the hub nor keep a partner out', atLength, async (t) => {
   const hub = await startChildHub({
     dataDir: directoryFor(t),
     port: 0,

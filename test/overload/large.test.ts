@@ -5,7 +5,7 @@ import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, idsOf, linksOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const padding = 'x'.repeat(1_000_000);
@@ -20,7 +20,7 @@ async function pushAll(cpo: PlainPartner): Promise<void> {
   }
 }
 
-t.test('a page of large objects ends early, and who goes on misses nothing [D31, D32]', async (t) => {
+t.test('a page of large objects ends early, and who goes on misses nothing [D31, D32]', atLength, async (t) => {
   const { cpo, emsp } = await routedPair(t, await hubFor(t));
   await pushAll(cpo);
   const pages = async (next: (page: Answer, seen: number) => string | undefined): Promise<string[]> => {

@@ -27,7 +27,7 @@ function ask(t: Test, hub: { url: string }, partner: PlainPartner, path: string)
   return socket;
 }
 
-t.test('answers that a partner does not take have a quarter of the room at most, and end', async (t) => {
+t.test('answers that a partner does not take have a quarter of the room at most, and end', atLength, async (t) => {
   const hub = await startChildHub({
     dataDir: directoryFor(t),
     port: 0,

@@ -16,7 +16,7 @@ import {
   plainPartner,
   type Reply,
 } from '../support/plain-partner.ts';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const heapMiB = 128;
@@ -49,6 +49,7 @@ async function receiver(partyId: string, answer: () => Reply | Promise<Reply>) {
 
 t.test(
   'too much load is shed in order of patience; nothing acknowledged is lost, and it passes by itself',
+  atLength,
   async (t) => {
     const env = {
       NODE_OPTIONS: `--max-old-space-size=${heapMiB}`,

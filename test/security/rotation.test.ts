@@ -21,7 +21,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, type TestHub } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, plainPartner } from '../support/plain-partner.ts';
-import { isAtLength, partOf, someOf } from '../support/share.ts';
+import { atLength, isAtLength, partOf, someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const key = (name: string | number) => `key-of-the-rotation-test-${name}`;
@@ -134,6 +134,7 @@ async function killedStart(place: Place, env: Env, afterMs: number): Promise<voi
 
 t.test(
   'the key is rotated through kills at any moment; every token survives and the old keys are not needed',
+  atLength,
   async (t) => {
     const place = await populated(t, { HUB_SECRET_KEY: key(0) });
     const { dataDir, cpo, emsps } = place;
@@ -187,7 +188,7 @@ t.test(
   },
 );
 
-t.test('a key that is gone or wrong stops the start, names the setting and changes nothing', async (t) => {
+t.test('a key that is gone or wrong stops the start, names the setting and changes nothing', atLength, async (t) => {
   const place = await populated(t, {});
   const path = join(place.dataDir, 'secret-key');
   const kept = readFileSync(path, 'utf8');

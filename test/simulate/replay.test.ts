@@ -1,7 +1,7 @@
 /** A seed tells its story again, to the last line, and takes nothing from the time and chance of the machine. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { isAtLength } from '../support/share.ts';
+import { atLength, isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { mutants } from './mutants.ts';
 import { runSeed, shorten } from './run.ts';
@@ -67,7 +67,7 @@ t.test('a failure is told again in fewer steps, and just so a second time', asyn
   t.fail('no seed failed');
 });
 
-t.test('npm run simulate runs seeds, counts what was met and says how it went', async (t) => {
+t.test('npm run simulate runs seeds, counts what was met and says how it went', atLength, async (t) => {
   const options = ['dist/test/simulate/simulate.js', '--seed', '7', '--runs', '3'];
   const { stdout } = await promisify(execFile)(process.execPath, options, { encoding: 'utf8' });
   t.match(stdout, /^3 of 3 seeds, 0 failed/m);

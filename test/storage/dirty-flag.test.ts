@@ -64,6 +64,7 @@ t.test('a table that breaks an assertion of the engine is told by every start af
 
 t.test(
   'a table that can be read and not compacted is met in a process apart, before the engine compacts it [N2]',
+  atLength,
   async (t) => {
     const directory = directoryFor(t);
     const key = (begin: string) => `${begin} ${noise(Number(begin), 60)}`;
@@ -234,7 +235,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
   [...loss, false] as const,
 ])) {
   const mark = isMarked ? '' : ', without its mark';
-  const tier = isMarked === (floor === 3) ? {} : atLength;
+  const tier = isMarked && floor === 3 ? {} : atLength;
   t.test(`after an unclean end what ${what} and has no row is owed again${mark} [CONTRACT-6]`, tier, async (t) => {
     const root = directoryFor(t);
     const [live, dataDir] = [join(root, 'live'), join(root, 'data')];

@@ -17,6 +17,7 @@ import { decode, encode, FORMAT, inspect } from '../../storage/records.ts';
 import { runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { newSchema, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { AT, append, patient, row } from './support.ts';
 
@@ -170,7 +171,7 @@ t.test('a backup of a newer format is refused', async (t) => {
   });
 });
 
-t.test('a schema of a newer version ends the start of a node with one line', async (t) => {
+t.test('a schema of a newer version ends the start of a node with one line', atLength, async (t) => {
   if (postgresHere === null) return void t.plan(0, 'no PostgreSQL server is installed here');
   const server = await sharedPostgres();
   const schema = newSchema('newer');

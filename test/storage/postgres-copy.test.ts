@@ -150,7 +150,7 @@ function suite(server: PostgresServer): void {
     t.strictSame([names.length, names], [700, names.toSorted()]);
   });
 
-  t.test('a copy that cannot be made says why, and leaves the schema empty', async (t) => {
+  t.test('a copy that cannot be made says why, and leaves the schema empty', atLength, async (t) => {
     const root = directoryFor(t);
     const directory = join(root, 'store');
     await embedded(directory);

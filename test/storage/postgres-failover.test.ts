@@ -6,7 +6,7 @@ import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, row, until } from './support.ts';
 
-const skip = postgresHere === null ? 'no PostgreSQL server is installed here' : false;
+const longer = postgresHere === null ? { skip: 'no PostgreSQL server is installed here' } : atLength;
 
 async function nodeOf(t: Test, url: string, node: string, gained = () => {}, ttlMs = 3000): Promise<PostgresStore> {
   const store = await openPostgresStore({ url, node, ttlMs, answerMs: 60_000, sole: false, gained });
@@ -14,7 +14,7 @@ async function nodeOf(t: Test, url: string, node: string, gained = () => {}, ttl
   return store;
 }
 
-t.test('the primary is left behind by a failover, and goes on', { skip }, async (t) => {
+t.test('the primary is left behind by a failover, and goes on', longer, async (t) => {
   const former = await startPostgres(t);
   const standby = await startStandby(t, former, 's1');
   await former.query(`alter system set synchronous_standby_names = 's1'`);
@@ -72,33 +72,29 @@ async function pairOf(t: Test): Promise<readonly [PostgresServer, PostgresServer
   return [former, standby];
 }
 
-t.test(
-  'every connection falls silent and new ones work, as after the failover of a firewall',
-  skip ? { skip } : atLength,
-  async (t) => {
-    const server = await startPostgres(t);
-    const link = await Link.to(t, server.port);
-    const url = server.url('silent').replace(String(server.port), String(link.port));
-    const store = await nodeOf(t, url, 'a', () => {}, 1500);
+t.test('every connection falls silent and new ones work, as after the failover of a firewall', longer, async (t) => {
+  const server = await startPostgres(t);
+  const link = await Link.to(t, server.port);
+  const url = server.url('silent').replace(String(server.port), String(link.port));
+  const store = await nodeOf(t, url, 'a', () => {}, 1500);
+  await until(() => store.held() !== null);
+  const reads = (n: number) => Promise.all(Array.from({ length: n }, () => store.get(row('1'))));
+  for (const readers of [0, 20]) {
+    await reads(20);
+    link.hold('both');
+    const read = reads(readers);
+    // The next statement outside of beats is its claim.
+    if (readers === 0) await server.query('update silent.log set owner = null');
+    await until(() => !store.isFresh());
     await until(() => store.held() !== null);
-    const reads = (n: number) => Promise.all(Array.from({ length: n }, () => store.get(row('1'))));
-    for (const readers of [0, 20]) {
-      await reads(20);
-      link.hold('both');
-      const read = reads(readers);
-      // The next statement outside of beats is its claim.
-      if (readers === 0) await server.query('update silent.log set owner = null');
-      await until(() => !store.isFresh());
-      await until(() => store.held() !== null);
-      t.match(store.health(), { state: 'open' }, `${readers} reads were under way`);
-      t.equal((await read).length, readers);
-      t.equal(store.held()?.token, 2);
-    }
-  },
-);
+    t.match(store.health(), { state: 'open' }, `${readers} reads were under way`);
+    t.equal((await read).length, readers);
+    t.equal(store.held()?.token, 2);
+  }
+});
 
 // Both of the above at once.
-t.test('the primary stands still and a standby is promoted within a lease', skip ? { skip } : atLength, async (t) => {
+t.test('the primary stands still and a standby is promoted within a lease', longer, async (t) => {
   const [former, standby] = await pairOf(t);
   const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
   const store = await nodeOf(t, former.url('promoted').replace(`127.0.0.1:${former.port}`, hosts), 'a');

@@ -138,98 +138,114 @@ function suite(server: PostgresServer): void {
     }
   });
 
-  t.test('[M2] a schema whose nodes of version 1 live is not migrated; when they are gone it is', async (t) => {
-    const schema = newSchema('alive');
-    const world = oldWorld(7);
-    await makeVersion1(server, schema, world);
-    const nodes = `${schema}.nodes`;
-    await server.query(
-      `insert into ${nodes} (id, name, url, expires) values ('a/1', 'a', 'http://a:8080', now() + interval '1 hour')`,
-    );
-    const open = (ttlMs: number) => openPostgresStore({ url: server.url(schema), node: 'test', ...patient, ttlMs });
-    await t.rejects(open(1), { message: /used by nodes of an older ocpi-hub: stop a at http:\/\/a:8080 first/ });
-    t.ok((await tablesOf(server, schema)).includes('shards'), 'nothing was changed');
-    const opening = open(patient.ttlMs);
-    await server.query(`update ${nodes} set expires = now() - interval '1 second'`);
-    const store = await opening;
-    t.teardown(() => store.close());
-    await mustBe(t, store, expected(world));
-  });
+  t.test(
+    '[M2] a schema whose nodes of version 1 live is not migrated; when they are gone it is',
+    atLength,
+    async (t) => {
+      const schema = newSchema('alive');
+      const world = oldWorld(7);
+      await makeVersion1(server, schema, world);
+      const nodes = `${schema}.nodes`;
+      await server.query(
+        `insert into ${nodes} (id, name, url, expires) values ('a/1', 'a', 'http://a:8080', now() + interval '1 hour')`,
+      );
+      const open = (ttlMs: number) => openPostgresStore({ url: server.url(schema), node: 'test', ...patient, ttlMs });
+      await t.rejects(open(1), { message: /used by nodes of an older ocpi-hub: stop a at http:\/\/a:8080 first/ });
+      t.ok((await tablesOf(server, schema)).includes('shards'), 'nothing was changed');
+      const opening = open(patient.ttlMs);
+      await server.query(`update ${nodes} set expires = now() - interval '1 second'`);
+      const store = await opening;
+      t.teardown(() => store.close());
+      await mustBe(t, store, expected(world));
+    },
+  );
 
-  t.test('[H5] what a node of version 1 was about to write is taken along, and it writes nothing more', async (t) => {
-    const schema = newSchema('writing');
-    const world = oldWorld(7);
-    await makeVersion1(server, schema, world);
-    const old = new Client({ host: '127.0.0.1', port: server.port, user: 'hub', database: 'postgres' });
-    await old.connect();
-    t.teardown(() => old.end());
-    const event = {
-      shard: 3,
-      seq: (world.shards.find(({ id }) => id === 3)?.head ?? 0) + 1,
-      stream: 'late',
-      type: 'x',
-    };
-    const late = {
-      ...event,
-      at: '2024-05-02T00:00:00.000Z',
-      correlation_id: null,
-      to: ['NL-EMS'],
-      data: '{}',
-      idem: 'late',
-    };
-    const move = `update ${schema}.shards set head = head + 1 where id = 3`;
-    await old.query(`begin; ${move}`);
-    const opening = openPostgresStore({ url: server.url(schema), node: 'migrates', ...patient });
-    const waits = `select 1 from pg_stat_activity where application_name = 'ocpi-hub migrates' and wait_event_type = 'Lock'`;
-    await until(async () => (await server.query(waits)).length > 0);
-    const locked = `select 1 from pg_locks where relation = '${schema}.events'::regclass and mode = 'AccessExclusiveLock'`;
-    t.equal((await server.query(locked)).length, 0, 'it waits there before it takes anything that the other one needs');
-    await old.query(`insert into ${schema}.events select * from json_populate_record(null::${schema}.events, $1)`, [
-      JSON.stringify({ ...late, chars: 0, n: 1, touched: '[]' }),
-    ]);
-    await old.query('commit');
-    const store = await opening;
-    t.teardown(() => store.close());
-    world.events.push(late);
-    await mustBe(t, store, expected(world));
-    await t.rejects(old.query(move), { code: '42P01' });
-  });
+  t.test(
+    '[H5] what a node of version 1 was about to write is taken along, and it writes nothing more',
+    atLength,
+    async (t) => {
+      const schema = newSchema('writing');
+      const world = oldWorld(7);
+      await makeVersion1(server, schema, world);
+      const old = new Client({ host: '127.0.0.1', port: server.port, user: 'hub', database: 'postgres' });
+      await old.connect();
+      t.teardown(() => old.end());
+      const event = {
+        shard: 3,
+        seq: (world.shards.find(({ id }) => id === 3)?.head ?? 0) + 1,
+        stream: 'late',
+        type: 'x',
+      };
+      const late = {
+        ...event,
+        at: '2024-05-02T00:00:00.000Z',
+        correlation_id: null,
+        to: ['NL-EMS'],
+        data: '{}',
+        idem: 'late',
+      };
+      const move = `update ${schema}.shards set head = head + 1 where id = 3`;
+      await old.query(`begin; ${move}`);
+      const opening = openPostgresStore({ url: server.url(schema), node: 'migrates', ...patient });
+      const waits = `select 1 from pg_stat_activity where application_name = 'ocpi-hub migrates' and wait_event_type = 'Lock'`;
+      await until(async () => (await server.query(waits)).length > 0);
+      const locked = `select 1 from pg_locks where relation = '${schema}.events'::regclass and mode = 'AccessExclusiveLock'`;
+      t.equal(
+        (await server.query(locked)).length,
+        0,
+        'it waits there before it takes anything that the other one needs',
+      );
+      await old.query(`insert into ${schema}.events select * from json_populate_record(null::${schema}.events, $1)`, [
+        JSON.stringify({ ...late, chars: 0, n: 1, touched: '[]' }),
+      ]);
+      await old.query('commit');
+      const store = await opening;
+      t.teardown(() => store.close());
+      world.events.push(late);
+      await mustBe(t, store, expected(world));
+      await t.rejects(old.query(move), { code: '42P01' });
+    },
+  );
 
-  t.test('[M1] a migration that is cut off leaves version 1, and the next opening completes it', async (t) => {
-    const schema = newSchema('cut');
-    const world = oldWorld(8);
-    await makeVersion1(server, schema, world);
-    const before = await tablesOf(server, schema);
-    await server.query(`create table public.held (tag text);
+  t.test(
+    '[M1] a migration that is cut off leaves version 1, and the next opening completes it',
+    atLength,
+    async (t) => {
+      const schema = newSchema('cut');
+      const world = oldWorld(8);
+      await makeVersion1(server, schema, world);
+      const before = await tablesOf(server, schema);
+      await server.query(`create table public.held (tag text);
       create function public.hold() returns event_trigger language plpgsql as $$ begin
         while current_setting('application_name') = 'ocpi-hub cut' and exists (select from public.held where tag = tg_tag) loop
           perform pg_sleep(0.01);
         end loop; end $$;
       create event trigger held on ddl_command_start execute function public.hold()`);
-    t.teardown(() => server.query('drop event trigger held; drop function public.hold(); drop table public.held'));
-    const held = `select pid from pg_stat_activity where application_name = 'ocpi-hub cut' and wait_event = 'PgSleep'`;
-    const present = `select 1 from pg_stat_activity where application_name = 'ocpi-hub cut'`;
-    const tags = ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE'];
-    for (const [tag, end] of someOf(
-      tags.flatMap((tag) => [[tag, 'node'] as const, [tag, 'server'] as const]),
-      2,
-    )) {
-      await server.query('insert into public.held values ($1)', [tag]);
-      const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
-      const closed = new Promise((resolve) => child.once('close', resolve));
-      await until(async () => (await server.query(held)).length > 0);
-      child.kill('SIGKILL');
-      await closed;
-      if (end === 'server') await server.query(`select pg_terminate_backend(pid) from (${held}) x`);
-      await server.query('delete from public.held');
-      await until(async () => (await server.query(present)).length === 0);
-      t.strictSame(await tablesOf(server, schema), before, `${tag}, ${end}`);
-      t.strictSame(await server.query(`select version, shards from ${schema}.meta`), [{ version: 1, shards: 256 }]);
-    }
-    const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
-    t.teardown(() => store.close());
-    await mustBe(t, store, expected(world));
-  });
+      t.teardown(() => server.query('drop event trigger held; drop function public.hold(); drop table public.held'));
+      const held = `select pid from pg_stat_activity where application_name = 'ocpi-hub cut' and wait_event = 'PgSleep'`;
+      const present = `select 1 from pg_stat_activity where application_name = 'ocpi-hub cut'`;
+      const tags = ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE'];
+      for (const [tag, end] of someOf(
+        tags.flatMap((tag) => [[tag, 'node'] as const, [tag, 'server'] as const]),
+        2,
+      )) {
+        await server.query('insert into public.held values ($1)', [tag]);
+        const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
+        const closed = new Promise((resolve) => child.once('close', resolve));
+        await until(async () => (await server.query(held)).length > 0);
+        child.kill('SIGKILL');
+        await closed;
+        if (end === 'server') await server.query(`select pg_terminate_backend(pid) from (${held}) x`);
+        await server.query('delete from public.held');
+        await until(async () => (await server.query(present)).length === 0);
+        t.strictSame(await tablesOf(server, schema), before, `${tag}, ${end}`);
+        t.strictSame(await server.query(`select version, shards from ${schema}.meta`), [{ version: 1, shards: 256 }]);
+      }
+      const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
+      t.teardown(() => store.close());
+      await mustBe(t, store, expected(world));
+    },
+  );
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');

@@ -6,6 +6,7 @@ import { openLevelStore } from '../../storage/level/store.ts';
 import { opening, refusalOf } from '../../storage/level/unopened.ts';
 import { command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append } from './support.ts';
 
@@ -41,7 +42,7 @@ t.test('a failure of the file system says nothing about the soundness of a store
   });
 });
 
-t.test('a table or a mark that this user may not read is called unread, not lost [UNOPENED-2]', async (t) => {
+t.test('a table or a mark that this user may not read is called unread, not lost [UNOPENED-2]', atLength, async (t) => {
   const [nobody, child] = [65_534, join(import.meta.dirname, 'child.js')];
   if (process.getuid?.() !== 0) return void t.plan(0, 'only root can give files to another user');
   const place = directoryFor(t);
