@@ -6,7 +6,7 @@ import { copyDataDirectory } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
-import { atLength, isAtLength } from '../support/share.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import {
@@ -128,8 +128,6 @@ t.test(
     while (store.horizon() < head) {
       await nextPiece(stage);
       horizons.push(store.horizon());
-      // The first and every third; at length each.
-      if (!isAtLength && horizons.length % 3 !== 1) continue;
       const { hub, clock, store: left } = await afterKill(t, stage, `kill-${horizons.length}`, before);
       const where = `killed at ${left.horizon()}`;
       t.equal(left.horizon(), store.horizon(), where);

@@ -6,11 +6,11 @@ import { connect, type Socket } from 'node:net';
 import { builtHub, startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
-import { atLength, isAtLength } from '../support/share.ts';
+import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const descriptors = 256;
-const count = isAtLength ? 600 : 300;
+const count = 600;
 
 /** Connections on which `first` was sent and that stay open until the other side ends them. */
 async function opened(t: Test, url: string, first: string): Promise<Socket[]> {

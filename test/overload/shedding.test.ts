@@ -16,14 +16,14 @@ import {
   plainPartner,
   type Reply,
 } from '../support/plain-partner.ts';
-import { atLength, isAtLength } from '../support/share.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const heapMiB = 128;
-const pushers = isAtLength ? 160 : 48;
-const listers = isAtLength ? 40 : 12;
+const pushers = 160;
+const listers = 40;
 const drivers = 4;
-const acknowledgedWanted = isAtLength ? 100 : 9;
+const acknowledgedWanted = 100;
 /** Far less patience than `Retry-After` asks for. */
 const impatienceMs = 250;
 const padding = 'x'.repeat(1_000_000);
