@@ -156,6 +156,13 @@ export const habits = {
     expected: 'it is the body of the request',
     source: 'mod_commands, CommandResult',
   },
+  'double-slash': {
+    counted: 'double-slash',
+    does: 'writes two slashes in the paths of its requests',
+    heals: null,
+    expected: 'the url is used as it is',
+    source: 'version_information_endpoint, Endpoint',
+  },
   'blank-date': {
     counted: 'blank-date',
     does: 'writes a blank between date and time',

@@ -21,6 +21,7 @@ export const quirks = {
     'its version details have endpoints that cannot be called, as with a relative URL: they count as absent',
   'no-endpoint-role': 'its version details leave out interface roles; the module and its own roles decide',
   'patch-refused': 'it refuses a PATCH; the whole object follows as a PUT',
+  'double-slash': 'it writes slashes in a row in the paths of its requests, which count as one',
   'trailing-slash': 'its URLs end with a slash, which they keep',
   'details-url': 'the url of its credentials is that of its version details',
   'needs-user-agent': 'it refuses requests without a User-Agent, which the hub always sends',

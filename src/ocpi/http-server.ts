@@ -14,6 +14,8 @@
  *     is answered 503, and its connection ends. [STALE-3]
  * HTTP-SERVER-7  A client may end its side of the connection behind its requests: they are answered, then the connection
  *     ends. One without an unanswered request ends at once.
+ * HTTP-SERVER-8  Below `/ocpi`, slashes in a row count as one, and one at the end as none: clients join a URL of the
+ *     version details and a path so.
  */
 import {
   createServer,
@@ -274,15 +276,19 @@ class Incoming extends IncomingMessage {
 /** A request target without the scheme and host that a client may send (absolute form). [RFC 9112, 3.2.2] */
 const pathFrom = (target: string) => target.replace(/^https?:\/\/[^/?#]*/i, '') || '/';
 
-/** The URL that the router gets: one trailing slash of an OCPI path is removed, an unroutable path is replaced. */
+/** The URL that the router gets: of an OCPI path with its slashes as they should be; an unroutable path is replaced. [HTTP-SERVER-8] */
 function routableUrl(sent: string): string {
   const url = pathFrom(sent);
   const end = url.search(/[?#]/);
   const path = end === -1 ? url : url.slice(0, end);
   const door = doorOf(path);
   if (!isRoutable(path)) return `${door ?? doorOf(decoded(path)) ?? ''}/unroutable`;
-  return door === '/ocpi' && path.endsWith('/') ? path.slice(0, -1) + url.slice(path.length) : url;
+  const isPlain = door !== '/ocpi' || !(path.endsWith('/') || path.includes('//'));
+  return isPlain ? url : path.replaceAll(/\/+/g, '/').replace(/\/$/, '') + url.slice(path.length);
 }
+
+/** Whether the path of a request has slashes in a row. [HTTP-SERVER-8] */
+export const hasDoubledSlash = (sent: string): boolean => sent.includes('//') && /^[^?#]*\/\//.test(pathFrom(sent));
 
 const doorOf = (path: string) => /^\/(?:ocpi|(?:admin|portal)\/v1)(?=\/|$)/.exec(path)?.[0];
 

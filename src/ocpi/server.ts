@@ -31,6 +31,7 @@ import type { Admission, Pass } from './admission.ts';
 import { backwardReaders } from './backward.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, namesHub, partiesNamed, receiverNamed } from './caller.ts';
+import { hasDoubledSlash } from './http-server.ts';
 import type { RateLimiter } from './limits.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
@@ -89,6 +90,11 @@ export function isAtEveryNode(url: string): boolean {
 }
 
 const sharedModules = new Set(modules.filter((module) => module !== credentials).map(({ identifier }) => identifier));
+
+/** Absent: of no module. */
+const moduleOf: ReadonlyMap<OcpiRoute, string> = new Map(
+  modules.flatMap(({ identifier, routes }) => routes.map((route) => [route, identifier])),
+);
 
 /** Configuration modules have no routing headers. */
 const routed: ReadonlySet<OcpiRoute> = new Set(
@@ -159,6 +165,11 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
     const isStale = pauses.arrived(request.raw.socket);
     const { headers } = request;
     passage.caller = callerOf(credential, route.by, { headers, params, trace: passage.trace, isStale });
+    if (hasDoubledSlash(request.originalUrl)) {
+      hub.used({ partner: credential.partner.id, module: moduleOf.get(route) ?? 'versions', object: null }, [
+        'double-slash',
+      ]);
+    }
     if (routed.has(route)) reply.headers(answerRouting(request.headers, hub, passage.caller.party));
     const pass = admission.take(credential.partner.id, urgencyOf(route));
     passage.pass = pass;

@@ -138,6 +138,10 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
     kind: 'answers',
     answer: (reply, asked) => (reply.status < 300 && !isAsked(asked) ? { ...reply, body: '' } : reply),
   },
+  'double-slash': {
+    kind: 'sends',
+    call: (call) => ({ ...call, url: call.url.replace(/\/(?=[^/?]+(?:\?|$))/, '//') }),
+  },
   'blank-date': {
     kind: 'sends',
     only: 'CPO',

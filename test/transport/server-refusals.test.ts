@@ -53,6 +53,7 @@ const hub = {
   publicUrl: 'https://hub.example',
   suspendedAt: () => null,
   refused: () => {},
+  used: () => {},
   caughtUp: async () => false,
   authenticate: (token: string) => {
     const credential = credentials[token];
@@ -228,6 +229,9 @@ t.test('an unknown path is 404 in an envelope [D2]', async (t) => {
     );
   }
   t.equal((await call('GET', '/ocpi/versions/', { token })).http, 200, 'a slash at the end is overlooked');
+  for (const path of ['/ocpi//versions', '/ocpi/versions//', '/ocpi//2.2.1///?x=//'])
+    t.equal((await call('GET', path, { token })).http, 200, `slashes in a row count as one: ${path}`);
+  t.equal((await call('GET', '//ocpi/versions', { token })).http, 404, 'but none before the door');
   t.equal((await call('GET', '/ocpi/versions/?x=1', { token })).http, 200);
 });
 
