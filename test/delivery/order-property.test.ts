@@ -2,12 +2,13 @@
  * Whatever is pushed, however receivers fail, whenever the hub stops or falls: each receiver sees the changes of each object for the
  * first time in the order of the log, and ends with the hub's own state.
  */
-import fc from 'fast-check';
+
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { fc } from '../support/property.ts';
 import { partOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { Holding } from './watched.ts';

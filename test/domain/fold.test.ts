@@ -1,10 +1,11 @@
 /** Folding what the log holds gives the object that live pushes gave, held against a naive model of parsed objects. */
+
 import { isDeepStrictEqual } from 'node:util';
-import fc from 'fast-check';
 import { charactersOf, type ObjectEventData } from '../../src/domain/events.ts';
 import { applyToObject } from '../../src/domain/fold.ts';
 import type { ObjectModule } from '../../src/domain/modules.ts';
 import type { HubObject, PushMethod } from '../../src/domain/object.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 interface Push {

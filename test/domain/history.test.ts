@@ -1,6 +1,7 @@
 /** Points of history: sums lose nothing, and percentiles are as near to the true ones as is promised. */
-import fc from 'fast-check';
+
 import { bandOf, nothing, type Point, percentile, pointOf, stored, sumOf } from '../../src/domain/history.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 const count = fc.nat({ max: 1_000 });

@@ -1,8 +1,9 @@
 /** Which items of one JSON array another has already, against a naive model: parse and compare. */
+
 import { isDeepStrictEqual } from 'node:util';
-import fc from 'fast-check';
 import { appendNewItems } from '../../src/domain/json-items.ts';
 import { anArray, space } from '../support/json-written.ts';
+import { fc } from '../support/property.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 

@@ -1,6 +1,6 @@
 /** Splicing JSON text against a naive model: parse, change, and look at every byte that should not have moved. */
+
 import { isDeepStrictEqual } from 'node:util';
-import fc from 'fast-check';
 import {
   ambiguousName,
   appendItems,
@@ -14,6 +14,7 @@ import {
   upsertItem,
 } from '../../src/domain/json-text.ts';
 import { aLeaf, anArray, anObject, aValue, keyNames, space } from '../support/json-written.ts';
+import { fc } from '../support/property.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 

@@ -1,5 +1,5 @@
 /** What a push makes of a body, on every level, and the small rules beside it: keys, dates, sameness. */
-import fc from 'fast-check';
+
 import {
   type BodyChange,
   changedBody,
@@ -11,6 +11,7 @@ import {
   sortableDate,
   streamOf,
 } from '../../src/domain/object.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 const later = '2026-02-02T00:00:00Z';

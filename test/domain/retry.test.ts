@@ -1,7 +1,8 @@
 /** When a delivery is tried again and when it is given up, as tables of instants. */
-import fc from 'fast-check';
+
 import type { OutcomeClass } from '../../src/domain/errors.ts';
 import { isExpired, type RetryRules, type Tried, verdict } from '../../src/domain/retry.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 const hourMs = 3_600_000;

@@ -1,8 +1,9 @@
 /**
  * The earliest of the instants that are held, against the plain way to say it. [QUEUES-3]
  */
-import fc from 'fast-check';
+
 import { MultisetMin } from '../../src/hub/delivery/queues.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 t.test('it is the least of what is held, whatever came and went, and keeps no more than twice as much [O1]', (t) => {

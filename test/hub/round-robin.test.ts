@@ -1,8 +1,9 @@
 /**
  * The queue in order of turn, against ordered lists. [QUEUES-1, QUEUES-2]
  */
-import fc from 'fast-check';
+
 import { GroupedRoundRobin, RoundRobin } from '../../src/hub/delivery/queues.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 t.test(

@@ -1,8 +1,9 @@
 /**
  * A URL that is taken apart without a parser leads where the parser says.
  */
-import fc from 'fast-check';
+
 import { targetOf } from '../../src/partners/target.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 function parsed(text: string): URL | null {

@@ -1,8 +1,9 @@
 /** Keys never collide, sort as what they name, and give it back; records are whole or are refused. */
-import fc from 'fast-check';
+
 import { Damaged } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { decode, encode, encodeBytes, headOf, inspect } from '../../storage/records.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 const name = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\0'));

@@ -1,8 +1,9 @@
 /** The order index against a naive model: an array that is filtered, sorted and sliced. */
-import fc from 'fast-check';
+
 import type { ListQuery, Position } from '../../storage/contract.ts';
 import { OrderIndex, type Page, type Place, placeOf } from '../../storage/level/order-index.ts';
 import { SortedList } from '../../storage/level/sorted-list.ts';
+import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
 interface Placed extends Position {

@@ -2,12 +2,13 @@
  * Lists of the PostgreSQL store, counted by months, days and hours, beside the order that the embedded store keeps in memory: whatever is put, moved,
  * removed and trimmed, every page and every count is the same.
  */
-import fc from 'fast-check';
+
 import type { ListQuery, Put } from '../../storage/contract.ts';
 import { OrderIndex, placeOf } from '../../storage/level/order-index.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { fc } from '../support/property.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, gone, patient, row, trim } from './support.ts';

@@ -1,5 +1,5 @@
 /** JSON as text, with white space, escapes and duplicate keys wherever JSON allows them: arbitraries of fast-check. */
-import fc from 'fast-check';
+import { fc } from './property.ts';
 
 export const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\r', '\t'), maxLength: 2 });
 const escaped = (text: string) =>

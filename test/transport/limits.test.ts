@@ -1,8 +1,8 @@
 /** Rate limits hold to the request. */
 
-import fc from 'fast-check';
 import { HubError } from '../../src/domain/errors.ts';
 import { type Budget, type RateLimiter, rateLimiter } from '../../src/ocpi/limits.ts';
+import { fc } from '../support/property.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
