@@ -43,6 +43,12 @@ t.test('the lock file names no registry', async (t) => {
   t.strictSame(linesWith(/"resolved":|\bregistry\./, ['package-lock.json']), []);
 });
 
+t.test('every property is tried with the seed of npm test', async (t) => {
+  const tests = allFiles.filter((path) => /^test\/.*\.ts$/.test(path));
+  const importing = linesWith(/^import .*'fast-check'/, tests).map((line) => line.split(':', 1)[0]);
+  t.strictSame(importing, ['test/support/property.ts']);
+});
+
 t.test('every source begins by saying why it exists', async (t) => {
   const without = sources.filter((path) => !/^(#!.*\n)?\/\*\*\s+(\* )?[^\s*]/.test(textOf(path)));
   t.strictSame(without, []);
