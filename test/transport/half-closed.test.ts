@@ -6,6 +6,7 @@ import { cdrBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { rawClient } from '../support/raw-client.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
 
@@ -112,7 +113,8 @@ t.test('a client that leaves with the last message of its handshake, or in it, h
 });
 
 t.test('a push is answered behind which the CPO ends its side', async (t) => {
-  const hub = await hubFor(t);
+  // Behind a pause of the process its request would be stale.
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-04T10:00:00Z') });
   const { cpo } = await routedPair(t, hub);
   const token = Buffer.from(cpo.hubToken).toString('base64');
   const client = await open(t, Number(new URL(hub.url).port), false);
