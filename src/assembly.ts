@@ -81,7 +81,8 @@ const windowBorne = 10_000;
 
 /** Defaults that tests replace. */
 export interface Replaceable {
-  /** Timeout until the head of a partner's answer, ms. */
+  /** Timeouts of connecting to a partner, and until the head of its answer, ms. */
+  readonly connectMs?: number;
   readonly headMs?: number;
   /** Deliveries in flight to all partners together. */
   readonly inFlightMax?: number;
@@ -145,8 +146,8 @@ export const limiterOf = (config: Config, clock: Clock, others?: OtherNodes): Ra
 
 /** Rejects with `ConfigError` when the keys do not open the stored secrets. After a failure nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
-  const { log, clock, random, metrics, visitors, publicUrl, mayCall, headMs, inFlightMax = inFlightBorne } = around;
-  const { windowMax = windowBorne, wrap = (port) => port } = around;
+  const { log, clock, random, metrics, visitors, publicUrl, mayCall, inFlightMax = inFlightBorne } = around;
+  const { connectMs, headMs, windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
     const { adminToken, secrets } = await hubKeys(config, log, [
@@ -173,6 +174,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       instance,
       closeGraceMs: 0,
       ...(mayCall && { mayCall }),
+      ...(connectMs !== undefined && { connectMs }),
       ...(headMs !== undefined && { headMs }),
     };
     const client = wrap(partnerClient({ ...calls, keptMax: inFlightMax }));

@@ -142,10 +142,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
     // The first beat takes a free log; a killed node's log becomes free when its lease expires.
     while (sole && this.#leases.kept() === null) {
-      if (this.#clock.monotonic() > deadline)
-        throw new StoreUnavailable('the log could not be taken over from a dead node');
+      // A process that stood still beyond the deadline looks once more.
+      const isLast = this.#clock.monotonic() > deadline;
       await sleep(this.#clock, LOOK_MS);
       await this.#heartbeat.poke();
+      if (isLast && this.#leases.kept() === null)
+        throw new StoreUnavailable('the log could not be taken over from a dead node');
     }
   }
 

@@ -62,7 +62,7 @@ export async function hubFor(
   t.teardown(() => {
     if (!t.passing() && lines.length > 0) t.comment(`the hub's last lines:\n${lines.join('')}`);
   });
-  const own = { headMs: limitMs, gauge: calmGauge, ballastBytes, clock, logTo };
+  const own = { connectMs: limitMs, headMs: limitMs, gauge: calmGauge, ballastBytes, clock, logTo };
   const running = await startHub(config, { ...own, ...replaced, wrap });
   const hub: TestHub = {
     ...running,
