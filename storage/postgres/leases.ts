@@ -303,3 +303,20 @@ export class Leases {
     this.#options.lost();
   }
 }
+
+/** How long opening waits for a killed node to lose its lease, in leases. */
+export const LEASES_WAITED = 3;
+
+/**
+ * Whether to wait on for the lease of another node: for `LEASES_WAITED` of them. Between two questions one lease passes at most,
+ * however long this process stood still: what it had seen of the other node before counts no more.
+ */
+export function patience(clock: Clock, ttlMs: number): () => boolean {
+  let [askedAt, leftMs] = [clock.monotonic(), LEASES_WAITED * ttlMs];
+  return () => {
+    const now = clock.monotonic();
+    leftMs -= Math.min(now - askedAt, ttlMs);
+    askedAt = now;
+    return leftMs >= 0;
+  };
+}

@@ -24,7 +24,7 @@ import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.t
 import { writePostgresBackup } from './backup.ts';
 import { ask, awayOr, isWorking, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { type ClusterNode, Leases } from './leases.ts';
+import { type ClusterNode, LEASES_WAITED, Leases, patience } from './leases.ts';
 import type { PostgresStoreOptions } from './options.ts';
 import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
@@ -39,8 +39,6 @@ import { LOG } from './write-sql.ts';
 
 const TTL_MS = 3000;
 const ANSWER_MS = 8000;
-/** How long opening waits for a killed node to lose its lease, in leases. */
-const LEASES_WAITED = 3;
 const LOOK_MS = 100;
 
 /** Opens the store and creates its schema when missing. Rejects, when the database is unreachable with `DatabaseAway`. */
@@ -136,18 +134,15 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   /** Called by `openPostgresStore` only. */
   async start(): Promise<void> {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
-    if (sole) await this.#beAlone(this.#clock.monotonic() + LEASES_WAITED * ttlMs);
+    if (sole) await this.#beAlone(patience(this.#clock, ttlMs));
     await this.#heartbeat.start();
     await this.#pipeline.open();
-    const deadline = this.#clock.monotonic() + LEASES_WAITED * ttlMs;
+    const mayWait = patience(this.#clock, ttlMs);
     // The first beat takes a free log; a killed node's log becomes free when its lease expires.
     while (sole && this.#leases.kept() === null) {
-      // A process that stood still beyond the deadline looks once more.
-      const isLast = this.#clock.monotonic() > deadline;
+      if (!mayWait()) throw new StoreUnavailable('the log could not be taken over from a dead node');
       await sleep(this.#clock, LOOK_MS);
       await this.#heartbeat.poke();
-      if (isLast && this.#leases.kept() === null)
-        throw new StoreUnavailable('the log could not be taken over from a dead node');
     }
   }
 
@@ -301,11 +296,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   }
 
   /** Waits for another node as long as a killed node can appear alive. */
-  async #beAlone(deadline: number): Promise<void> {
+  async #beAlone(mayWait: () => boolean): Promise<void> {
     for (;;) {
       const other = await this.#sessions.use((client) => this.#leases.other(client));
       if (other === null) return;
-      if (this.#clock.monotonic() > deadline) {
+      if (!mayWait()) {
         const where = other.url === null ? other.name : `${other.name} at ${other.url}`;
         throw new StoreUnavailable(`${this.#opened.address.shown} is in use by another hub: ${where}`);
       }
