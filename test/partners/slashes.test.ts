@@ -119,11 +119,13 @@ t.test(
 
 t.test('a restart forgets the form that worked, which costs one more request, once [D55]', async (t) => {
   const directory = directoryFor(t);
-  const hub = await hubFor(t, {}, {}, directory);
+  // No probe comes in between.
+  const clock = new SimulatedClock('2026-05-04T10:00:00Z');
+  const hub = await hubFor(t, {}, { clock }, directory);
   const { cpo, emsp } = await slashedPair(t, hub);
   await arrivals(hub, emsp, () => cpo.call('POST', '/2.2.1/cdrs', cdrBody('C1')));
   await hub.close();
-  const again = await hubFor(t, {}, {}, directory);
+  const again = await hubFor(t, {}, { clock }, directory);
   const post = (id: string) => () => ocpi(again, 'POST', '/2.2.1/cdrs', { token: cpo.hubToken, body: cdrBody(id) });
   t.same(lines(await arrivals(again, emsp, post('C2'))), ['POST /ocpi/2.2.1/cdrs', 'POST /ocpi/2.2.1/cdrs/']);
   t.same(lines(await arrivals(again, emsp, post('C3'))), ['POST /ocpi/2.2.1/cdrs/']);
