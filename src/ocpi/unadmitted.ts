@@ -40,8 +40,10 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     const isAwaited = request.routeOptions.config.ocpi?.isAwaited === true;
     return refusals.take(isAwaited ? `${party} driver` : party, refusalMsMax);
   };
-  // A stop of the hub does not wait for them.
+  // A stop of the hub waits for none of them, nor for those of requests that are read while it stops.
+  let isClosing = false;
   app.addHook('preClose', async () => {
+    isClosing = true;
     for (const cut of waiting) cut();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -67,7 +69,7 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     reply.raw.once('close', send);
     raw.socket.once('end', cut);
     waiting.add(cut);
-    if (waitMs === null || raw.socket.readableEnded) cut();
+    if (waitMs === null || isClosing || raw.socket.readableEnded) cut();
     else timer = clock.setTimeout(send, waitMs);
   });
 }

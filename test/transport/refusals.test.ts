@@ -2,7 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { eventually, type PlainPartner } from '../support/plain-partner.ts';
@@ -38,10 +38,13 @@ function atOnce(t: Test, hub: TestHub, request: string, count: number) {
   };
 }
 
-function refusedAtOnce(t: Test, hub: TestHub, { hubToken }: PlainPartner, count: number) {
+function refusedRequest({ hubToken }: PlainPartner): string {
   const token = Buffer.from(hubToken).toString('base64');
-  return atOnce(t, hub, `GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`, count);
+  return `GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`;
 }
+
+const refusedAtOnce = (t: Test, hub: TestHub, cpo: PlainPartner, count: number) =>
+  atOnce(t, hub, refusedRequest(cpo), count);
 
 /** What the hub says of a signal of its load. */
 async function loadOf(hub: TestHub, signal: string): Promise<string | undefined> {
@@ -130,12 +133,21 @@ t.test('an answer that waits costs nothing more when its caller leaves: no error
 
 t.test('a stop of the hub does not wait for refusals that wait', async (t) => {
   const { hub, cpo } = await scene(t);
+  const half = refusedRequest(cpo).length - 2;
+  const late = atOnce(t, hub, refusedRequest(cpo).slice(0, half), 1);
   const { sockets, statuses } = refusedAtOnce(t, hub, cpo, 103);
   await eventually('a hundred are refused', () => statuses().length >= 100);
-  const cut = sockets.map((socket) => once(socket, 'close'));
-  await hub.close();
+  // One that had not been read yet ends with an error.
+  const ends = (socket: Socket) => new Promise((resolve) => socket.on('error', () => {}).once('close', resolve));
+  const cut = sockets.map(ends);
+  const cutLate = late.sockets.map(ends);
+  const closing = hub.close();
   await Promise.all(cut);
+  for (const socket of late.sockets) socket.write(refusedRequest(cpo).slice(half));
+  await Promise.all(cutLate);
+  await closing;
   t.equal(statuses().length, 100, 'it cuts them');
+  t.same(late.statuses(), [], 'also one that comes whole while it stops');
 });
 
 t.test('a driver does not wait behind refusals of pushes', async (t) => {
