@@ -91,7 +91,7 @@ export function isAtEveryNode(url: string): boolean {
 
 const sharedModules = new Set(modules.filter((module) => module !== credentials).map(({ identifier }) => identifier));
 
-/** Absent: of no module. */
+/** The module of each route; those of `versions` have none. */
 const moduleOf: ReadonlyMap<OcpiRoute, string> = new Map(
   modules.flatMap(({ identifier, routes }) => routes.map((route) => [route, identifier])),
 );

@@ -24,7 +24,7 @@ const badge = (within: Page | Locator, state: string): Locator => within.locator
 const comes = (page: Page, rows: number) => are(rows, rowsOf(page));
 
 browserTest(
-  'a filter stands in the address, and whoever opens the address sees the same',
+  'a filter is a part of the address, and everyone who opens the address sees the same',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });

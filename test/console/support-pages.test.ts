@@ -210,24 +210,28 @@ browserTest('sessions and CDRs that do not agree are shown, and lead to their tr
   t.match(page.url(), 'emsp=DE-ABC');
 });
 
-browserTest('who is told is shown with what it is owed, and is tried with a button', atLength, async (t, browser) => {
-  const hub = await hubFor(t, { HUB_NOTIFY_DISK_PERCENT: '100' });
-  const path = '/notifications';
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
-  await page.getByText('Nobody is told').waitFor();
-  const receiver = await webhookReceiver(t);
-  receiver.answer = () => ({ status: 503, text: 'closed for now' });
-  await webhookSet(hub, 'on-call', receiver, { kinds: ['disk.low'] });
-  const row = page.getByRole('row').filter({ hasText: 'on-call' });
-  await hurried(page, () => row.getByText('HTTP 503 closed for now').waitFor());
-  await page.getByRole('row', { name: /on-call http\S+ disk\.low all not taken 1 0 / }).waitFor();
-  await isOpenToAll(t, page, path);
-  receiver.answer = () => ({ status: 200, text: 'fine' });
-  await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
-  await page.getByText('on-call took the test: HTTP 200 fine').waitFor();
-  // What it was owed may come again by itself at any moment.
-  t.ok(receiver.taken.some(({ body }) => body.type === 'webhook.test'));
-});
+browserTest(
+  'receivers of notifications are shown with what they are owed, and are tried with a button',
+  atLength,
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_NOTIFY_DISK_PERCENT: '100' });
+    const path = '/notifications';
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
+    await page.getByText('Nobody is told').waitFor();
+    const receiver = await webhookReceiver(t);
+    receiver.answer = () => ({ status: 503, text: 'closed for now' });
+    await webhookSet(hub, 'on-call', receiver, { kinds: ['disk.low'] });
+    const row = page.getByRole('row').filter({ hasText: 'on-call' });
+    await hurried(page, () => row.getByText('HTTP 503 closed for now').waitFor());
+    await page.getByRole('row', { name: /on-call http\S+ disk\.low all not taken 1 0 / }).waitFor();
+    await isOpenToAll(t, page, path);
+    receiver.answer = () => ({ status: 200, text: 'fine' });
+    await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
+    await page.getByText('on-call took the test: HTTP 200 fine').waitFor();
+    // What it was owed may come again by itself at any moment.
+    t.ok(receiver.taken.some(({ body }) => body.type === 'webhook.test'));
+  },
+);
 
 browserTest(
   'the menu shows the page that is open, also where it is wider than the screen',
