@@ -63,6 +63,9 @@ export interface PartnerClientOptions {
   readonly mayCall?: (call: OutboundCall) => boolean;
 }
 
+/** Addresses of a name that are tried within `connectMs`. */
+const addressesTried = 3;
+
 const defaults = {
   clock: systemClock,
   userAgent: 'ocpi-hub',
@@ -241,6 +244,9 @@ export function guardedConnector(settings: typeof defaults & PartnerClientOption
   const { egress, trusted } = settings;
   const connect = buildConnector({
     timeout: settings.connectMs,
+    // Node gives up on an address after 250 ms by default and never comes back to it: a name with a second address that cannot be
+    // reached, as IPv6 often cannot, would fail whenever the first takes longer, or this process stands still for as long.
+    autoSelectFamilyAttemptTimeout: Math.ceil(settings.connectMs / addressesTried),
     lookup: egress.lookup,
     rejectUnauthorized: true,
     onread,

@@ -273,6 +273,20 @@ t.test('A TLS handshake that never ends is a time-out of the connection', async 
   t.match(outcome.message, /connection/);
 });
 
+t.test('An address is not given up because this process stands still while it connects', async (t) => {
+  const partner = await partnerOf(t, (socket) => void socket.write(http(200, ok)));
+  const guard = egressGuard(['127.0.0.0/8', '::1']);
+  const lookup: typeof guard.lookup = (name, options, callback) =>
+    guard.lookup(name, options, (...found) => {
+      callback(...found);
+      for (const until = performance.now() + 400; performance.now() < until; );
+    });
+  // Nobody listens at the second address of the name.
+  const url = partner.url.replace('127.0.0.1', 'localhost');
+  const outcome = await clientOf(t, { egress: { ...guard, lookup } }).call(callOf(url));
+  t.same(gist(outcome), ['delivered', 200, 1000]);
+});
+
 t.test('A call that waits for a free connection keeps its own limit, and is not sent after it', async (t) => {
   const held: Socket[] = [];
   const partner = await partnerOf(t, (socket) => void held.push(socket));
