@@ -249,6 +249,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
         limiter,
         clock,
         visitors,
+        isAlone: config.nodeUrl === null,
         instance,
         admission: taken,
         isHere: isForPartners,

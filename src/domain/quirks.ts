@@ -42,6 +42,8 @@ export const quirks = {
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
   'first-link':
     'it takes the first link of a list for the next page: link_prev: false leaves out the one to the page before',
+  'own-limit':
+    'it adds the limit that it asks for to the offset, although X-Limit is lower: the next page follows the last all the same',
   'strict-modules': 'it refuses version details with modules that it does not know: it is not offered these',
   'pull-only': 'it has no server: nothing is sent to it, and it reads the lists',
 } as const satisfies Readonly<Record<string, string>>;

@@ -19,6 +19,7 @@ import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { isWithoutPrev, type Page, readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
+import type { ListReader } from './list-reads.ts';
 import { type Answer, addressOf, type Exchange, listed, stored } from './route.ts';
 
 /** A body that has passed its module's schema. */
@@ -204,20 +205,29 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
   };
 }
 
-/** Answers a page of a list, and counts the settings of the caller that made it what it is, or would help it. [D70] */
-export function listedFor(
-  hub: Hub,
-  { caller, goesBack }: Exchange,
-  module: string,
-  page: Page,
-  found: Listed<string>,
-): Answer {
-  const { id, settings } = caller.partner;
+/** The page of a list that is asked for. Refuses with `invalid`. */
+export function pageOf(exchange: Exchange, module: string, demands: { dateFrom?: boolean } = {}): Page {
+  return exchange.reads.continued(readerOf(exchange, module), readPage(exchange.query, exchange.pages, demands));
+}
+
+const readerOf = (exchange: Exchange, module: string): ListReader => ({
+  partner: exchange.caller.partner.id,
+  party: exchange.caller.id,
+  to: addressed(exchange).to,
+  module,
+});
+
+/** Answers a page of a list, and counts what the hub made up for, and the settings of the caller that made it what it is, or would help it. [D70] */
+export function listedFor(hub: Hub, exchange: Exchange, module: string, page: Page, found: Listed<string>): Answer {
+  const { id, settings } = exchange.caller.partner;
+  const answer = listed(addressOf(hub, `/${module}`), page, found);
   const used: Quirk[] = [];
-  if (isWithoutPrev(page, found) || goesBack({ partner: id, module }, page, found)) used.push('first-link');
+  const goesBack = exchange.reads.answered(readerOf(exchange, module), page, { ...found, count: found.items.length });
+  if (goesBack || isWithoutPrev(page, found)) used.push('first-link');
+  if (page.continues === 'limits') used.push('own-limit');
   if (settings.pull_only) used.push('pull-only');
   hub.used({ partner: id, module, object: null }, used);
-  return listed(addressOf(hub, `/${module}`), page, found);
+  return answer;
 }
 
 /** Answers a list of stored objects. */
@@ -227,7 +237,7 @@ export async function answerList(
   module: ObjectModule,
   demands: { dateFrom?: boolean } = {},
 ): Promise<Answer> {
-  const page = readPage(exchange.query, exchange.pages, demands);
+  const page = pageOf(exchange, module, demands);
   const found = await hub.list(exchange.caller, module, page.request, addressed(exchange).to);
   return listedFor(hub, exchange, module, page, found);
 }

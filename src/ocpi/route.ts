@@ -11,9 +11,9 @@ import type { RoutingParty } from '../transport/headers.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { type Page, type PageLimits, pageHeaders } from '../transport/pagination.ts';
 import { success } from '../transport/status-codes.ts';
-import type { BackwardReaders } from './backward.ts';
 import type { CallerRule, Onboarding } from './caller.ts';
 import type { Budget } from './limits.ts';
+import type { ListReads } from './list-reads.ts';
 
 export const version = '2.2.1';
 
@@ -66,7 +66,7 @@ export interface Exchange {
   /** The parties for which the caller may speak: all of its partner's, or the one that `OCPI-from-*` names. */
   readonly parties: () => readonly PartyRole[];
   readonly pages: PageLimits;
-  readonly goesBack: BackwardReaders;
+  readonly reads: ListReads;
   /** The time of day now, RFC 3339. */
   readonly arrivedAt: () => string;
   /** Reserves memory before a large read. */

@@ -28,11 +28,11 @@ import { refusal } from '../transport/status-codes.ts';
 import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
-import { backwardReaders } from './backward.ts';
 import { receiveBody } from './body.ts';
 import { admit, authenticate, callerOf, namesHub, partiesNamed, receiverNamed } from './caller.ts';
 import { hasDoubledSlash } from './http-server.ts';
 import type { RateLimiter } from './limits.ts';
+import { ListReads } from './list-reads.ts';
 import { cdrs } from './modules/cdrs.ts';
 import { commands } from './modules/commands.ts';
 import { credentials } from './modules/credentials.ts';
@@ -57,6 +57,8 @@ export interface OcpiServerOptions {
   readonly clock: Clock;
   /** Counts refused tokens by address. */
   readonly visitors: Visitors;
+  /** No other node answers requests of this hub. */
+  readonly isAlone: boolean;
   /** Whether a request came in where partners are served; absent: always. */
   readonly isHere?: (request: IncomingMessage) => boolean;
   /** The hub's id in `X-Hub-Instance`. */
@@ -122,8 +124,8 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
     });
     admitRequests(app, hub, options);
     answerErrors(app, hub, options.log);
-    const goesBack = backwardReaders(options.clock);
-    for (const route of routes) addRoute(app, hub, route, { pages: options.pages, clock: options.clock, goesBack });
+    const reads = new ListReads({ clock: options.clock, isAlone: options.isAlone });
+    for (const route of routes) addRoute(app, hub, route, { pages: options.pages, clock: options.clock, reads });
   };
   return async (app) => {
     await app.register(door, { prefix: '/ocpi' });
@@ -243,7 +245,7 @@ function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
   return new HubError(code, { message: `${refusal({ code, detail: {} }).message}: expected ${expected}` });
 }
 
-type Parts = Pick<OcpiServerOptions, 'pages' | 'clock'> & Pick<Exchange, 'goesBack'>;
+type Parts = Pick<OcpiServerOptions, 'pages' | 'clock'> & Pick<Exchange, 'reads'>;
 
 function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, parts: Parts): void {
   app.route({
@@ -271,7 +273,7 @@ async function answer(
   }
 }
 
-function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, goesBack }: Parts): Exchange {
+function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, reads }: Parts): Exchange {
   const { credential, caller, pass, touch } = request.ocpi ?? {};
   if (!credential || !caller || !pass || !touch) throw new Error('the request has no caller');
   const bytes = request.body as Buffer | HubError | null | undefined;
@@ -290,7 +292,7 @@ function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, goesBack 
     isToHub: () => namesHub(hub, request.headers),
     parties: () => partiesNamed(credential.partner, request.headers),
     pages: { hasPrev: caller.partner.settings.link_prev, ...pages },
-    goesBack,
+    reads,
     arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {
       touch(characters);

@@ -6,6 +6,8 @@
  *     total. [D32]
  * PAGINATION-2  `rel="next"` precedes `rel="prev"`, for clients that take the first link. [D32]
  * PAGINATION-3  Links begin with the public URL and keep `date_from` and `date_to` as the caller wrote them. [D33]
+ * PAGINATION-4  `X-Total-Count` of a page that continues another one by its offset is above the next offset while items
+ *     follow: a client that counts offsets stops there.
  */
 import { HubError } from '../domain/errors.ts';
 import { sortableDate } from '../domain/object.ts';
@@ -46,6 +48,12 @@ export interface Page {
   readonly hasPrev: boolean;
   /** Whether the caller wrote the offset. */
   readonly hasOffset: boolean;
+  /** Whether the caller wrote the limit. */
+  readonly hasLimit: boolean;
+  /** Page size that the caller wrote, else the default one, items; may be above the applied one. */
+  readonly wanted: number;
+  /** A page without a cursor that begins behind another one: its offset counts the items of the pages before, or the limits that the caller wrote. */
+  readonly continues?: 'items' | 'limits';
 }
 
 type Query = Readonly<Record<string, unknown>>;
@@ -60,10 +68,12 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
   if (demands.dateFrom && !from) throw invalid('date_from', 'RFC 3339 date-time');
   const cursor = readOne(query, 'cursor');
   const offset = readCount(query, 'offset');
+  const ownLimit = readCount(query, 'limit');
+  const wanted = ownLimit ?? limits.pageDefault;
   return {
     request: {
       offset: offset ?? 0,
-      limit: Math.min(readCount(query, 'limit') ?? limits.pageDefault, limits.pageMax),
+      limit: Math.min(wanted, limits.pageMax),
       ...(limits.sizeMax !== undefined && { size: limits.sizeMax }),
       ...(from && { from: from.sortable }),
       ...(to && { to: to.sortable }),
@@ -71,6 +81,8 @@ export function readPage(query: Query, limits: PageLimits, demands: { dateFrom?:
     },
     hasPrev: limits.hasPrev ?? true,
     hasOffset: offset !== undefined,
+    hasLimit: ownLimit !== undefined,
+    wanted,
     filters: [from, to].flatMap((date) => (date ? [[date.name, date.text] as const] : [])),
   };
 }
@@ -136,10 +148,16 @@ export function pageHeaders(url: string, page: Page, found: PageFound): Record<s
   const isCut = found.count > 0 && found.count < page.request.limit && !found.isLast;
   const links = [nextLink(url, page, found), prevLink(url, page, found)].filter((link) => link !== null);
   return {
-    'X-Total-Count': String(found.total),
+    'X-Total-Count': String(totalOf(page, found)),
     'X-Limit': String(isCut ? found.count : page.request.limit),
     ...(links.length > 0 && { Link: links.join(', ') }),
   };
+}
+
+/** PAGINATION-4. */
+function totalOf({ request, wanted, continues }: Page, { count, total, isLast }: PageFound): number {
+  if (!continues || isLast) return total;
+  return Math.max(total, request.offset + (continues === 'items' ? count : wanted) + 1);
 }
 
 function nextLink(url: string, page: Page, found: PageFound): string | null {

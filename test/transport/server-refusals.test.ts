@@ -85,6 +85,7 @@ async function startServer(t: Pick<Test, 'teardown'>, requestTimeoutMs = 15_000,
   const rates = { listsPerMin: 2, commandsPerMin: 2, exchangesPerMin: 10, otherPerMin: 6000 };
   await app.register(
     ocpiServer(of, {
+      isAlone: true,
       visitors: welcome,
       log: { info: (fields) => lines.push(fields as Line), error: (fields) => lines.push(fields as Line) },
       pages: { pageDefault: 100, pageMax: 1000 },
@@ -280,6 +281,7 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
   const rates = { listsPerMin: 1, commandsPerMin: 1, exchangesPerMin: 1, otherPerMin: 1 };
   await app.register(
     ocpiServer(hub, {
+      isAlone: true,
       visitors: welcome,
       log,
       pages: { pageDefault: 1, pageMax: 1 },

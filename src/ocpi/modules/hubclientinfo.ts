@@ -2,9 +2,8 @@
  * The Hub Client Info module: the parties known to the hub and their connection status, the same for every caller.
  * [D30]
  */
-import { readPage } from '../../transport/pagination.ts';
 import { anyParty } from '../caller.ts';
-import { listedFor } from '../objects.ts';
+import { listedFor, pageOf } from '../objects.ts';
 import { type OcpiModule, version } from '../route.ts';
 
 export const hubclientinfo: OcpiModule = {
@@ -17,7 +16,7 @@ export const hubclientinfo: OcpiModule = {
       by: anyParty,
       budget: 'list:hubclientinfo',
       handle: (hub, exchange) => {
-        const page = readPage(exchange.query, exchange.pages);
+        const page = pageOf(exchange, 'hubclientinfo');
         const found = hub.clientInfo(page.request);
         const texts = found.items.map((info) => JSON.stringify(info));
         return listedFor(hub, exchange, 'hubclientinfo', page, { ...found, items: texts });
