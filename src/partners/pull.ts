@@ -15,6 +15,8 @@
  * PULL-7  Where the partner tells a total, a link that it then refuses is left, and the list goes on by `offset`.
  * PULL-8  A page that is throttled (429, or 503 with `Retry-After`) is asked for again after `Retry-After`, but for at most
  *     `throttled.waitMsMax`, up to `throttled.triesMax` times: the next pull would begin at the first page and be throttled, too.
+ * PULL-9  An empty page ends a list whose total has come, and the second one in a row a list without a total: some partners link to a
+ *     next page from each.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { isRefusal, type Outcome } from '../domain/errors.ts';
@@ -116,11 +118,13 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       if (texts.length > 0 && content === reading.last) {
         return isGuess ? undefined : yield failed(`page ${number} repeats the one before`);
       }
+      // [PULL-9]
+      const isNothing = texts.length === 0 && (total === null ? content === reading.last : reading.rows >= total);
       reading.last = content;
       reading.rows += texts.length;
       if (number === 1) reading.firstRows = texts.length;
       reading.total = total;
-      const next = afterPage(reading, one(headers.link), url, texts.length);
+      const next: Next = isNothing ? { url: null } : afterPage(reading, one(headers.link), url, texts.length);
       const guessed = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
       const quirk = reading.isLinkRefused ? 'refused-next-link' : guessed;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];

@@ -84,6 +84,19 @@ const rows: readonly Row[] = [
     pull: { state: 'FAILED', error: 'page 3: client_error: The partner answered HTTP 422', stored: 2 },
   },
   {
+    ...{ habit: 'a link on every page, also on empty ones', count: 5, offsets: [0, 2, 4, 6] },
+    page: (page) => linked(page, `</ocpi/2.2.1/locations?limit=100&offset=${page.offset + 2}>; rel="next"`),
+    pull: { state: 'DONE', stored: 5, pages: 4 },
+  },
+  {
+    ...{ habit: 'a link on every page, also on empty ones, and no total', count: 5, offsets: [0, 2, 4, 6, 8] },
+    page: (page) => ({
+      ...without(page, null),
+      headers: { Link: `</ocpi/2.2.1/locations?limit=100&offset=${page.offset + 2}>; rel="next"` },
+    }),
+    pull: { state: 'DONE', stored: 5, pages: 5 },
+  },
+  {
     ...{ habit: 'no link and no total', count: 5, page: (page) => without(page, null), offsets: [0] },
     pull: { state: 'DONE', stored: 2 },
   },
