@@ -222,6 +222,10 @@ t.test('whatever the CPO answers is passed on; its timeout counts, else 30 [inte
     ],
     [{ result: 'ACCEPTED' }, { result: 'ACCEPTED', timeout: 30 }],
     [
+      { result: 'REJECTED', timeout: 0 },
+      { result: 'REJECTED', timeout: 0 },
+    ],
+    [
       { result: 'ACCEPTED', timeout: null },
       { result: 'ACCEPTED', timeout: 30 },
     ],

@@ -10,15 +10,18 @@ import { unambiguousText } from './sync-calls.ts';
 /** Upper bound of the wait for a result, seconds. */
 const timeoutMaxS = 86_400;
 
-/** The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. [D28, D72] */
+/**
+ * The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. A `timeout` of 0 passes as it came,
+ * and the hub waits for the default: a refusal has no result to wait for. [D28, D72]
+ */
 export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
   const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
   const result = enumValue(told);
   const text = unambiguousText(outcome, 'result');
   if (typeof result !== 'string' || result === '' || text === null) return null;
   const seconds = isDigits(timeout) ? Number(timeout) : timeout;
-  const isUsable = typeof seconds === 'number' && seconds > 0 && Number.isFinite(seconds);
-  const used = isUsable ? Math.min(seconds, timeoutMaxS) : defaultTimeoutS;
+  const isUsable = typeof seconds === 'number' && seconds >= 0 && Number.isFinite(seconds);
+  const used = isUsable && seconds > 0 ? Math.min(seconds, timeoutMaxS) : defaultTimeoutS;
   const isPlain = isUsable && seconds === timeout;
   return { result, timeout: used, text: isPlain ? text : setMembers(text, new Map([['timeout', String(used)]])) };
 }
