@@ -38,9 +38,17 @@ export function writeAuthorization(token: string, encoding: TokenEncoding): stri
 const encoded = memoized((token) => `Token ${Buffer.from(token, 'utf8').toString('base64')}`);
 
 const routingIn = (headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty => ({
-  country_code: first(headers[`ocpi-${side}-country-code`])?.trim() ?? '',
-  party_id: first(headers[`ocpi-${side}-party-id`])?.trim() ?? '',
+  country_code: readOnce(headers[`ocpi-${side}-country-code`]),
+  party_id: readOnce(headers[`ocpi-${side}-party-id`]),
 });
+
+/** A header field; of one that a proxy has repeated, which Node joins (`EMS, EMS`), the value that it repeats. */
+function readOnce(value: string | string[] | undefined): string {
+  const text = first(value)?.trim() ?? '';
+  if (!text.includes(',')) return text;
+  const [one = '', ...others] = text.split(',').map((part) => part.trim());
+  return others.every((other) => other === one) ? one : text;
+}
 
 /**
  * The party named by `OCPI-from-*` or `OCPI-to-*`; null when absent. Refuses with `invalid` when one half is missing.

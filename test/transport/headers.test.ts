@@ -45,6 +45,10 @@ t.test('routing headers name a party or nobody; half a name is refused [D5]', as
     country_code: 'nl',
     party_id: 'TNM',
   });
+  const repeated = readRouting({ 'ocpi-to-country-code': 'NL, NL', 'ocpi-to-party-id': 'TNM,TNM, TNM' }, 'to');
+  t.same(repeated, { country_code: 'NL', party_id: 'TNM' }, 'fields that a proxy has repeated');
+  const two = readRouting({ 'ocpi-to-country-code': 'NL, NL', 'ocpi-to-party-id': 'TNM, EMS' }, 'to');
+  t.same(two, { country_code: 'NL', party_id: 'TNM, EMS' }, 'two parties are none');
   t.equal(readRouting({ 'ocpi-from-country-code': 'NL', 'ocpi-from-party-id': 'TNM' }, 'to'), null);
   t.equal(readRouting({ 'ocpi-to-country-code': '', 'ocpi-to-party-id': '' }, 'to'), null);
   t.throws(
