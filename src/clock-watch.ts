@@ -3,7 +3,7 @@
  * the times mean that were recorded before.
  *
  * CLOCK-WATCH-1  A step is noticed within `lookMs`, and always before the next event is stamped.
- * CLOCK-WATCH-2  The file holds until the machine boots: so long its monotonic clock tells of every step, also of one
+ * CLOCK-WATCH-2  The file is valid until the machine boots: until then its monotonic clock shows every step, also one
  *     while no hub ran. After a boot, on another machine, or where the machine has no boot id, the wall clock is
  *     trusted.
  * CLOCK-WATCH-3  The file is not synced, since a power cut is another boot. Without a readable file the hub starts as

@@ -81,7 +81,7 @@ function outdatedAfter(before: HubObject | null, { type, data, to }: Change): re
   if (outdated.length === 0 && (isResent || isSame(sent, to))) return none;
   const owed = new Set(to);
   const passed = isResent ? none : sent.filter((id) => !owed.has(id));
-  // What is sent anew of a private object is that it is private, and there is no more to have of it.
+  // A private object is sent again as `publish: false` alone, which brings the receiver up to date.
   const isMade = (id: PartyId) => owed.has(id) && (isResent || formOf(data, id) === 'whole');
   return withAll(outdated, passed).filter((id) => !isMade(id));
 }

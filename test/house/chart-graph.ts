@@ -9,7 +9,7 @@
 
 /** A state of a region. */
 export interface ChartState {
-  /** `sync.halfOpen.ready`, as `activePaths` returns it. */
+  /** `halfOpen.ready`, as `activePaths` returns it. */
   readonly path: string;
   readonly name: string;
   readonly kind: 'state' | 'start' | 'any';

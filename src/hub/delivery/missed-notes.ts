@@ -56,7 +56,7 @@ interface Waiting {
 /** A change that did not arrive; of its event, whose body may be large, no more. */
 type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' | 'owner'>;
 
-/** Dead letters of one receiver whose events are looked at to find those of the same lane; then it is another one's turn. */
+/** Dead letters of a receiver that are read in its turn, to gather those of one lane. */
 const pageMax = 64;
 const retryMs = 10_000;
 

@@ -78,7 +78,7 @@ export class Wholes {
     const data = event.data as ObjectEventData;
     const asItCame = { owed: owedTo(data, item.receiver), head: item };
     if (!item.asWhole && !(item.form === 'part' && (await this.#isMissing(item, event)))) return asItCame;
-    // What came since its routing rule ended is not for it. A session goes as of its own change.
+    // A receiver without a routing rule gets no later state. A session goes as of its own change.
     const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
     const owed = mayHave ? await this.asOf(event, item.owedAt) : null;
     // Digests of an erased person must not take the place of what the receiver has.

@@ -52,7 +52,7 @@ function madeRow({ id: command, emsp, cpo }: CommandRecord, id: string, at: stri
 
 function reservationRows(record: CommandRecord, id: string, at: string): Put[] {
   const { emsp, cpo } = record;
-  // Earlier versions, of which a node may still run, have one row for all CPOs.
+  // The second is the row of 2026-11-22, one for all CPOs: a damaged one of that time is rebuilt in this form.
   return [madeRow(record, id, at), row(latestKey(emsp, id), at, { cpo })];
 }
 

@@ -11,11 +11,11 @@ import type { PartyId } from '../../domain/party.ts';
 import { logSpan, moved } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
-/** A command comes at most so long before the first event of its session. */
+/** Longest time from a command to the first event of its session, ms. */
 const beforeMs = 3_600_000;
-/** What names only the token belongs to a session that begins so soon after it. */
+/** Longest time from an event that names only the token to the first event of its session, ms. */
 const soonMs = 600_000;
-/** A CDR or the end of a case comes at most so long after the last event of its session. */
+/** Longest time from the last event of a session to its CDR or the end of its case, ms. */
 const afterMs = 48 * 3_600_000;
 
 export interface Related {

@@ -234,7 +234,7 @@ function nameOf({ snapshot, supervision }: Pick<LiveActor, 'snapshot' | 'supervi
   return snapshot.value === undefined ? supervision.state : stateName(snapshot.value);
 }
 
-/** `awaiting`, or for a machine with regions `connection connected · sync closed`. */
+/** `awaiting`, or for a machine with regions `door flowing · hold none`. */
 export function stateName(value: unknown): string {
   if (typeof value === 'string') return value;
   return Object.entries(value ?? {})

@@ -33,7 +33,6 @@ const tones: Readonly<Record<string, Tone>> = {
   flowing: 'good',
   paused: 'off',
   none: 'good',
-  backingOff: 'bad',
 };
 
 export function StateChart({ title, kind, value }: ChartProps) {
@@ -53,7 +52,7 @@ export function StateChart({ title, kind, value }: ChartProps) {
   );
 }
 
-/** `connection: connected; sync: closed; async: open`. */
+/** `door: flowing; hold: none`. */
 export function sentence(value: unknown): string {
   if (typeof value !== 'object' || value === null) return stateName(value);
   return Object.entries(value)

@@ -8,7 +8,7 @@ export interface Placed {
 }
 
 export interface PlacedState extends Placed {
-  /** `sync.halfOpen.ready`, as `activePaths` returns it. */
+  /** `halfOpen.ready`, as `activePaths` returns it. */
   readonly path: string;
   readonly name: string;
   /** `any`: the mark from which transitions start that every state beside it takes. */
