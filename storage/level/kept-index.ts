@@ -25,4 +25,10 @@ export class KeptIndex {
     }
     this.#young.set(stream, kept);
   }
+
+  /** Every stream is looked up again. */
+  clear(): void {
+    this.#young = new Map();
+    this.#old = new Map();
+  }
 }

@@ -115,7 +115,9 @@ function soundAt(db: Database, key: string): string | null {
 }
 
 /** Updates memory once the batch is written. */
-export function applyRewrite({ order, recent, damagedRows }: Found, { moved, unnamed }: Rewritten): void {
+export function applyRewrite({ order, recent, damagedRows, kept }: Found, { moved, unnamed }: Rewritten): void {
+  // The kept events may have other streams now.
+  kept.clear();
   for (const key of unnamed) damagedRows.delete(key);
   for (const { from, to, shelf, upd, size } of moved) {
     recent.delete(keys.rowKey(from));

@@ -56,8 +56,9 @@ export async function prepareTrim(
     drops.map(({ stream }) => stream),
     found,
   );
-  if (drops.some(({ seq }, i) => !before[i]?.includes(seq)))
-    throw new RangeError('only what an earlier trim kept can be dropped');
+  const dropped = new Set(drops.map(({ seq }) => seq));
+  if (dropped.size < drops.length || drops.some(({ seq }, i) => !before[i]?.includes(seq)))
+    throw new RangeError('only what an earlier trim kept can be dropped, and only once');
   return { ...trim, from, keeps: prepared };
 }
 

@@ -81,6 +81,34 @@ export function rewriteSuite(t: Test, open: Opener, done?: Done): void {
   );
 
   promise(
+    '[CONTRACT-12] what a trim kept of a stream is dropped once, also when a rewrite renames the stream',
+    async (t, first, again) => {
+      let store = first;
+      const former = ['tokens/NL-EMS/secret1', 'tokens/NL-EMS/secret2'];
+      const present = ['tokens/NL-EMS/digest1', 'tokens/NL-EMS/digest2'];
+      const push = (stream: string) => append(store, { events: [event({ stream })] });
+      for (const stream of former) await push(stream);
+      t.strictSame(await store.kept([...former, 'tokens/NL-EMS/digest2']), [], 'what a store may remember');
+      await trim(store, 2, { keeps: former.map((stream, i) => ({ ...event({ stream }), seq: i + 1, rows: [] })) });
+      await rewrite(store, [1, 2], []);
+      for (const stream of [...present, ...former]) await push(stream);
+      const drops = await store.kept([...present, ...former]);
+      t.strictSame(
+        drops.map(({ seq, stream }) => [seq, stream]),
+        present.map((stream, i) => [i + 1, stream]),
+      );
+      await t.rejects(trim(store, 3, { drops: [...drops, ...drops] }), RangeError, 'nor is it dropped twice');
+      await trim(store, 4, { drops });
+      t.strictSame(await store.kept([...present, ...former]), []);
+      store = await again();
+      t.match(store.health(), { state: 'open', reason: null });
+      await trim(store, 6);
+      store = await again();
+      t.match(store.health(), { state: 'open', reason: null });
+    },
+  );
+
+  promise(
     '[CONTRACT-12] a rewrite replaces text in events, rows and deliveries, and nothing else changes',
     async (t, first, again) => {
       let store = first;
