@@ -2,9 +2,11 @@
  * More is owed to a receiver than memory holds: the rest stays in the log, and all of it arrives in order and once, over restarts.
  */
 import { nextTurn } from '../../src/kit/system-clock.ts';
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { atLength, partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -195,6 +197,32 @@ t.test('a start does not read the log to its end for one whose window is full', 
   await next.settled();
   t.equal(await depthOf(next), pushed);
 });
+
+t.test(
+  '[OUTBOX-WRITER-4] while the store takes no row, as many deliveries as memory holds are made, and the rest once it does',
+  async (t) => {
+    const [rowsMax, pushed] = [10, 25];
+    let isFull = false;
+    const wrap = wrapStore((store) => ({
+      settle: async (...of) => {
+        if (isFull) throw new StoreUnavailable('the disk is full');
+        return store.settle(...of);
+      },
+    }));
+    const clock = new SimulatedClock('2026-01-02T03:00:00Z');
+    const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '1' }, { clock, windowMax: rowsMax, wrap });
+    const { cpo, emsp } = await routedPair(t, hub);
+    await hub.settled();
+    isFull = true;
+    for (let n = 0; n < pushed; n++) await push(cpo, `S${n}`, 1);
+    await hub.settled();
+    t.equal(emsp.received.length, rowsMax);
+    isFull = false;
+    clock.advance(1_000);
+    await quiet(hub);
+    t.strictSame([...byObject(emsp.received).values()], Array(pushed).fill([1]), 'each once');
+  },
+);
 
 t.test(
   '[WINDOW-4] what waits for another attempt keeps no other out of memory while there is room for one',

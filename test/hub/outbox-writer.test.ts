@@ -35,8 +35,12 @@ async function scene(t: Test) {
       again();
     },
   };
-  const writer = new OutboxWriter(store, clock, log, () => 7);
-  return { level, writer, clock, fence, warned, tries: () => tries };
+  let isFree = false;
+  const hasRoom = () => {
+    isFree = true;
+  };
+  const writer = new OutboxWriter({ store, clock, log, rowsMax: 3 }, () => 7, hasRoom);
+  return { level, writer, clock, fence, warned, tries: () => tries, isFree: () => isFree };
 }
 
 t.test('what could not be written because the fence was away for a moment is written when it is back', async (t) => {
@@ -76,6 +80,22 @@ t.test('of a delivery with two rows that are not written yet, the later one alon
   clock.advance(1_000);
   await writer.flushed();
   t.strictSame(writer.unwrittenRows(), []);
+});
+
+t.test('[OUTBOX-WRITER-4] it is full of rows that are not written, until they are', async (t) => {
+  const { writer, fence, clock, warned, isFree } = await scene(t);
+  const a = progress('A');
+  for (const seq of [3, 4, 4]) writer.remember(a, row('A', seq));
+  t.equal(writer.isFull, false);
+  writer.remember(a, row('A', 5));
+  t.equal(writer.isFull, true);
+  await warned;
+  t.strictSame([writer.isFull, writer.unwrittenRows().length, isFree()], [true, 3, false], 'the first write failed');
+  writer.remember(a, { ...row('A', 4), state: 'PENDING' });
+  fence.isHeld = true;
+  clock.advance(1_000);
+  await writer.flushed();
+  t.strictSame([writer.isFull, writer.unwrittenRows().length, isFree()], [false, 0, true]);
 });
 
 t.test('who waits for it is refused when the hub ends without the fence [OUTBOX-WRITER-3]', async (t) => {

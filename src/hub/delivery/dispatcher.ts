@@ -5,6 +5,7 @@
  *     window of it.
  * DISPATCHER-2  A delivery is shown as DELIVERED only when its receiver has accepted it.
  * DISPATCHER-3  The hub makes no attempt while the partner is paused, and none of a module while its circuit is open.
+ *     None is made while the store takes too few of the ends of earlier ones. [OUTBOX-WRITER-4]
  * DISPATCHER-4  Partners are served round-robin, so one partner's backlog does not raise the latency of others.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
@@ -58,7 +59,9 @@ export class Dispatcher {
   constructor(context: Context, reports: Pick<PartnerReports, 'used'>, isExchanging: (partner: PartyId) => boolean) {
     const { recorder, store, ports } = context;
     this.#context = context;
-    this.#writer = new OutboxWriter(store, ports.clock, ports.log, () => recorder.feed.upTo);
+    const { clock, log, windowMax } = ports;
+    const upTo = () => recorder.feed.upTo;
+    this.#writer = new OutboxWriter({ store, clock, log, rowsMax: windowMax }, upTo, () => this.#dispatch());
     this.#scheduler = new FairScheduler(ports);
     this.wholes = new Wholes(context, this);
     this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports, this.#erasures, isExchanging);
@@ -261,7 +264,7 @@ export class Dispatcher {
   }
 
   #dispatch(): void {
-    while (!this.#isDraining && !this.#scheduler.isFull) {
+    while (!this.#isDraining && !this.#scheduler.isFull && !this.#writer.isFull) {
       const receiver = this.#scheduler.nextTurn();
       if (!receiver) return;
       const { allowed, lanes } = receiver;

@@ -5,6 +5,8 @@
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
  * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
  * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it refuses its waiting callers as `unavailable` instead.
+ * OUTBOX-WRITER-4  While `rowsMax` rows are not written, `isFull` holds and the dispatcher begins no attempt: memory is bounded and a kill repeats no
+ *     more than these and what was in flight, however long the store takes no writes.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -21,6 +23,8 @@ export interface DeliveryStanding {
   readonly row: DeliveryRow | null;
   readonly state: DeliveryState;
 }
+
+const none: ReadonlyMap<string, DeliveryRow> = new Map();
 
 const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${seq}`;
 
@@ -83,21 +87,35 @@ export class OutboxWriter {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #dispatchedTo: () => Seq;
+  readonly #rowsMax: number;
+  readonly #hasRoom: () => void;
   /** Rows not written yet, by delivery; a later row replaces the earlier one. */
   #rows = new Map<string, DeliveryRow>();
   /** Rows of the write in progress. */
-  #flying: ReadonlyMap<string, DeliveryRow> = new Map();
+  #flying = none;
   #touched = new Set<Progress>();
   #writing: Promise<void> | null = null;
   /** Callers of `flushed` that wait for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   readonly #ending = new AbortController();
 
-  constructor(store: Store, clock: Clock, log: Log, dispatchedTo: () => Seq) {
+  /** `hasRoom` is called when it is full no more. */
+  constructor(
+    { store, clock, log, rowsMax }: { store: Store; clock: Clock; log: Log; rowsMax: number },
+    dispatchedTo: () => Seq,
+    hasRoom: () => void,
+  ) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
+    this.#rowsMax = rowsMax;
     this.#dispatchedTo = dispatchedTo;
+    this.#hasRoom = hasRoom;
+  }
+
+  /** [OUTBOX-WRITER-4] */
+  get isFull(): boolean {
+    return this.#rows.size + this.#flying.size >= this.#rowsMax;
   }
 
   /** Has a row written, and the floor of its receiver, which it lets move. */
@@ -154,14 +172,18 @@ export class OutboxWriter {
       this.#waiting = [];
       try {
         await this.#write([...rows.values()], touched);
-        this.#flying = new Map();
+        const wasFull = this.isFull;
+        this.#flying = none;
         for (const { resolve } of waiting) resolve();
+        if (wasFull && !this.isFull) this.#hasRoom();
       } catch (error) {
         const level = this.#store.held() ? 'error' : 'warn';
         const isLast = this.#ending.signal.aborted;
         const next = isLast ? 'the hub closes without it' : 'next try in 1 s';
         this.#log[level]({ err: error, rows: rows.size }, `could not write delivery state; ${next}`);
-        this.#rows = new Map([...rows, ...this.#rows]);
+        for (const [key, later] of this.#rows) rows.set(key, later);
+        this.#rows = rows;
+        this.#flying = none;
         for (const progress of touched) this.#touched.add(progress);
         this.#waiting.unshift(...waiting);
         if (isLast) {
