@@ -8,7 +8,7 @@ import { HeldWrites } from '../delivery/held-writes.ts';
 import { deliveriesOf, putSession } from '../delivery/watched.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
-import { closed, hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -103,6 +103,28 @@ t.test('a triage ends with the last dead letter of its group; later ones are ano
   await hub.close();
   const again = await hubFor(t, {}, {}, dataDir);
   t.strictSame(await itemsOf(again, '/dead-letters'), []);
+});
+
+t.test('the triage of dead letters of a second party of a partner outlives a restart', async (t) => {
+  const dataDir = directoryFor(t);
+  const hub = await hubFor(t, {}, {}, dataDir);
+  const names = { countryCode: 'NL', answer: () => ({ status: 404 }) } as const;
+  const others = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMT' }] as const;
+  const cpo = await partnerFor(t, hub, { ...names, role: 'CPO', partyId: 'CPO' });
+  await partnerFor(t, hub, { ...names, role: 'EMSP', partyId: 'EMS', others });
+  await admin(hub, 'PUT', '/routes/NL-EMT/NL-CPO', { active: true });
+  const cdr_token = { country_code: 'NL', party_id: 'EMT', uid: 'CARD2', type: 'RFID', contract_id: 'NL-EMT-C2' };
+  await putSession(cpo, 'S1', { cdr_token });
+  await quiet(hub);
+  const ofSecond = group.replace('NL-EMS', 'NL-EMT');
+  await admin(hub, 'POST', ofSecond, { assignee: 'ann', snooze_until: '2999-01-01T00:00:00Z' });
+  await hub.close();
+  const again = await hubFor(t, {}, {}, dataDir);
+  await quiet(again);
+  t.match(await rowOf(again, 'NL-EMS'), { dead: 1, dead_snoozed: 1 });
+  t.match(await itemsOf(again, '/dead-letters'), [{ count: 1, triage: { assignee: 'ann' } }]);
+  t.strictSame(await itemsOf(again, '/events?type=triage.ended'), []);
+  await admin(again, 'POST', ofSecond, { remark: 'still there' });
 });
 
 t.test('a triage that meets the end of its group does not outlive it', async (t) => {

@@ -80,10 +80,10 @@ export class Dispatcher {
   async recover(): Promise<void> {
     const { store, recorder, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
-    await mapLimit([...directory.partners()], openedAtOnce, async ({ roles }) => {
+    await mapLimit([...directory.partners()], openedAtOnce, async ({ id, roles }) => {
       const parties = [...new Set(roles.map(keyOf))];
-      const [first = ''] = parties;
-      await this.#receiverOf(first)?.open(new Map(parties.map((party) => [party, floors.get(party) ?? 0])));
+      for (const party of parties) this.#receiverOf(party);
+      await this.#receivers.get(id)?.open(new Map(parties.map((party) => [party, floors.get(party) ?? 0])));
     });
     await this.#scan(recorder.feed.upTo);
   }
