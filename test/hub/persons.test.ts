@@ -380,6 +380,41 @@ t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {
   t.equal(statusOf(await cpo.call('GET', '/2.2.1/tokens')), '200/1000');
 });
 
+t.test('[WINDOW-6] of a token that is erased by force each change that is owed arrives, in order', async (t) => {
+  let isHeld = false;
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const isOfToken = ({ path }: { path: string }) => path.includes('/tokens/');
+  const { hub, cpo, emsp } = await scene(t, async (received) => {
+    if (isHeld && isOfToken(received)) await opened;
+    return {};
+  });
+  t.teardown(open);
+  isHeld = true;
+  const before = cpo.received.length;
+  const push = (day: number) => {
+    const last_updated = `2026-02-${day}T00:00:00Z`;
+    return emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${uid}`, tokenOf(uid, contract, { last_updated }));
+  };
+  for (let day = 10; day < 22; day++) await push(day);
+  await erase(hub, { uid, force: true });
+  for (let day = 22; day < 25; day++) await push(day);
+  open();
+  await quiet(hub);
+  const puts = cpo.received.slice(before).filter((received) => isOfToken(received) && received.method === 'PUT');
+  t.strictSame(
+    puts.map(({ body }) => Number(/2026-02-(\d\d)/.exec(body)?.[1])),
+    Array.from({ length: 15 }, (_, n) => 10 + n),
+  );
+  t.strictSame(
+    puts.map(({ body }) => names.some((name) => body.includes(name))),
+    puts.map((_, n) => n === 0 || n > 11),
+    'the one in flight and those pushed after the erasure alone have the names',
+  );
+});
+
 t.test(
   'the export has the token, the session, the CDR, the authorization and the command, and of nobody else',
   async (t) => {

@@ -4,6 +4,7 @@
 import type { DeadGroupName } from '../../domain/triage.ts';
 import type { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Erasures } from './erasures.ts';
 import type { FairScheduler, Sender } from './fair-scheduler.ts';
 import type { MissedNotes } from './missed-notes.ts';
 import type { OutboxWriter } from './outbox-writer.ts';
@@ -13,6 +14,7 @@ export interface Desk<Receiver extends Sender> {
   readonly context: Context;
   readonly writer: OutboxWriter;
   readonly scheduler: FairScheduler<Receiver>;
+  readonly erasures: Pick<Erasures, 'text'>;
   readonly notes: Pick<MissedNotes, 'add' | 'ended' | 'replaced'>;
   /** Bounds the pages of backlogs that are in memory at the same time. */
   readonly pages: Limit;

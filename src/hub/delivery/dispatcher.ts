@@ -73,7 +73,8 @@ export class Dispatcher {
     const pages = new Limit(pagesAtOnce);
     const counts = new Limit(1);
     const { notes } = this.wholes;
-    this.#desk = { context, writer: this.#writer, scheduler: this.#scheduler, notes, pages, counts, pump, cleared };
+    const [writer, scheduler, erasures] = [this.#writer, this.#scheduler, this.#erasures];
+    this.#desk = { context, writer, scheduler, erasures, notes, pages, counts, pump, cleared };
   }
 
   /** Rebuilds the lanes from floors, rows and log. Must end before the first delivery is sent. */

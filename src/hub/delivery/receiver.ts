@@ -62,10 +62,11 @@ export class Receiver implements Sender, Measured {
     this.#desk = desk;
     this.partnerId = partnerId;
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
-    const { context, writer, pages, counts } = desk;
+    const { context, writer, erasures, pages, counts } = desk;
     this.#lanes = new Lanes((sender) => context.directory.partnerOf(sender)?.id ?? sender);
     this.lanes = this.#lanes;
-    this.window = new DeliveryWindow({ context, writer, partnerId, lanes: this.#lanes, pages, counts, enter });
+    const lanes = this.#lanes;
+    this.window = new DeliveryWindow({ context, writer, erasures, partnerId, lanes, pages, counts, enter });
   }
 
   /**

@@ -13,6 +13,7 @@
  *     when all that memory holds of the sender waits for another attempt: those keep no other out while there is room for one.
  * WINDOW-5  What a restart leaves in the log is counted in the background, one page of all receivers at a time; `isUncounted` until then. No
  *     delivery waits for that. [PROGRESS-3]
+ * WINDOW-6  A lane keeps its name when an erasure renames the stream of its object, and is read on under both names.
  */
 import type { Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -21,6 +22,7 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Limit } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Erasures } from './erasures.ts';
 import { type Lane, type Lanes, laneKey } from './lanes.ts';
 import { type OutboxWriter, rowsOf } from './outbox-writer.ts';
 import { type Owed, Progress, type Reader } from './progress.ts';
@@ -46,6 +48,7 @@ const start: Page = { after: 0, limit: 0 };
 interface Parts {
   readonly context: Context;
   readonly writer: OutboxWriter;
+  readonly erasures: Pick<Erasures, 'text'>;
   readonly partnerId: PartyId;
   readonly lanes: Lanes;
   readonly pages: Limit;
@@ -309,10 +312,10 @@ export class DeliveryWindow {
 
   /** Reads the next deliveries of a lane from the stream of its object. [WINDOW-3] */
   async #refill(lane: Lane, receiver: PartyId, stream: string): Promise<void> {
-    const { context, lanes, enter } = this.#parts;
+    const { lanes, enter } = this.#parts;
     while (!this.#isClosed && lane.skipped && lane.items.length <= laneMax / 2) {
       const { after, upTo } = lane.skipped;
-      const events = (await context.store.history(stream, after, laneMax)).filter(({ seq }) => seq <= upTo);
+      const events = (await this.#following(stream, after)).filter(({ seq }) => seq <= upTo);
       const isLast = events.length === 0 || events.at(-1)?.seq === upTo;
       const progress = this.progressNow(receiver);
       const owed = events.filter(
@@ -322,6 +325,20 @@ export class DeliveryWindow {
       for (const event of owed) enter(receiver, event);
     }
     this.#short.delete(lane);
+  }
+
+  /** The next events of an object, under the name that its lane has. [WINDOW-6] */
+  async #following(stream: string, after: Seq): Promise<StoredEvent[]> {
+    const { context, erasures } = this.#parts;
+    const events = await context.store.history(stream, after, laneMax);
+    // Only now: what is renamed while the first read runs is found by one of the two, or by both.
+    const renamed = erasures.text(after + 1, stream);
+    if (renamed === stream) return events;
+    const found = new Map(events.map((event) => [event.seq, event]));
+    // A later event of that name is of the erasure itself, and in a lane of its own.
+    for (const event of await context.store.history(renamed, after, laneMax))
+      if (erasures.text(event.seq, stream) === renamed) found.set(event.seq, { ...event, stream });
+    return [...found.values()].sort((a, b) => a.seq - b.seq).slice(0, laneMax);
   }
 }
 
