@@ -34,7 +34,7 @@ import { Damaged, StoreUnavailable } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { decode, inspect } from '../records.ts';
 import { type RowHead, toEvent } from './event-log.ts';
-import { chunks, fetch, lookUp, sought } from './leveldb.ts';
+import { chunks, type Database, fetch, lookUp, sought } from './leveldb.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import { placeOf } from './order-index.ts';
@@ -158,11 +158,15 @@ export class Reads {
 
   async *scan(kind: string, owner?: string): AsyncGenerator<Row> {
     const { db, found, tolerate } = this.lifecycle.mounted();
-    for await (const chunk of chunks(db, keys.rowsOf(kind, owner), undefined, tolerate)) {
-      for (const [key, value] of chunk) {
-        if (!found.damagedRows.has(key) && (tolerate === null || inspect(key, value) === 'sound'))
-          yield toRow(key, value);
+    try {
+      for await (const chunk of chunks(db, keys.rowsOf(kind, owner), undefined, tolerate)) {
+        for (const [key, value] of chunk) {
+          if (!found.damagedRows.has(key) && (tolerate === null || inspect(key, value) === 'sound'))
+            yield toRow(key, value);
+        }
       }
+    } catch (error) {
+      throw refusalOf(db, error);
     }
   }
 
@@ -286,12 +290,15 @@ export class Reads {
         return await read(mounted);
       } catch (error) {
         if (!wasWhole && isDamage(error)) await this.lifecycle.doubt(mounted, error);
-        else if (db.status === 'open') throw error;
-        else throw new StoreUnavailable('the store was closed during a read', { cause: error });
+        else throw refusalOf(db, error);
       }
     }
   }
 }
+
+/** What to throw for an error of a read: the engine gives one of its own when the database closes during it. [LEVEL-READS-5] */
+const refusalOf = (db: Database, error: unknown): unknown =>
+  db.status === 'open' ? error : new StoreUnavailable('the store was closed during a read', { cause: error });
 
 /** Also what the engine says of a block that it cannot read. */
 const isDamage = (error: unknown): boolean =>

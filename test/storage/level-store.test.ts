@@ -10,7 +10,7 @@ import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
-import { append, event, row } from './support.ts';
+import { append, collect, event, row, until } from './support.ts';
 import { backupSuite, trimSuite } from './trim-suite.ts';
 
 const open = (place: string): Promise<Store> =>
@@ -40,6 +40,33 @@ t.test('TRAP fact 3: concurrent synced batches of the bare engine land in any or
   if (inverted === 0) return void t.comment(`not seen in ${pairs} pairs on this machine`);
   t.ok(inverted > 0, `${inverted} of the last 50 pairs ended with the value that was written first`);
 });
+
+t.test(
+  '[LEVEL-READS-5] a scan that a failed write interrupts is refused, also once the store is open again',
+  async (t) => {
+    let isBroken = false;
+    const onPoint = (name: string) => {
+      if (isBroken && name === 'commit.before') throw new Error('the disk is full');
+    };
+    const directory = `${directoryFor(t)}/store`;
+    const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0, onPoint });
+    t.teardown(() => store.close());
+    const ids = Array.from({ length: 2_000 }, (_, n) => `${10_000 + n}`);
+    await append(store, { puts: ids.map((id) => row(id)) });
+    const scans = [store.scan('sessions'), store.scan('sessions')].map((scan) => scan[Symbol.asyncIterator]());
+    for (const scan of scans) t.match(await scan.next(), { value: { id: '10000' } });
+    const rest = async (scan?: AsyncIterator<unknown>) => {
+      while (scan && !(await scan.next()).done);
+    };
+    isBroken = true;
+    await t.rejects(append(store), StoreUnavailable);
+    await t.rejects(rest(scans[0]), StoreUnavailable);
+    isBroken = false;
+    await until(() => store.health().state === 'open');
+    await t.rejects(rest(scans[1]), StoreUnavailable);
+    t.equal((await collect(store.scan('sessions'))).length, ids.length);
+  },
+);
 
 t.test('a page reads no more large rows than it may give', async (t) => {
   const store = await open(directoryFor(t));
