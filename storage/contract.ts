@@ -287,7 +287,7 @@ export interface Trim {
   readonly fence: Fence;
   /** The new horizon: the trim removes events at or below it, and everything remembered of their deliveries. */
   readonly upTo: Seq;
-  /** Every event above the present horizon up to `upTo`, as `read` returns them. */
+  /** Every event above the present horizon up to `upTo`, as `read` returns them; none was rewritten since. */
   readonly events: readonly StoredEvent[];
   readonly keeps: readonly Kept[];
   /** Events that an earlier trim kept and that are no longer needed, as `kept` returns them. */
@@ -355,7 +355,7 @@ export interface Store extends Outbox {
   ranges(ranges: readonly Range[]): Promise<StoredEvent[]>;
   /** Events of one stream, oldest first, with a sequence greater than `after`. */
   history(stream: string, after?: Seq, limit?: number): Promise<StoredEvent[]>;
-  /** Events of these streams that earlier trims kept, oldest first within a stream. No trim may run meanwhile. */
+  /** Events of these streams that earlier trims kept, oldest first within a stream. No trim or rewrite may run meanwhile. */
   kept(streams: readonly string[]): Promise<StoredEvent[]>;
   /** The newest events of one stream, without their bodies, oldest of them first. */
   recent(stream: string, limit: number): Promise<StoredEvent[]>;

@@ -131,7 +131,7 @@ export function createHub(
   const backups = new Backups(context);
   const groups = new DeadGroups(context, dispatcher);
   const { deliveryView, shown, eventShown, ...reading } = views(context, dispatcher, groups);
-  const persons = new Persons(context, dispatcher, reports, eventShown);
+  const persons = new Persons(context, dispatcher, reports, retention, eventShown);
   const redrive = new Redrive(context, dispatcher, jobs, shown);
   const checks = new Checks(context, reports, (id) => reportOf(context, dispatcher, reports, id));
   const notifier = new Notifier(context, { dispatcher, orphans });
@@ -270,13 +270,14 @@ export function createHub(
       await probes.close();
       await jobs.close();
       await resends.close();
+      // A sweep waits for a running erasure. [RETENTION-6]
+      await persons.close();
       await retention.close();
       await expiry.close();
       await audit.close();
       await notifier.close();
       await backups.close();
       await reports.flushAll();
-      await persons.close();
       await history.close();
       await dispatcher.close();
       coalescer.close();

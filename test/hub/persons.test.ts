@@ -5,6 +5,7 @@ import { impersonalKinds, otherKinds } from '../../src/hub/maintain/person-searc
 import { rowKinds } from '../../src/hub/maintain/row-rebuild.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { adminToken, longer, startNodes } from '../cluster/nodes.ts';
+import { HeldWrites } from '../delivery/held-writes.ts';
 import { Holding } from '../delivery/watched.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import type { HubAddress } from '../support/caller.ts';
@@ -16,6 +17,7 @@ import { newSchema, type PostgresServer, sharedPostgres } from '../support/postg
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { blocksOf } from '../support/table-blocks.ts';
 import { type Test, t } from '../support/tap.ts';
+import { dayMs, inTime } from './retention-scene.ts';
 
 const [uid, contract, visual] = ['04A1B2C3D4E5F6', 'NL-EMS-C7777777-9', 'EMS 7777 7777'];
 const [otherUid, otherContract] = ['04FFEEDDCCBBAA', 'NL-EMS-C8888888-1'];
@@ -351,6 +353,27 @@ t.test('[PERSON-SEARCH-1, PERSON-SEARCH-3, PERSON-SEARCH-4] what others push lin
   const sessions = await emsp.call('GET', '/2.2.1/sessions?date_from=2020-01-01T00:00:00Z');
   t.match(sessions.text, uid, 'the session of the other eMSP is as it was');
   t.notMatch(JSON.stringify(await itemsOf(hub, '/events?limit=200')), theirs);
+});
+
+t.test('[RETENTION-6] an erasure waits for a trim that has begun, and leaves no name behind it', async (t) => {
+  const held = new HeldWrites();
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+  const dataDir = join(directoryFor(t), 'data');
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap: held.wrap }, dataDir);
+  await twoPersons(t, hub);
+  let hasBegun = false;
+  void held.hold('trim').then(() => {
+    hasBegun = true;
+  });
+  clock.advance(5 * dayMs);
+  await inTime({ clock, hub }, 20_000, 'a trim', () => hasBegun);
+  const erased = erase(hub, { uid });
+  await Promise.race([erased, hub.settled(...hub.partners)]);
+  held.release('trim');
+  t.match(await erased, { state: 'DONE' });
+  await hub.settled(...hub.partners);
+  t.strictSame(namesIn(dataDir, names), []);
+  t.match(await erase(hub, { uid, dry_run: true }), { events: 0, rows: 0 });
 });
 
 t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {

@@ -25,6 +25,7 @@ import type { PartnerReports } from '../partners/reports.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
 import { type Found, isAmong, nameOf, PersonSearch } from './person-search.ts';
 import { removalOf } from './removal.ts';
+import type { Retention } from './retention.ts';
 
 /** Events of different streams, or rows, that are rewritten in one write. */
 const unitEvents = 64;
@@ -34,6 +35,7 @@ const roundsMax = 3;
 export class Persons implements PersonVerbs {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
+  readonly #retention: Pick<Retention, 'between'>;
   readonly #shown: (event: StoredEvent) => EventView;
   readonly #search: PersonSearch;
   #erasing: Promise<unknown> | null = null;
@@ -44,10 +46,12 @@ export class Persons implements PersonVerbs {
     context: Context,
     dispatcher: Dispatcher,
     reports: Pick<PartnerReports, 'flushAll'>,
+    retention: Pick<Retention, 'between'>,
     shown: (event: StoredEvent) => EventView,
   ) {
     this.#context = context;
     this.#dispatcher = dispatcher;
+    this.#retention = retention;
     this.#shown = shown;
     this.#search = new PersonSearch(context, dispatcher, reports);
   }
@@ -71,7 +75,8 @@ export class Persons implements PersonVerbs {
 
   async erase(person: Person, options: { force: boolean; dryRun: boolean }, trace: Trace): Promise<ErasureView> {
     if (this.#erasing) throw new HubError('conflict', { message: 'another erasure is running' });
-    const erasing = this.#erase(person, options, trace).finally(() => {
+    const erase = () => this.#erase(person, options, trace);
+    const erasing = this.#retention.between(erase).finally(() => {
       this.#erasing = null;
     });
     this.#erasing = erasing;

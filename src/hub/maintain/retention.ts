@@ -11,10 +11,12 @@
  *     streams, and one synced batch.
  * RETENTION-4  A piece is trimmed whole or not at all; after a crash or an error the next sweep continues there.
  * RETENTION-5  No event of a command is recorded between the decision to remove the command and the trim.
+ * RETENTION-6  No erasure rewrites the log between the read of a piece and its trim, which would write the names back.
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
+import { Limit } from '../../kit/concurrency.ts';
 import { dayMs, hourMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
@@ -54,6 +56,7 @@ export class Retention {
   /** Dead letters of the last trim that was started, until its result is known. */
   #going: { readonly upTo: Seq; readonly dead: readonly DeliveryRow[] } | null = null;
   #sweeping: Promise<void> = Promise.resolve();
+  readonly #pieces = new Limit(1);
   readonly #ending = new AbortController();
 
   constructor(context: Context, dispatcher: Dispatcher) {
@@ -96,6 +99,11 @@ export class Retention {
     return this.#lag.lagS();
   }
 
+  /** Does the work between two pieces. [RETENTION-6] */
+  between<T>(work: () => Promise<T>): Promise<T> {
+    return this.#pieces.run(work);
+  }
+
   /** Stops the sweep after the present piece. */
   async close(): Promise<void> {
     this.#ending.abort();
@@ -109,14 +117,17 @@ export class Retention {
     const { clock } = ports;
     const pace = new Pace(clock);
     this.#lag.begin();
-    let [begun, head] = [clock.monotonic(), store.head()];
+    let [begun, head] = [0, store.head()];
+    const piece = () => {
+      begun = clock.monotonic();
+      return this.#piece(before, pace.sized(eventsMax), trimmed);
+    };
     try {
       while (!this.#ending.signal.aborted && store.health().state === 'open') {
-        if (!(await this.#piece(before, pace.sized(eventsMax), trimmed))) break;
+        if (!(await this.between(piece))) break;
         const isBusy = store.head() > head;
         head = store.head();
         await pace.pause(clock.monotonic() - begun, isBusy, this.#ending.signal);
-        begun = clock.monotonic();
       }
     } finally {
       this.#lag.end();
