@@ -2,7 +2,7 @@
  * Notifications: what operators of the hub are told by webhook and by mail. Pure.
  *
  * DOMAIN-NOTIFICATION-1  One table names every kind. A kind is told when it begins, once; when it is over only where `over`
- *     says how.
+ *     says how, and not where the hub no longer looks: a partner that is suspended while it is offline does not answer again.
  */
 import type { PartyId } from './party.ts';
 
@@ -68,8 +68,8 @@ export const nameOf = ({ kind, subject }: Pick<Condition, 'kind' | 'subject'>): 
 
 export const begun = (condition: Condition, id: string): Notice => ({ ...condition, id, type: condition.kind });
 
-export function ended(condition: Condition, id: string): Notice {
-  const over = overOf(condition.kind);
+export function ended(condition: Condition, id: string, isTold: boolean): Notice {
+  const over = isTold ? overOf(condition.kind) : null;
   return over === null
     ? { ...condition, id, type: null }
     : { ...condition, id, type: over.name, what: over.says(condition.subject) };

@@ -6,6 +6,7 @@ import { locationBody, sessionBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
 import { atLength } from '../support/share.ts';
@@ -100,6 +101,29 @@ t.test('a partner that does not answer is told, and that it answers again', asyn
   await receiver.took(2);
   t.strictSame(told(receiver), ['partner.offline NL-EMS', 'partner.online NL-EMS']);
   t.equal(receiver.taken[1]?.body.data.what, 'NL-EMS answers again');
+});
+
+t.test('of an offline partner that is suspended it is not told that it answers again', async (t) => {
+  const clock = new SimulatedClock(new Date().toISOString());
+  const hub = await hubFor(t, { ...quiet, HUB_PROBE_INTERVAL_S: '60', HUB_OFFLINE_AFTER_S: '60' }, { clock });
+  let isDown = false;
+  const discovery = () => (isDown ? { status: 500, text: '{}' } : undefined);
+  for (const partyId of ['EM1', 'EM2']) {
+    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, discovery });
+  }
+  const receiver = await webhookReceiver(t);
+  await webhookSet(hub, 'on-call', receiver, { kinds: ['partner.offline'] });
+  isDown = true;
+  await pass(hub, clock, 4 * minuteMs, 10_000);
+  await receiver.took(2);
+  await admin(hub, 'POST', '/parties/NL-EM1/suspend');
+  await pass(hub, clock, minuteMs, 10_000);
+  const ends = await itemsOf(hub, '/events?type=notification.ended');
+  t.match(ends, [{ data: { kind: 'partner.offline', subject: 'NL-EM1', type: null } }], 'it is over');
+  isDown = false;
+  await pass(hub, clock, 3 * minuteMs, 10_000);
+  await receiver.took(3);
+  t.strictSame(told(receiver).slice(2), ['partner.online NL-EM2']);
 });
 
 t.test('a silent CPO, an old backlog, a change of host, a case and a full disk are told', async (t) => {

@@ -31,6 +31,8 @@ interface Source {
   find(seen: Seen): Iterable<Found>;
   /** Of one that `find` does not give any more: whether it is over. Absent: it is. */
   isOver?(before: Condition, seen: Seen): boolean;
+  /** Of one that is over: whether receivers are told so, where its kind has a message for it. Absent: they are. */
+  isEndTold?(before: Condition, seen: Seen): boolean;
 }
 
 /** What a look finds of one partner; null: nothing. */
@@ -55,6 +57,8 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
     find: ofPartners(({ id, status, lastUpdated: since }) =>
       status === 'OFFLINE' ? { subject: id, since, what: `${id} does not answer` } : null,
     ),
+    // A partner that was suspended is no longer called: it did not answer again.
+    isEndTold: ({ subject }, { context }) => context.directory.partner(subject)?.status === 'CONNECTED',
   },
   'partner.dead_letter': {
     find: ofPartners(({ id }, seen) => {
@@ -121,3 +125,7 @@ export function* conditions(seen: Seen): Iterable<Condition> {
 
 /** Whether a condition that is not found any more is over. */
 export const isOver = (before: Condition, seen: Seen): boolean => sources[before.kind].isOver?.(before, seen) ?? true;
+
+/** Whether receivers are told that a condition is over. */
+export const isEndTold = (before: Condition, seen: Seen): boolean =>
+  sources[before.kind].isEndTold?.(before, seen) ?? true;

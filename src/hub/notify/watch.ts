@@ -11,7 +11,7 @@ import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { unlisted } from '../kernel/row-codecs.ts';
 import type { Telling } from '../ports/ports.ts';
-import { conditions, isOver, type Seen } from './conditions.ts';
+import { conditions, isEndTold, isOver, type Seen } from './conditions.ts';
 
 /** The stream of all notifications: what each receiver is owed is read from it. */
 export const stream = 'notifications';
@@ -116,7 +116,10 @@ export class Watch {
     const { newId } = context.ports.secrets;
     const over = [...this.#open].filter(([name, before]) => !holding.has(name) && isOver(before, seen));
     const fresh = [...holding].filter(([name]) => !this.#open.has(name));
-    const changes = [...over.map(([, one]) => ended(one, newId())), ...fresh.map(([, one]) => begun(one, newId()))];
+    const changes = [
+      ...over.map(([, one]) => ended(one, newId(), isEndTold(one, seen))),
+      ...fresh.map(([, one]) => begun(one, newId())),
+    ];
     for (let from = 0; from < changes.length; from += atOnce) await this.#record(changes.slice(from, from + atOnce));
   }
 
