@@ -303,6 +303,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   const deadlines = gauge('deadlines', 'Waits that are armed');
   const lost = counter('lost_sends_total', 'Sends to actors that were not there');
   const status = gauge('partner_status', '1 for the connection status of the partner', ['partner', 'status']);
+  const pullOnly = gauge('pull_only', '1 for a partner that is pull only: the hub never calls it', ['partner']);
   const circuit = gauge('circuit_state', '1 for the state of the circuit', ['partner', 'circuit', 'state']);
   const depth = gauge('backlog_deliveries', 'Deliveries that wait, in memory and in the log', ['partner']);
   const oldest = gauge('backlog_oldest_age_seconds', 'Age of the oldest that waits; 0 when none does', ['partner']);
@@ -335,7 +336,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
   );
   const all = [
     ...[push, silent, foreign, ready, store, events, actors, deadlines, lost],
-    ...[status, circuit, depth, oldest, overdue, dead, held, lag],
+    ...[status, pullOnly, circuit, depth, oldest, overdue, dead, held, lag],
   ];
 
   return (operations) => {
@@ -355,6 +356,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     lost.inc(vitals.lost_sends);
     lag.set(vitals.retention_lag_s);
     for (const { id: partner, status: connection, circuits, queue, refused_from, ...of } of operations.parties()) {
+      pullOnly.set({ partner }, of.settings.pull_only ? 1 : 0);
       silent.set({ partner }, of.silent_since === null ? 0 : 1);
       for (const { module, last_push } of of.inbound) push.set({ partner, module }, Date.parse(last_push) / 1000);
       foreign.inc({ partner }, refused_from?.count ?? 0);

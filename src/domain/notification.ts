@@ -16,7 +16,7 @@ interface Kind {
 /** [DOMAIN-NOTIFICATION-1] */
 export const notificationKinds = {
   'partner.offline': {
-    means: 'a partner does not answer: its parties are OFFLINE',
+    means: 'a partner that the hub calls does not answer: its parties are OFFLINE',
     over: { name: 'partner.online', says: (partner) => `${partner} answers again` },
   },
   'partner.dead_letter': { means: 'a partner has a dead letter, and had none before', over: null },

@@ -186,6 +186,10 @@ t.test('what stands is read when it is asked for: partners, circuits, actors, st
     const { text } = await node.exposition(held, {});
     t.equal(sumOf(samplesOf(text), 'ocpi_hub_events_total'), length, 'a takeover is no increase');
   }
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'PUL' }];
+  await admin(hub, 'POST', '/parties', { roles, pull_only: true });
+  t.equal(await measured(hub, 'pull_only', { partner: 'NL-PUL' }), 1);
+  t.equal(await measured(hub, 'pull_only'), 1, 'no other partner is');
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   t.equal(await measured(hub, 'partner_status', { partner: 'NL-EMS', status: 'SUSPENDED' }), 1);
   t.equal(await measured(hub, 'partner_status', { partner: 'NL-EMS', status: 'CONNECTED' }), 0);

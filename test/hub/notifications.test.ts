@@ -7,6 +7,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
+import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
 import { atLength } from '../support/share.ts';
@@ -124,6 +125,25 @@ t.test('of an offline partner that is suspended it is not told that it answers a
   await pass(hub, clock, 3 * minuteMs, 10_000);
   await receiver.took(3);
   t.strictSame(told(receiver).slice(2), ['partner.online NL-EM2']);
+});
+
+t.test('nobody is told of a pull-only partner that polls more rarely than others are probed', async (t) => {
+  const clock = new SimulatedClock(new Date().toISOString());
+  const hub = await hubFor(t, { ...quiet, HUB_PROBE_INTERVAL_S: '60', HUB_OFFLINE_AFTER_S: '60' }, { clock });
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'PUL' }];
+  const { hub_token } = await admin(hub, 'POST', '/parties', { roles, pull_only: true });
+  const receiver = await webhookReceiver(t);
+  await webhookSet(hub, 'on-call', receiver);
+  for (let polls = 0; polls < 2; polls++) {
+    await pass(hub, clock, 5 * minuteMs - 30_000, 30_000);
+    await ocpi(hub, 'GET', '/versions', { token: String(hub_token) });
+    await pass(hub, clock, 30_000, 30_000);
+  }
+  const changes = await itemsOf(hub, '/events?about=partner:NL-PUL');
+  const types = changes.map(({ type }) => type);
+  const poll = ['partner.offline', 'partner.online'];
+  t.strictSame(types.slice(-4), [...poll, ...poll], 'its status follows its calls');
+  t.strictSame(await itemsOf(hub, '/events?type=notification.raised'), []);
 });
 
 t.test('a silent CPO, an old backlog, a change of host, a case and a full disk are told', async (t) => {

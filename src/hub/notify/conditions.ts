@@ -54,8 +54,9 @@ const ageText = (ms: number): string =>
 
 const sources: Readonly<Record<NotificationKind, Source>> = {
   'partner.offline': {
-    find: ofPartners(({ id, status, lastUpdated: since }) =>
-      status === 'OFFLINE' ? { subject: id, since, what: `${id} does not answer` } : null,
+    // One that is pull only is never called: it is OFFLINE whenever it polls more rarely than the hub probes. [D89]
+    find: ofPartners(({ id, status, settings, lastUpdated: since }) =>
+      status === 'OFFLINE' && !settings.pull_only ? { subject: id, since, what: `${id} does not answer` } : null,
     ),
     // A partner that was suspended is no longer called: it did not answer again.
     isEndTold: ({ subject }, { context }) => context.directory.partner(subject)?.status === 'CONNECTED',
