@@ -9,6 +9,7 @@ import { itemsOf } from '../support/observed.ts';
 import { operatorsFile, tokenOf } from '../support/operators.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const named = [
@@ -158,6 +159,33 @@ t.test('[AUDIT-2] a removed entry shows, and a changed one, also after a restart
   await hub.close();
   const again = await hubFor(t, settings, {}, dataDir);
   t.match(await checkOf(again), { broken: { n: 1, reason: 'missing' } });
+});
+
+t.test('[AUDIT-2] acts and removals while a check reads make no missing entries', async (t) => {
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+  const acts: (() => Promise<unknown>)[] = [];
+  // As of a database, whose scan is several reads: here of one row each.
+  const wrap = wrapStore((store) => ({
+    async *scan(...of) {
+      for await (const row of store.scan(...of)) {
+        if (await store.get(row)) yield row;
+        if (of[0] === 'audit') await acts.shift()?.();
+      }
+    },
+  }));
+  const hub = await hubFor(t, { HUB_AUDIT_KEEP_DAYS: '20' }, { clock, wrap });
+  const note = () => admin(hub, 'POST', '/parties', { roles: [] }).catch(() => null);
+  for (let n = 0; n < 3; n += 1) await note();
+  acts.push(note, note);
+  t.match(await checkOf(hub), { entries: 5, first: 1, last: 5, broken: null }, 'they are looked at, too');
+  clock.advance(15 * dayMs);
+  await note();
+  acts.push(async () => {
+    clock.advance(6 * dayMs);
+    await inTime({ clock, hub }, 20_000, 'a sweep', async () => (await entriesOf(hub)).length < 6);
+  });
+  t.match(await checkOf(hub), { last: 7, broken: null }, 'entries 1 to 5 are gone');
+  t.match(await checkOf(hub), { entries: 2, first: 6, last: 7, broken: null });
 });
 
 t.test('[AUDIT-3] entries outlive the log and end after their own time, which is an entry', async (t) => {

@@ -89,26 +89,33 @@ export class Audit implements AuditVerbs {
 
   async checkAudit(): Promise<AuditCheck> {
     const { store, ports } = this.#context;
-    let before: AuditEntry | null = null;
-    let first: number | null = null;
-    let entries = 0;
-    let broken: AuditCheck['broken'] = null;
+    const faults: NonNullable<AuditCheck['broken']>[] = [];
+    const met = { entries: 0, first: null as number | null, last: null as AuditEntry | null };
     // The number at which the kept entries begin, as the entry of the last removal says.
     let begins = 1;
-    for await (const { data } of store.scan(kind)) {
-      const entry = data as AuditEntry;
-      broken ??= faultOf(entry, before, ports.secrets.digest(textOf(entry)));
+    const look = (entry: AuditEntry) => {
+      const fault = faultOf(entry, met.last, ports.secrets.digest(textOf(entry)));
+      if (fault !== null) faults.push(fault);
       if (entry.verb === removal) begins = Number(entry.about.split(' ').at(-1)) + 1;
-      first ??= entry.n;
-      entries += 1;
-      before = entry;
+      met.first ??= entry.n;
+      met.entries += 1;
+      met.last = entry;
+    };
+    for await (const { data } of store.scan(kind)) look(data as AuditEntry);
+    // A scan need not have what was noted since it began. The event of an entry whose row is gone tells that there was one.
+    for (let n = (met.last?.n ?? 0) + 1; (await store.history(streamOf(n))).length > 0; n += 1) {
+      const row = await store.get(keyOf(n));
+      if (row === null) {
+        faults.push({ n, reason: 'missing' });
+        break;
+      }
+      look(row.data as AuditEntry);
     }
-    const last: number | null = before?.n ?? null;
-    if (first !== null && first > begins) broken = { n: begins, reason: 'missing' };
-    // The event of an entry whose row is gone tells that there was one.
-    const next = (last ?? 0) + 1;
-    if ((await store.history(streamOf(next))).length > 0) broken ??= { n: next, reason: 'missing' };
-    return { entries, first, last, head: before?.digest ?? null, broken };
+    const { entries, first, last } = met;
+    if (first !== null && first > begins) faults.unshift({ n: begins, reason: 'missing' });
+    // Entries may be removed while a scan in several reads is between them.
+    const broken = faults.find(({ n }) => n >= begins) ?? null;
+    return { entries, first, last: last?.n ?? null, head: last?.digest ?? null, broken };
   }
 
   /** Arms the next removal of old entries; does nothing when they are kept for ever. */
