@@ -779,6 +779,31 @@ t.test('a re-drive that scans the log reads it in pages of a bounded size', asyn
   t.ok(reads.length > 0 && reads.every(({ size }) => size !== undefined));
 });
 
+t.test('a replay of a time reads only the log of that time', async (t) => {
+  const clock = new SimulatedClock(at(0));
+  const reads: number[] = [];
+  const wrap = wrapStore((store) => ({
+    read: (query) => {
+      reads.push(query.after ?? 0);
+      return store.read(query);
+    },
+  }));
+  const hub = await hubFor(t, {}, { clock, wrap });
+  const { cpo } = await routedPair(t, hub);
+  const days: { begins: string; after: number }[] = [];
+  for (const id of ['S1', 'S2', 'S3']) {
+    clock.advance(86_400_000);
+    days.push({ begins: new Date(clock.wall()).toISOString(), after: hub.created.context.store.head() });
+    await putSession(cpo, id);
+    await quiet(hub);
+  }
+  const [, second, third] = days;
+  reads.length = 0;
+  const filter = { state: 'ANY', from: second?.begins, to: third?.begins };
+  t.match(await redrive(hub, { filter, dry_run: true }), { matched: 1, sample: [{ object: 'NL-CPO/S2' }] });
+  t.ok(reads.length > 0 && reads.every((after) => after >= (second?.after ?? 0)), `from ${reads} on`);
+});
+
 t.test('a re-drive goes on while one of its receivers has no room, and comes back to it [REDRIVE-6]', async (t) => {
   const clock = new SimulatedClock(at(0));
   const hub = await hubFor(t, {}, { clock, windowMax: 10 });

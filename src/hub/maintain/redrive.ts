@@ -25,6 +25,7 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
+import { logSpan } from '../kernel/log-span.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import { type Candidate, RedriveForms, type Routing } from './redriven-as.ts';
@@ -277,11 +278,12 @@ export class Redrive {
     }
   }
 
-  /** Scans the log for deliveries, in order of the log. Their state is read when each one's turn comes. */
-  async *#logged(filter: RedriveFilter, { after: before, upTo }: Range): AsyncIterable<Candidate> {
+  /** Scans the log of the filter's time for deliveries, in order of the log. Their state is read when each one's turn comes. */
+  async *#logged(filter: RedriveFilter, range: Range): AsyncIterable<Candidate> {
     const { store } = this.#context;
-    const last = Math.min(upTo, store.head());
-    for (let after = before; after < last; ) {
+    const span = await logSpan(store, filter);
+    const last = Math.min(range.upTo, span.upTo);
+    for (let after = Math.max(range.after, span.after); after < last; ) {
       const events = await store.read({ ...logPage, after });
       if (events.length === 0) return;
       for (const event of events) {

@@ -6,9 +6,9 @@ import type { EventFilter, EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
+import { isWithin, logSpan } from '../kernel/log-span.ts';
 import { whoField } from '../kernel/who.ts';
 import type { EventVerbs } from '../ports/operator.ts';
-import { isWithin, logSpan } from './log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
 export function eventViews(store: Store, rolesOf: RolesOf): EventVerbs['events'] {

@@ -8,7 +8,7 @@ import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.t
 import type { CommandNamed, DeliveryNamed, HubEvent, ObjectEventData, OrphanNamed } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { logSpan, moved } from './log-span.ts';
+import { logSpan, moved } from '../kernel/log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
 /** Longest time from a command to the first event of its session, ms. */
