@@ -2,7 +2,7 @@
  * Lists as files: every list of the admin API also answers all of its items as lines of JSON or as CSV.
  *
  * LIST-FILES-1  A file has what the pages have, from the cursor on, read a page at a time as fast as it is taken: only that
- *     page is in memory. With `limit` it has one page. An answer that is no page has its `rows` as a file.
+ *     page is in memory. With `limit` it ends after so many items. An answer that is no page has its `rows` as a file.
  * LIST-FILES-2  The first page is read before the answer begins, so that a wrong filter is refused as for a page. When a later
  *     page fails the connection is cut: no file ends too early without that being seen.
  * LIST-FILES-3  CSV has one column for each field of an item, of objects in it too (`circuits.sync`). A list inside an item is
@@ -60,16 +60,20 @@ export async function fileOf(
     return { type, content: formats[type]?.(shownOf(all, shown), item) as Readable };
   }
   const query = raw.query as Readonly<Record<string, unknown>>;
-  const pageAt = async (cursor: unknown) => {
-    const asked = { limit: pageItems, ...query, ...(cursor !== undefined && { cursor }) };
+  const pageAt = async (cursor: unknown, limit: unknown) => {
+    const asked = { ...query, limit, ...(cursor !== undefined && { cursor }) };
     return (await route.run({ ...raw, query: asked })) as Page<unknown>;
   };
-  const first = await pageAt(query.cursor);
-  const isOnePage = query.limit !== undefined;
+  const { cursor, limit = pageItems } = query;
+  const first = await pageAt(cursor, limit);
+  const wanted = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
   async function* items(): AsyncGenerator<unknown> {
-    for (let page = first; ; page = await pageAt(page.next_cursor)) {
+    let left = wanted - first.items.length;
+    for (let page = first; ; left -= page.items.length) {
       for (const each of page.items) yield await shown(each);
-      if (page.next_cursor === null || isOnePage) return;
+      // A page of a search may have fewer items, or none, before the end of the list.
+      if (page.next_cursor === null || left <= 0) return;
+      page = await pageAt(page.next_cursor, Math.min(left, pageItems));
     }
   }
   return { type, content: formats[type]?.(items(), item) as Readable };

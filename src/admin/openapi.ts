@@ -99,7 +99,7 @@ export function openApi(routes: readonly AdminRoute[], publicUrl: string) {
       summary: 'Onboarding, routing, deliveries and their repair',
       description:
         'JSON over HTTP. Lists answer `{items, next_cursor}`: send `next_cursor` as `cursor` for the next page; null means ' +
-        'that there is none. With `Accept: application/x-ndjson` or `text/csv` a list answers every item, or one page when `limit` is sent. What a schema does not name is refused in requests; answers may grow fields. ' +
+        'that there is none. With `Accept: application/x-ndjson` or `text/csv` a list answers every item, or the first `limit` of them. What a schema does not name is refused in requests; answers may grow fields. ' +
         'Beside it `GET /admin/v1/inspector` is a WebSocket that shows the running actors live, in the wire protocol of ' +
         '`@statelyai/inspect`; docs/INSPECTOR.md describes it.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },

@@ -71,38 +71,67 @@ t.test('[LIST-FILES-1, LIST-FILES-3] every list answers all of its items as line
   }
 });
 
-t.test('[LIST-FILES-1] a file goes on behind its first page, has the filter, and one page with a limit', async (t) => {
-  const { hub, file } = await listsFor(t);
-  const { operations } = hub.created.hub;
-  const trace = { requestId: 'r', correlationId: 'c' };
-  for (let n = 0; n < 600; n++) await operations.setRoute('NL-EMS', 'NL-CPO', n % 2 === 1, trace);
-  const linesOf = async (query: string) => {
-    const { text } = await file(`/events${query}`, 'application/x-ndjson');
-    return text
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as { seq: number; type: string });
+t.test(
+  '[LIST-FILES-1] a file goes on behind its first page, has the filter, and as many items as a limit says',
+  async (t) => {
+    const { hub, file } = await listsFor(t);
+    const { operations } = hub.created.hub;
+    const trace = { requestId: 'r', correlationId: 'c' };
+    for (let n = 0; n < 600; n++) await operations.setRoute('NL-EMS', 'NL-CPO', n % 2 === 1, trace);
+    const linesOf = async (query: string) => {
+      const { text } = await file(`/events${query}`, 'application/x-ndjson');
+      return text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { seq: number; type: string });
+    };
+    const all = await linesOf('');
+    t.ok(all.length > 600, `${all.length} events`);
+    t.ok(
+      all.every(({ seq }, i) => seq === i + 1),
+      'each once, in order',
+    );
+    const rows = cellsOf((await file('/events', 'text/csv')).text);
+    t.equal(rows.length, all.length + 1);
+    const set = await linesOf('?type=route.set&order=newest');
+    t.strictSame(
+      set.map(({ seq }) => seq),
+      all
+        .filter(({ type }) => type === 'route.set')
+        .map(({ seq }) => seq)
+        .reverse(),
+    );
+    t.equal((await linesOf('?limit=7')).length, 7);
+    const refused = await file('/deliveries?state=LOST', 'text/csv');
+    t.equal(refused.status, 422);
+    t.match(refused.headers.get('content-type'), /problem\+json/);
+  },
+);
+
+t.test('[LIST-FILES-1] a limit counts the items of a file, however few a page finds', async (t) => {
+  const limits: unknown[] = [];
+  const sparse = route({
+    ...{ method: 'GET', path: '/made-up', summary: '', query: z.looseObject({}) },
+    answer: listOf(z.object({ n: z.number() })),
+    run: ({ query: { cursor = '0', limit } }) => {
+      limits.push(limit);
+      const n = Number(cursor);
+      return { items: n % 2 === 0 ? [] : [{ n }], next_cursor: n === 9 ? null : String(n + 1) };
+    },
+  });
+  const raw = { params: {}, body: undefined, trace: { requestId: '', correlationId: '' } };
+  const found = async (query: object) => {
+    limits.length = 0;
+    const asked = { ...raw, query, caller: { name: '', role: 'admin' } as const };
+    const file = await fileOf(sparse, asked, 'application/x-ndjson', (item) => item);
+    const numbers: number[] = [];
+    for await (const line of file?.content ?? []) numbers.push((JSON.parse(String(line)) as { n: number }).n);
+    return numbers;
   };
-  const all = await linesOf('');
-  t.ok(all.length > 600, `${all.length} events`);
-  t.ok(
-    all.every(({ seq }, i) => seq === i + 1),
-    'each once, in order',
-  );
-  const rows = cellsOf((await file('/events', 'text/csv')).text);
-  t.equal(rows.length, all.length + 1);
-  const set = await linesOf('?type=route.set&order=newest');
-  t.strictSame(
-    set.map(({ seq }) => seq),
-    all
-      .filter(({ type }) => type === 'route.set')
-      .map(({ seq }) => seq)
-      .reverse(),
-  );
-  t.equal((await linesOf('?limit=7')).length, 7);
-  const refused = await file('/deliveries?state=LOST', 'text/csv');
-  t.equal(refused.status, 422);
-  t.match(refused.headers.get('content-type'), /problem\+json/);
+  t.strictSame(await found({ limit: '3' }), [1, 3, 5]);
+  t.strictSame(limits, ['3', 3, 2, 2, 1, 1], 'a page is asked for what is left');
+  t.strictSame(await found({ limit: '9' }), [1, 3, 5, 7, 9], 'or all of them');
+  t.strictSame(await found({}), [1, 3, 5, 7, 9]);
 });
 
 t.test('[LIST-FILES-2] a file whose later page fails is destroyed', async (t) => {
