@@ -9,13 +9,15 @@ import type { EventView } from '../api/events.ts';
 import type { JobView } from '../api/jobs.ts';
 import type { OrphanView } from '../api/orphans.ts';
 import type { PartyView } from '../api/parties.ts';
-import { Failure, type HubClient } from './client.ts';
+import { Failure, type HubClient, type Query } from './client.ts';
 
 interface Kind {
   readonly name: string;
   /** The verb that lists the ids of this kind; the error message names it. */
   readonly lister: string;
   readonly path: string;
+  /** The form of a full id, where no path says whether there is one: it is not looked for. */
+  readonly full?: RegExp;
   /**
    * Ids that begin with the prefix. May return a part of them when that part already shows that the prefix is
    * ambiguous.
@@ -23,13 +25,14 @@ interface Kind {
   candidates(hub: HubClient, prefix: string): Promise<string[]>;
 }
 
-/** How many of the newest items of a kind are searched for the prefix; an older id must be given in full. */
+const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
+/** How many items of a kind are searched for the prefix, the first of their list; another id must be given in full. */
 const lookedThrough = 5000;
 const shown = 10;
 
 export const kinds = {
   delivery: { name: 'delivery', lister: 'deliveries list', path: '/deliveries', candidates: deliveries },
-  orphan: { name: 'orphan case', lister: 'orphans list', path: '', candidates: idsOf<OrphanView>('/orphans') },
+  orphan: { name: 'orphan case', lister: 'orphans list', path: '', full: uuid, candidates: orphans },
   command: { name: 'command', lister: 'commands list', path: '/commands', candidates: idsOf<CommandView>('/commands') },
   party: { name: 'party', lister: 'parties list', path: '/parties', candidates: idsOf<PartyView>('/parties') },
   job: { name: 'job', lister: 'jobs list', path: '/redrives', candidates: jobs },
@@ -37,6 +40,7 @@ export const kinds = {
 
 /** Completes an id. Throws a `Failure` when the id is unknown (exit 1) or ambiguous (exit 2). */
 export async function complete(hub: HubClient, kind: Kind, given: string): Promise<string> {
+  if (kind.full?.test(given)) return given.toLowerCase();
   if (kind.path !== '' && (await hub.has(`${kind.path}/${encodeURIComponent(given)}`))) return given;
   const found = [...new Set(await kind.candidates(hub, given))];
   const same = found.find((id) => id.toLowerCase() === given.toLowerCase());
@@ -53,11 +57,20 @@ export async function complete(hub: HubClient, kind: Kind, given: string): Promi
   });
 }
 
-function idsOf<T extends { readonly id: string }>(path: string) {
+function idsOf<T extends { readonly id: string }>(path: string, query: Query = {}) {
   return async (hub: HubClient, prefix: string): Promise<string[]> => {
-    const { items } = await hub.list<T>(path, {}, lookedThrough);
+    const { items } = await hub.list<T>(path, query, lookedThrough);
     return items.map(({ id }) => id).filter((id) => begins(id, prefix));
   };
+}
+
+/** Open cases are few among those that were resolved, and verbs that take an id are for them. */
+async function orphans(hub: HubClient, prefix: string): Promise<string[]> {
+  for (const query of [{ state: 'OPEN' }, {}]) {
+    const found = await idsOf<OrphanView>('/orphans', query)(hub, prefix);
+    if (found.length > 0) return found;
+  }
+  return [];
 }
 
 /** A delivery's id begins with the sequence of its event; the event's time bounds the list that is searched. */

@@ -2,21 +2,27 @@
  * The commands of support as people and scripts use them, against a hub: judged by what they print and how they end, one of each way in a
  * process of its own. [contract, Commands]
  */
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { age, type Column, many, span, table } from '../../src/cli/table.ts';
+import type { OrphanRecord } from '../../src/domain/orphan.ts';
 import type { RunningHub } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import type { Row } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { type Ended, runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor } from '../support/hub-in-process.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
 import { commandRow, written } from '../support/rows.ts';
 import { atLength } from '../support/share.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const viewerToken = 'a-viewer-token-of-some-length-0123456789';
@@ -375,6 +381,41 @@ t.test(
     const unknown = await at.run('deliveries show 99999-NL-EMS');
     t.strictSame([unknown.code, unknown.out], [1, '']);
     t.match(unknown.err, 'there is no delivery "99999-NL-EMS": ocpi-hub deliveries list shows those there are');
+  },
+);
+
+t.test(
+  'an open case is found by the beginning of its id, and by all of it, behind thousands that are resolved',
+  async (t) => {
+    const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+    let resolved: Row[] = [];
+    const wrap = wrapStore((store) => ({
+      async *scan(...of) {
+        if (of[0] === 'orphans') yield* resolved;
+        yield* store.scan(...of);
+      },
+    }));
+    const hub = await hubFor(t, { HUB_ORPHAN_CDR_AFTER_S: '60' }, { clock, wrap });
+    const { cpo } = await routedPair(t, hub);
+    for (const id of ['S1', 'S2']) {
+      await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, { status: 'COMPLETED' }));
+    }
+    for (let n = 0; n < 120 && (await itemsOf(hub, '/orphans')).length < 2; n++) {
+      clock.advance(30_000);
+      await hub.settled();
+    }
+    const [first, second] = await itemsOf(hub, '/orphans');
+    const row = await hub.created.context.store.get({ kind: 'orphans', owner: 'NL-CPO', id: String(first?.id) });
+    resolved = Array.from({ length: 5001 }, (_, n) => {
+      const id = `${String(first?.id).slice(0, 4)}${n}`;
+      const data = { ...(row?.data as OrphanRecord), id, openedAt: '2025-01-01T00:00:00.000Z', state: 'RESOLVED' };
+      return { ...(row as Row), id, data };
+    });
+    const run = (line: string) => runCommand(wordsOf(line), { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+    t.match(await run(`orphans triage ${String(first?.id).slice(0, 8)} --assign ann`), { code: 0, out: /ann/ });
+    t.match(await run(`orphans resolve ${second?.id}`), { code: 0, out: /RESOLVED/ });
+    t.match(await run(`orphans resolve ${second?.id}`), { code: 1, err: /not open/ });
+    t.match(await run(`orphans resolve ${randomUUID()}`), { code: 1, out: '' });
   },
 );
 
