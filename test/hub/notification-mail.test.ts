@@ -11,6 +11,7 @@ import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type SmtpSink, smtpSink } from '../support/smtp-sink.ts';
 import { t } from '../support/tap.ts';
+import { webhookReceiver, webhookSet } from '../support/webhook-receiver.ts';
 import { within } from '../support/within.ts';
 
 const password = 'pass/word of the mail';
@@ -59,6 +60,25 @@ t.test('mail tells all that is new, at most once a minute, and nothing is lost w
   t.match(sink.mails[2]?.text, /this is a test/);
   await t.rejects(admin(again, 'PUT', '/webhooks/mail', { url: 'http://127.0.0.1:1/' }), /409/);
   await t.rejects(admin(again, 'DELETE', '/webhooks/mail'), /409/);
+});
+
+t.test('a webhook that follows the mail is told of what holds, although the mail was', async (t) => {
+  const sink = await smtpSink(t, password);
+  const clock = new SimulatedClock('2026-02-03T04:05:06Z');
+  const dataDir = directoryFor(t);
+  const full = { ...quiet, HUB_NOTIFY_DISK_PERCENT: '100' };
+  const mailed = await hubFor(t, { ...full, ...mailTo(sink) }, { clock }, dataDir);
+  await mailed.settled();
+  clock.advance(1_000);
+  await sink.got(1);
+  await mailed.close();
+  const hub = await hubFor(t, full, { clock }, dataDir);
+  const receiver = await webhookReceiver(t);
+  await webhookSet(hub, 'on-call', receiver);
+  await hub.settled();
+  clock.advance(1_000);
+  await receiver.took(1);
+  t.match(receiver.taken, [{ body: { type: 'disk.low' } }]);
 });
 
 t.test('a password that the server refuses appears in no answer and no log line', async (t) => {

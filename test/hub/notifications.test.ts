@@ -277,6 +277,26 @@ t.test('a webhook that was removed is owed nothing, also when another one gets i
   t.strictSame(told(receiver), []);
 });
 
+t.test('when the last webhook is removed, the next first one is told of what holds', async (t) => {
+  const { clock, hub, push, dataDir } = await refusing(t, ['E01']);
+  const [first, second, third] = [await webhookReceiver(t), await webhookReceiver(t), await webhookReceiver(t)];
+  await webhookSet(hub, 'first', first);
+  await push('L1');
+  await pass(hub, clock, 3_000);
+  await first.took(1);
+  await admin(hub, 'DELETE', '/webhooks/first');
+  await webhookSet(hub, 'second', second);
+  await pass(hub, clock, 3_000);
+  await second.took(1);
+  await admin(hub, 'DELETE', '/webhooks/second');
+  await hub.close();
+  const again = await hubFor(t, quiet, { clock }, dataDir);
+  await webhookSet(again, 'third', third);
+  await pass(again, clock, 3_000);
+  await third.took(1);
+  for (const receiver of [first, second, third]) t.strictSame(told(receiver), ['partner.dead_letter NL-E01']);
+});
+
 t.test(
   'the secret is shown once; no list, event or file of the store has it, and it opens under a new key',
   async (t) => {

@@ -160,6 +160,7 @@ export class Notifier implements WebhookVerbs {
       const kept = this.#receivers.get(id);
       this.#receivers.delete(id);
       await kept?.outlet.close();
+      if (this.#receivers.size === 0) await this.#watch?.forget();
     });
   }
 

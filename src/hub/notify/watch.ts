@@ -2,7 +2,8 @@
  * Watches the conditions of which operators are told, and records when each begins and ends.
  *
  * NOTIFY-WATCH-1  A condition that began is recorded once, with its row: a restart neither repeats nor forgets it.
- * NOTIFY-WATCH-2  Without a receiver nothing is looked for. The first receiver is told of what holds then.
+ * NOTIFY-WATCH-2  Without a receiver nothing is looked for, and what the last one was told of is forgotten. The first receiver
+ *     is told of what holds then.
  * NOTIFY-WATCH-3  A condition that lasts less than `lookMs` may be missed, unless an event of `waking` shows it.
  */
 import type { Put, StoredEvent } from '../../../storage/contract.ts';
@@ -64,6 +65,8 @@ export class Watch {
       this.#open.set(nameOf(data as Notice), data as Notice);
     }
     this.#isOn = true;
+    // The mail, which the settings may have no more, was the last receiver.
+    if (!this.#parts.hasReceivers()) await this.forget();
     this.look();
   }
 
@@ -80,6 +83,18 @@ export class Watch {
     this.#arm(Math.max(clock.now(), this.#lookedAt + pauseMs));
   }
 
+  /** The last receiver has gone: forgets what it was told of. [NOTIFY-WATCH-2] */
+  async forget(): Promise<void> {
+    const { log, secrets } = this.#parts.context.ports;
+    await this.#after(async () => {
+      try {
+        await this.#recordAll([...this.#open.values()].map((one) => ended(one, secrets.newId(), false)));
+      } catch (error) {
+        log.error({ err: error }, 'could not forget what operators were told of: they are not told of it again');
+      }
+    });
+  }
+
   async close(): Promise<void> {
     this.#isOn = false;
     this.#parts.context.timers.disarm(timer);
@@ -90,8 +105,14 @@ export class Watch {
     const { context } = this.#parts;
     context.timers.arm(timer, at, () => {
       // A look that is under way may have read too early: the next one follows it.
-      this.#looking = (this.#looking ?? Promise.resolve()).then(() => this.#lookNow());
+      void this.#after(() => this.#lookNow());
     });
+  }
+
+  /** `work` never rejects. */
+  #after(work: () => Promise<void>): Promise<void> {
+    this.#looking = (this.#looking ?? Promise.resolve()).then(work);
+    return this.#looking;
   }
 
   async #lookNow(): Promise<void> {
@@ -120,6 +141,10 @@ export class Watch {
       ...over.map(([, one]) => ended(one, newId(), isEndTold(one, seen))),
       ...fresh.map(([, one]) => begun(one, newId())),
     ];
+    await this.#recordAll(changes);
+  }
+
+  async #recordAll(changes: readonly Notice[]): Promise<void> {
     for (let from = 0; from < changes.length; from += atOnce) await this.#record(changes.slice(from, from + atOnce));
   }
 
@@ -139,7 +164,7 @@ export class Watch {
       else this.#open.set(nameOf(notice), notice);
       const { type, kind: of, subject, what } = notice;
       if (!isEnd(notice)) ports.log.warn({ kind: of, subject, what }, 'operators are told');
-      else ports.log.info({ kind: of, subject, type }, 'what operators were told of is over');
+      else ports.log.info({ kind: of, subject, type }, 'what operators were told of has ended');
     }
     recorded();
   }
