@@ -176,6 +176,37 @@ t.test('a silent CPO, an old backlog, a change of host, a case and a full disk a
   t.strictSame(told(receiver).slice(3), ['partner.host_change NL-CPO', 'partner.silent NL-CPO']);
 });
 
+t.test('a disk that cannot be measured has no room again, and a limit that is turned off tells nothing', async (t) => {
+  const clock = new SimulatedClock(new Date().toISOString());
+  const disk: { free: number | null } = { free: 5 };
+  const wrap = <P extends object>(port: P): P =>
+    'disk' in port
+      ? Object.assign(port, { disk: async () => (disk.free === null ? null : { free: disk.free, size: 100 }) })
+      : port;
+  const dataDir = directoryFor(t);
+  const env = { ...quiet, HUB_NOTIFY_DISK_PERCENT: '10' };
+  const hub = await hubFor(t, env, { clock, wrap }, dataDir);
+  const receiver = await webhookReceiver(t);
+  await webhookSet(hub, 'on-call', receiver);
+  const low = ['disk.low null'];
+  for (const [free, all] of [
+    [5, low],
+    [null, low],
+    [5, low],
+    [50, [...low, 'disk.ok null']],
+    [5, [...low, 'disk.ok null', ...low]],
+  ] as const) {
+    disk.free = free;
+    await pass(hub, clock, 60_000, 10_000);
+    t.strictSame(told(receiver), all, `${free} % are free`);
+  }
+  await hub.close();
+  const off = await hubFor(t, { ...env, HUB_NOTIFY_DISK_PERCENT: '0' }, { clock, wrap }, dataDir);
+  await pass(off, clock, 60_000, 10_000);
+  t.equal(told(receiver).length, 3);
+  t.strictSame((await itemsOf(off, '/events?type=notification.ended')).length, 2, 'it is over');
+});
+
 t.test(
   'a receiver that is down for ten minutes gets everything in order once it is back, restarts of the hub included',
   async (t) => {

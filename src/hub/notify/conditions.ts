@@ -31,7 +31,10 @@ interface Source {
   find(seen: Seen): Iterable<Found>;
   /** Of one that `find` does not give any more: whether it is over. Absent: it is. */
   isOver?(before: Condition, seen: Seen): boolean;
-  /** Of one that is over: whether receivers are told so, where its kind has a message for it. Absent: they are. */
+  /**
+   * Of one that is over: whether receivers are told so, where its kind has a message for it; not where it only is no longer
+   * looked for. Absent: they are.
+   */
   isEndTold?(before: Condition, seen: Seen): boolean;
 }
 
@@ -95,6 +98,7 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
       const what = `the oldest undelivered delivery to ${id} is ${ageText(seen.now - oldestAt)} old`;
       return { subject: id, since: shown(seen, oldestAt), what };
     }),
+    isEndTold: (_before, { context: { settings } }) => settings.notifyBacklogS > 0,
   },
   'orphan.opened': {
     *find({ orphans }) {
@@ -114,7 +118,9 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
       yield { subject: 'hub', parties: [], since: shown(seen, seen.now), what, page: '/' };
     },
     isOver: (_before, { diskPercent, context: { settings } }) =>
-      diskPercent === null || diskPercent >= settings.notifyDiskPercent + diskMargin,
+      settings.notifyDiskPercent === 0 ||
+      (diskPercent !== null && diskPercent >= settings.notifyDiskPercent + diskMargin),
+    isEndTold: (_before, { context: { settings } }) => settings.notifyDiskPercent > 0,
   },
 };
 
