@@ -285,7 +285,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const tokens = { adminToken, viewerToken: config.viewerToken, sessions, visitors, now, log };
     const named = around.named && { operators: around.named };
     const { operations } = created.hub;
-    const exposition = () => metrics.exposition(operations, taken.shares(), taken.partners());
+    const exposition = () => metrics.exposition(operations, taken.shares(), taken.partners(), ready);
     const nodes = around.cluster && { cluster: around.cluster };
     await app.register(async (scope) => {
       scope.addHook('onRequest', async ({ raw, url }) => {

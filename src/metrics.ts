@@ -6,6 +6,7 @@
  * METRICS-2  Events are counted where they happen; state is read from the operators' views at each scrape.
  * METRICS-3  Counters that alerts use are initialized to 0, because Prometheus sees no increase when a series first
  *     appears.
+ * METRICS-4  Partners have no gauges before the hub is recovered: a 0 of that time would look like new dead letters afterwards.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
@@ -33,6 +34,7 @@ export interface Exposition {
   readonly text: string;
 }
 
+type Shares = Readonly<Record<string, number>>;
 /** By name of the room. */
 type Rooms = Readonly<Record<string, ReadonlyMap<string, number>>>;
 
@@ -47,9 +49,10 @@ export interface Metrics {
   shed(urgency: string, signal: string): void;
   /**
    * The text of a scrape. State is read from `operations`, which is not kept between scrapes; null while no hub runs.
-   * `load` is the share per load signal; `rooms`, per room, what partners have of it as a share of what one may have.
+   * `load` is the share per load signal; `rooms`, per room, what partners have of it as a share of what one may have;
+   * `isRecovered`: whether the hub has back what is recorded. [METRICS-4]
    */
-  exposition(operations: Operations | null, load: Readonly<Record<string, number>>, rooms?: Rooms): Promise<Exposition>;
+  exposition(operations: Operations | null, load: Shares, rooms?: Rooms, isRecovered?: boolean): Promise<Exposition>;
 }
 
 /** Seconds that a caller waits; a hub on an SSD and a nearby partner answer in the middle of the range. */
@@ -104,8 +107,8 @@ export function createMetrics(version: string): Metrics {
     cluster: clustered(make),
     clock: clockWatched(make),
     upkeep: kept.meter,
-    async exposition(operations, load, rooms = {}) {
-      read(operations);
+    async exposition(operations, load, rooms = {}, isRecovered = true) {
+      read(operations, isRecovered);
       // While the store cannot be read, the backup known before stands.
       await kept.read(await operations?.lastBackup().catch(() => undefined));
       for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
@@ -295,7 +298,7 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
 }
 
 /** Metrics of state; the returned function sets all of them anew at each scrape. [METRICS-2] */
-function standing({ counter, gauge }: Make): (operations: Operations | null) => void {
+function standing({ counter, gauge }: Make): (operations: Operations | null, isRecovered: boolean) => void {
   const ready = gauge('ready', '1 when the hub accepts work');
   const store = gauge('store_state', '1 for the state in which the store is', ['state']);
   const events = counter('events_total', 'Events in the log since its beginning');
@@ -339,7 +342,7 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     ...[status, pullOnly, circuit, depth, oldest, overdue, dead, held, lag],
   ];
 
-  return (operations) => {
+  return (operations, isRecovered) => {
     // Without the reset, partners and states that no longer exist would keep their last value.
     for (const metric of all) metric.reset();
     // A reset sets 0, from which a takeover would look like as many events at once.
@@ -355,6 +358,8 @@ function standing({ counter, gauge }: Make): (operations: Operations | null) => 
     deadlines.set(vitals.deadlines);
     lost.inc(vitals.lost_sends);
     lag.set(vitals.retention_lag_s);
+    // [METRICS-4]
+    if (!isRecovered) return;
     for (const { id: partner, status: connection, circuits, queue, refused_from, ...of } of operations.parties()) {
       pullOnly.set({ partner }, of.settings.pull_only ? 1 : 0);
       silent.set({ partner }, of.silent_since === null ? 0 : 1);

@@ -8,21 +8,29 @@ import { loadConfig } from '../../src/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
+import type { Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
+import { locationBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
+import { hubFor, routedPair, secretKey } from '../support/hub-in-process.ts';
+import { storeWith } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 import { welcome } from '../support/visitors.ts';
 
 const adminToken = 'admin-token-of-a-hub-that-recovers';
 
-async function listening(t: Test) {
-  const dataDir = directoryFor(t);
-  const env = { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_ADMIN_TOKEN: adminToken };
+async function listening(t: Test, dataDir = directoryFor(t), methods: (store: Store) => Partial<Store> = () => ({})) {
+  const env = {
+    HUB_DATA_DIR: dataDir,
+    HUB_LOG_LEVEL: 'silent',
+    HUB_ADMIN_TOKEN: adminToken,
+    HUB_SECRET_KEY: secretKey,
+  };
   const config = loadConfig({ env, flags: {} });
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'recovering' });
   t.teardown(() => store.close());
-  const hub = await assemble(store, config, {
+  const hub = await assemble(storeWith(store, methods(store)), config, {
     ...{ log: createLog(config.logLevel), random: Math.random, metrics: createMetrics('0'), publicUrl: () => url },
     ...{ clock: systemClock, visitors: welcome },
   });
@@ -79,6 +87,41 @@ t.test(
     t.match(JSON.parse((await ask('/readyz')).text), { status: 'ready' });
     t.equal((await ask('/admin/v1/status')).status, 200);
     t.equal((await ask('/ocpi/versions')).status, 401, 'the door asks for the token of a partner');
+  },
+);
+
+t.test(
+  'a hub that recovers has no gauges of partners: 0 dead letters would look like new ones later [METRICS-4]',
+  async (t) => {
+    const dataDir = directoryFor(t);
+    const before = await hubFor(t, {}, {}, dataDir);
+    const { cpo } = await routedPair(t, before, { emsp: () => ({ status: 400, text: '{}' }) });
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+    await before.settled();
+    await before.close();
+    let asksForFloors = (): void => {};
+    let giveFloors = (): void => {};
+    const asked = new Promise<void>((resolve) => {
+      asksForFloors = resolve;
+    });
+    const given = new Promise<void>((resolve) => {
+      giveFloors = resolve;
+    });
+    const { ask, recover } = await listening(t, dataDir, (store) => ({
+      async floors() {
+        asksForFloors();
+        await given;
+        return store.floors();
+      },
+    }));
+    const recovered = recover();
+    await asked;
+    const early = (await ask('/metrics')).text;
+    giveFloors();
+    await recovered;
+    t.match(early, /^ocpi_hub_ready 0$/m);
+    t.notMatch(early, /partner="NL-EMS"/);
+    t.match((await ask('/metrics')).text, /^ocpi_hub_dead_letters\{partner="NL-EMS"\} 1$/m);
   },
 );
 
