@@ -70,7 +70,7 @@ const shownOfRoom = 5;
 /** Labels of shed requests: urgencies and load signals. [METRICS-3] */
 const urgencies = ['list', 'push', 'driver'];
 const signals = ['requests', 'ofPartner', 'bytes', 'heap', 'loopDelayMs', 'forwardingMs'];
-const actorKinds = ['partner', 'courier', 'command', 'orphan-stop', 'orphan-cdr'];
+const actorKinds = ['partner', 'courier', 'circuit', 'command', 'orphan-stop', 'orphan-cdr'];
 const circuitStates = ['closed', 'open', 'halfOpen'] as const;
 const partnerStatuses = ['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED'] as const;
 const storeStates = ['open', 'failed', 'quarantined', 'closed'];

@@ -167,7 +167,8 @@ t.test('what stands is read when it is asked for: partners, circuits, actors, st
     }
   }
   t.equal(value('actors', { kind: 'partner', state: 'connected' }), 2);
-  t.equal(value('actor_restarts_total', { kind: 'courier' }), 0, 'counters of alerts begin at zero');
+  for (const kind of ['partner', 'courier', 'circuit', 'command', 'orphan-stop', 'orphan-cdr'])
+    t.equal(value('actor_restarts_total', { kind }), 0, `counters of alerts begin at zero: ${kind}`);
   for (const type of ['circuit.opened', 'delivery.dead'])
     t.equal(value('unrecorded_total', { type }), 0, `${type}, too`);
   t.equal(value('ready'), 1);
