@@ -162,7 +162,15 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   await row.getByRole('button', { name: 'Explain NL-EMS and NO-FJO', exact: true }).click();
   await page.getByText('NL-EMS gets the locations of NO-FJO.').waitFor();
   t.match(page.url(), /from=NO-FJO&to=NL-EMS/, 'the explanation can be shared');
-  await row.getByRole('button', { name: 'Switch off NL-EMS and NO-FJO', exact: true }).click();
+  const warned = () =>
+    page.getByRole('dialog').getByText('ends as dead letters with the reason “no routing rule”').waitFor();
+  await row.getByRole('button', { name: 'Remove … NL-EMS and NO-FJO', exact: true }).click();
+  await warned();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await row.getByRole('button', { name: 'Switch off … NL-EMS and NO-FJO', exact: true }).click();
+  await warned();
+  t.match(await routes(), [{ active: true }], 'only the answer in the dialog switches it off');
+  await page.getByRole('button', { name: 'Switch off the rule' }).click();
   await row.getByRole('button', { name: 'Switch on' }).waitFor();
   await hurried(page, () => page.getByText('NL-EMS does not get the locations of NO-FJO.').waitFor());
   await page.getByText('no active routing rule joins NL-EMS and NO-FJO').waitFor();

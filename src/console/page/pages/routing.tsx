@@ -132,22 +132,13 @@ const keptWords = (released: number) =>
 
 function RuleRow({ rule, onDone, onExplain }: { rule: RoutingRule } & Omit<RulesProps, 'items' | 'party'>) {
   const { emsp, cpo, active } = rule;
-  const [isRemoving, setRemoving] = useState(false);
+  const [ending, setEnding] = useState<Ending | null>(null);
   const pair = `${emsp} and ${cpo}`;
-  const switchWord = active ? 'Switch off' : 'Switch on';
   const path = `/routes/${emsp}/${cpo}`;
-  const toggle = useAction(async () => {
-    const { released } = await call<RuleSet>('PUT', path, { active: !active });
+  const switchOn = useAction(async () => {
+    const { released } = await call<RuleSet>('PUT', path, { active: true });
     onDone();
-    return active
-      ? `${emsp} no longer receives anything from ${cpo}.`
-      : `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
-  });
-  const remove = useAction(async () => {
-    await call<void>('DELETE', path);
-    setRemoving(false);
-    onDone();
-    return `The rule of ${emsp} and ${cpo} is gone.`;
+    return `${fromNowOn(emsp, cpo)} ${keptWords(released)}`;
   });
   return (
     <tr data-row>
@@ -163,35 +154,71 @@ function RuleRow({ rule, onDone, onExplain }: { rule: RoutingRule } & Omit<Rules
           </button>
           {mayOperate.value && (
             <>
-              <button
-                type="button"
-                aria-label={`${switchWord} ${pair}`}
-                disabled={toggle.isRunning}
-                onClick={() => toggle.run()}
-              >
-                {switchWord}
-              </button>
-              <button type="button" class="danger" aria-label={`Remove … ${pair}`} onClick={() => setRemoving(true)}>
+              {active ? (
+                <button type="button" aria-label={`Switch off … ${pair}`} onClick={() => setEnding('Switch off')}>
+                  Switch off …
+                </button>
+              ) : (
+                <button
+                  type="button"
+                  aria-label={`Switch on ${pair}`}
+                  disabled={switchOn.isRunning}
+                  onClick={() => switchOn.run()}
+                >
+                  Switch on
+                </button>
+              )}
+              <button type="button" class="danger" aria-label={`Remove … ${pair}`} onClick={() => setEnding('Remove')}>
                 Remove …
               </button>
             </>
           )}
         </div>
-        {isRemoving && (
-          <Dialog title={`Remove the rule of ${emsp} and ${cpo}`} onClose={() => setRemoving(false)}>
-            <div class="stack">
-              <p>
-                From then on {emsp} gets nothing of {cpo}, and its drivers are refused there. What is on its way already
-                is still delivered.
-              </p>
-              <button type="button" class="danger" disabled={remove.isRunning} onClick={() => remove.run()}>
-                Remove the rule
-              </button>
-            </div>
-          </Dialog>
-        )}
+        {ending && <EndRule rule={rule} ending={ending} onDone={onDone} onClose={() => setEnding(null)} />}
       </td>
     </tr>
+  );
+}
+
+type Ending = 'Switch off' | 'Remove';
+
+interface EndRuleProps {
+  readonly rule: RoutingRule;
+  readonly ending: Ending;
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+function EndRule({ rule: { emsp, cpo, active }, ending, onDone, onClose }: EndRuleProps) {
+  const path = `/routes/${emsp}/${cpo}`;
+  const end = useAction(async () => {
+    if (ending === 'Remove') await call<void>('DELETE', path);
+    else await call<RuleSet>('PUT', path, { active: false });
+    onClose();
+    onDone();
+    return ending === 'Remove'
+      ? `The rule of ${emsp} and ${cpo} is gone.`
+      : `${emsp} no longer receives anything from ${cpo}.`;
+  });
+  return (
+    <Dialog title={`${ending} the rule of ${emsp} and ${cpo}`} onClose={onClose}>
+      <div class="stack">
+        {active ? (
+          <p>
+            From then on {emsp} gets nothing of {cpo}, and its drivers are refused there. What is still owed over the
+            rule ends as dead letters with the reason “no routing rule”; only the end of an object that the receiver has
+            is still delivered. To send the dead letters after all, set the rule again and re-drive them.
+          </p>
+        ) : (
+          <p>
+            The rule is off: nothing changes for {emsp} and {cpo} until a rule is added again.
+          </p>
+        )}
+        <button type="button" class="danger" disabled={end.isRunning} onClick={() => end.run()}>
+          {ending} the rule
+        </button>
+      </div>
+    </Dialog>
   );
 }
 
