@@ -71,11 +71,12 @@ function doorsOf(operations: Operations, isHostConfirmed: boolean): Readonly<Rec
     },
     'GET /checks': { asked: (request, { partner }) => ({ ...request, query: { party: partner } }) },
     'GET /deliveries': {
-      asked(request, { parties: own }) {
-        const [first] = own;
-        const { receiver = first, ...query } = fields(request.query);
-        if (!own.has(String(receiver).toUpperCase())) throw new HubError('notFound');
-        return { ...request, query: { ...query, receiver } };
+      asked(request, { partner, parties: own }) {
+        const query = fields(request.query);
+        const { receiver = partner, partner: named = partner } = query;
+        if (!own.has(String(receiver).toUpperCase()) || String(named).toUpperCase() !== partner)
+          throw new HubError('notFound');
+        return { ...request, query: { ...query, partner } };
       },
     },
     'GET /deliveries/{id}': { asked: ofDelivery },

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
 import type { View } from './common.ts';
-import { boundsQuery, classFilter, filter, moduleFilter, partyId } from './fields.ts';
+import { boundsQuery, classFilter, filter, moduleFilter, partnerFilter, partyId } from './fields.ts';
 import { triage } from './triage.ts';
 
 export const deliveryState = z
@@ -67,6 +67,7 @@ export const unforwarded = z.object({
 export const deliveryFilter = z.strictObject({
   state: deliveryState.exactOptional(),
   receiver: partyId.exactOptional(),
+  partner: partnerFilter,
   module: moduleFilter,
   class: classFilter,
   object: filter,

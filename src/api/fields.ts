@@ -19,6 +19,9 @@ export const anyId = z.string().min(1).max(512);
 /** A partner's id in a path. */
 export const partnerId = anyId.toUpperCase().meta({ description: '{country_code}-{party_id} of the first role' });
 
+/** A filter by a partner. */
+export const partnerFilter = partnerId.exactOptional().meta({ description: 'a partner, by any of its parties' });
+
 /** A bound on recorded instants, converted to their form: UTC with milliseconds, which compares as text. */
 export const bound = instant.transform((text) => new Date(text).toISOString());
 

@@ -2,12 +2,13 @@
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery } from './deliveries.ts';
-import { bound, classFilter, filter, moduleFilter, partyId } from './fields.ts';
+import { bound, classFilter, filter, moduleFilter, partnerFilter, partyId } from './fields.ts';
 
 const sequence = z.int().min(1);
 
 export const discardFilter = z.strictObject({
   receiver: partyId.exactOptional(),
+  partner: partnerFilter,
   module: moduleFilter,
   class: classFilter,
   object: filter,

@@ -8,7 +8,7 @@ import { complete, kinds } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
-import { classOption, eitherOf, moduleOption, noun, oneOf, timeOptions, verb } from './verb.ts';
+import { classOption, eitherOf, moduleOption, noun, oneOf, partnerOption, timeOptions, verb } from './verb.ts';
 
 const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
   PENDING: 'yellow',
@@ -56,6 +56,7 @@ export function command(): Command {
       options: [
         ['--state <state>', eitherOf.format(deliveryState.options), oneOf(...deliveryState.options)],
         ['--receiver <party>', 'owed to this party, for example NL-EMS'],
+        partnerOption,
         moduleOption,
         classOption,
         ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],

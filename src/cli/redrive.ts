@@ -5,10 +5,11 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
 import { complete, kinds } from './complete.ts';
 import { namesOne, type PutBackFlags, putBack } from './put-back.ts';
-import { classOption, count, instant, moduleOption, oneOf, verb } from './verb.ts';
+import { classOption, count, instant, moduleOption, oneOf, partnerOption, verb } from './verb.ts';
 
 export interface FilterFlags {
   readonly receiver?: string;
+  readonly partner?: string;
   readonly module?: string;
   readonly class?: string;
   readonly object?: string;
@@ -24,6 +25,7 @@ interface RedriveFlags extends FilterFlags, PutBackFlags {
 
 export const filterOptions = [
   ['--receiver <party>', 'owed to this party, for example NL-EMS'],
+  partnerOption,
   moduleOption,
   classOption,
   ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
@@ -73,8 +75,18 @@ export function command(): Command {
   });
 }
 
-export function filterOf({ receiver, module, class: ended, object, from, to, fromSeq, toSeq }: FilterFlags): object {
-  const all = { receiver, module, class: ended, object, from, to, from_seq: fromSeq, to_seq: toSeq };
+export function filterOf({
+  receiver,
+  partner,
+  module,
+  class: ended,
+  object,
+  from,
+  to,
+  fromSeq,
+  toSeq,
+}: FilterFlags): object {
+  const all = { receiver, partner, module, class: ended, object, from, to, from_seq: fromSeq, to_seq: toSeq };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 

@@ -117,6 +117,9 @@ export const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
 /** The filter by module of every verb that finds deliveries. */
 export const moduleOption: Option = ['--module <module>', eitherOf.format(moduleNames), oneOf(...moduleNames)];
 
+/** The filter by receiver for partners of several parties. */
+export const partnerOption: Option = ['--partner <partner>', 'owed to any party of this partner'];
+
 /** The filter of deliveries by how they ended, or how their last attempt did. */
 export const classOption: Option = [
   '--class <class>',

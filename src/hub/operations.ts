@@ -274,7 +274,8 @@ export function operations(parts: OperationsParts) {
   return {
     addParty,
     parties: () => [...directory.partners()].map(view),
-    party: (id) => view(known(id)),
+    // It is only shown: acts name a partner by its own id.
+    party: (id) => view(directory.partnerOf(id.toUpperCase()) ?? known(id)),
     probe: async (id) => probes.probe(known(id)),
     async connect(id, invitation, trace) {
       refusePullOnly(known(id));

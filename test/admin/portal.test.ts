@@ -96,6 +96,8 @@ t.test('what is of another partner is not there', async (t) => {
     ['POST', '/parties/NL-TWO/check'],
     ['GET', '/deliveries?receiver=NL-TWO'],
     ['GET', '/deliveries?receiver=NL-ONE&receiver=NL-TWO'],
+    ['GET', '/deliveries?partner=NL-TWO'],
+    ['GET', '/deliveries?partner=NL-NIL'],
     ['GET', `/deliveries/${others?.id}`],
     ['POST', `/deliveries/${others?.id}/redrive`],
     ['POST', `/deliveries/${others?.id}/redrive`, { force: false }],

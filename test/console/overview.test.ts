@@ -268,7 +268,7 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
   const dead = attention.getByRole('link', { name: '1 dead letter', exact: true });
   await hurried(page, () => dead.waitFor());
-  t.match(await attention.getByRole('link', { name: 'NL-EMS' }).getAttribute('href'), 'receiver=NL-EMS');
+  t.match(await attention.getByRole('link', { name: 'NL-EMS' }).getAttribute('href'), 'partner=NL-EMS');
   await setCircuit(hub, 'NL-CPO', 'open');
   await hurried(page, () => attention.getByText('1 partner with an open circuit').waitFor());
   await giveUp(hub, 'partner:NL-CPO');

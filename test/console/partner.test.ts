@@ -8,16 +8,16 @@ import { choicesOf, defaultSettings } from '../../src/domain/partner-settings.ts
 import type { RunningHub } from '../../src/main.ts';
 import { type Cpo, startCpo } from '../../src/sandbox/cpo.ts';
 import { type Emsp, startEmsp } from '../../src/sandbox/emsp.ts';
-import { locationBody } from '../support/bodies.ts';
+import { locationBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { giveUp, hastyClock } from '../support/given-up.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { lists } from '../support/lists.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import type { Test } from '../support/tap.ts';
-import { browserTest, consoleFor, hurried, isOpenToAll, lead } from './browser.ts';
+import { are, browserTest, consoleFor, hurried, isOpenToAll, lead } from './browser.ts';
 
 const viewerToken = 'viewer-token-of-the-test';
 
@@ -411,6 +411,44 @@ browserTest('pulls and resyncs show how far they are, and how they ended', atLen
   await hurried(page, () => resync.getByText(`Done: ${pull?.stored} deliveries put in line.`).waitFor());
   t.equal(await page.getByRole('region', { name: 'Pulls' }).count(), 0, 'an eMSP has nothing to pull');
   await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
+});
+
+browserTest('counts of a partner with two parties lead to the deliveries of both', atLength, async (t, browser) => {
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
+  const { cpo } = await routedPair(t, hub);
+  await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'AAA' },
+    answer: ({ path }) => ({ status: path.includes('/tariffs/') ? 404 : 503, text: '{"status_code":2003}' }),
+    others: [{ role: 'EMSP', country_code: 'NL', party_id: 'BBB' }],
+  });
+  await admin(hub, 'PUT', '/routes/NL-BBB/NL-CPO', { active: true });
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  await hub.settled();
+  await admin(hub, 'PATCH', '/parties/NL-AAA', { paused: true });
+
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+  const found = page.getByRole('region', { name: 'Deliveries found' }).locator('tbody tr');
+  await page.getByRole('link', { name: '1 dead letter of NL-AAA' }).click();
+  await are(1, found);
+  t.match(await found.textContent(), /DEAD.*NL-BBB.*tariffs/);
+  await page.getByRole('button', { name: 'Re-drive dead letters …' }).click();
+  await page.getByRole('dialog').getByText('to partner NL-AAA').waitFor();
+  await page.getByRole('button', { name: 'Re-drive 1 delivery' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Only to partner NL-AAA' }).click();
+  await page.getByRole('button', { name: 'Only to partner NL-AAA' }).waitFor({ state: 'detached' });
+
+  await lead(page, '/partners/NL-AAA');
+  await page.getByRole('region', { name: 'Queue' }).getByRole('link', { name: '1' }).first().click();
+  await found.getByRole('link', { name: 'NL-CPO/LOC1 to NL-BBB' }).click();
+  await page.getByText('an operator has paused deliveries to NL-BBB').waitFor();
+  await page.getByRole('link', { name: '1 waits for NL-AAA' }).waitFor();
+
+  await lead(page, '/partners/NL-CPO');
+  await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-BBB' }).click();
+  await page.getByRole('heading', { name: 'NL-AAA' }).waitFor();
+  t.match(page.url(), /\/partners\/NL-AAA$/);
 });
 
 browserTest(

@@ -80,7 +80,7 @@ export function parties(operations: Operations): AdminRoute[] {
     route({
       method: 'GET',
       path: '/parties/{id}',
-      summary: 'Show a partner',
+      summary: 'Show a partner, by its id or that of any of its parties',
       params,
       answer: party,
       run: ({ params: { id } }) => operations.party(id),

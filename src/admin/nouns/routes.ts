@@ -3,7 +3,7 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { pageQuery, pairFilter, pairQuery, partnerId, partyId } from '../../api/fields.ts';
+import { pageQuery, pairFilter, pairQuery, partnerFilter, partyId } from '../../api/fields.ts';
 import { routingRule, ruleSet } from '../../api/routes.ts';
 import { isOfPair, keyOf, namesEither } from '../../domain/party.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
@@ -20,7 +20,7 @@ export function routes(operations: Operations): AdminRoute[] {
       query: z.strictObject({
         ...pairQuery,
         party: pairFilter,
-        partner: partnerId.exactOptional().meta({ description: 'a partner, by the rules of any of its parties' }),
+        partner: partnerFilter,
         ...pageQuery,
       }),
       answer: listOf(routingRule),

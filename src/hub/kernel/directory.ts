@@ -3,6 +3,7 @@
  * read of the store. It loads the rows at start and then folds the events of the log, those of other nodes included.
  */
 import type { Put, RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { withDefaults } from '../../domain/partner-settings.ts';
 import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/party.ts';
@@ -149,6 +150,17 @@ export class PartnerDirectory implements Directory {
   partnerOf(party: PartyId): Partner | undefined {
     const entry = this.#parties.get(party)?.[0];
     return entry && this.#partners.get(entry.partnerId);
+  }
+
+  /**
+   * The receivers that a filter selects; null for all. A partner is named by any of its parties and stands for all of
+   * them; throws `notFound` for an unknown one.
+   */
+  receiversOf({ receiver, partner }: { receiver?: PartyId; partner?: PartyId }): ReadonlySet<PartyId> | null {
+    if (partner === undefined) return receiver === undefined ? null : new Set([receiver]);
+    const own = this.partnerOf(partner)?.roles.map(keyOf);
+    if (!own) throw new HubError('notFound', { message: `there is no partner ${partner}` });
+    return new Set(own.filter((party) => party === (receiver ?? party)));
   }
 
   /** A party in one of its roles, spelled in the case in which the operator assigned it. */

@@ -154,7 +154,7 @@ export class Redrive {
         return resultOf(await this.#putBack(candidate, before, { force, routing, job, trace }));
       });
     const steps = this.#inRounds(filter, routing, again);
-    return this.#jobs.start({ kind: 'redrive', receiver: filter.receiver ?? null, ratePerS, steps }, trace);
+    return this.#jobs.start({ kind: 'redrive', receiver: this.#receiverOf(filter), ratePerS, steps }, trace);
   }
 
   /** [REDRIVE-6] */
@@ -194,8 +194,16 @@ export class Redrive {
         fits(before, filter) ? resultOf(await this.#discard(candidate, before, { job, trace })) : 'unmatched',
       );
     const steps = each(this.#candidates(filter), give);
-    const { receiver = null } = filter;
-    return this.#jobs.start({ kind: 'discard', receiver, ratePerS: discardsPerS, steps }, trace);
+    return this.#jobs.start(
+      { kind: 'discard', receiver: this.#receiverOf(filter), ratePerS: discardsPerS, steps },
+      trace,
+    );
+  }
+
+  /** The party or partner that a job is about; throws before the job begins when the partner is unknown. */
+  #receiverOf(filter: DiscardFilter): PartyId | null {
+    this.#context.directory.receiversOf(filter);
+    return filter.receiver ?? filter.partner ?? null;
   }
 
   /**
@@ -268,10 +276,9 @@ export class Redrive {
   async *#given(wanted: DeliveryRow['state'], filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
     const { store, directory } = this.#context;
     await this.#dispatcher.flushed();
-    const receivers = filter.receiver
-      ? [filter.receiver]
-      : [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    for await (const row of openRows(store, new Set(receivers), upTo, after + 1)) {
+    const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
+    const receivers = directory.receiversOf(filter) ?? new Set(known);
+    for await (const row of openRows(store, receivers, upTo, after + 1)) {
       if (row.state !== wanted) continue;
       const event = await store.event(row.seq);
       if (event) yield { event, receiver: row.dest };
@@ -280,7 +287,8 @@ export class Redrive {
 
   /** Scans the log of the filter's time for deliveries, in order of the log. Their state is read when each one's turn comes. */
   async *#logged(filter: RedriveFilter, range: Range): AsyncIterable<Candidate> {
-    const { store } = this.#context;
+    const { store, directory } = this.#context;
+    const receivers = directory.receiversOf(filter);
     const span = await logSpan(store, filter);
     const last = Math.min(range.upTo, span.upTo);
     for (let after = Math.max(range.after, span.after); after < last; ) {
@@ -290,7 +298,7 @@ export class Redrive {
         after = event.seq;
         if (after > last) return;
         for (const receiver of event.to) {
-          if (!filter.receiver || receiver === filter.receiver) yield { event, receiver };
+          if (receivers?.has(receiver) ?? true) yield { event, receiver };
         }
       }
     }

@@ -19,6 +19,9 @@ import { LogWalk } from './log-walk.ts';
 /** For each sequence the receivers that have a row of the wanted state. */
 type Places = ReadonlyMap<Seq, ReadonlySet<PartyId>>;
 
+/** The receivers of a filter; null for all. */
+type Receivers = ReadonlySet<PartyId> | null;
+
 type ViewDelivery = (event: StoredEvent, receiver: PartyId) => Promise<DeliveryView>;
 
 export function deliveryLists(context: Context, outbound: Dispatcher, view: ViewDelivery) {
@@ -32,18 +35,20 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
 
     // A page starts at an event, of which some deliveries may have been listed.
     const [start, shown = 0] = readCursor(page.cursor);
+    const receivers = directory.receiversOf(filter);
     const range = rest(await logSpan(store, filter), start, isNewestFirst);
-    const places = filter.state !== undefined && filter.state !== 'DELIVERED' ? await rowsIn(range, filter) : null;
+    const places =
+      filter.state !== undefined && filter.state !== 'DELIVERED' ? await rowsIn(range, filter, receivers) : null;
     // A delivery without a row may be pending.
     const looked = places && filter.state !== 'PENDING' ? at(places, isNewestFirst) : [range];
-    const walk = new LogWalk(store, looked, page.order, (event) => fits(event, filter));
+    const walk = new LogWalk(store, looked, page.order, (event) => fits(event, filter, receivers));
     const items: DeliveryView[] = [];
     while (items.length < page.limit) {
       const room = page.limit - items.length;
       const event = await walk.next();
       if (!event) break;
       const skipped = event.seq === start ? shown : 0;
-      const found = (await deliveriesOf(event, filter, places)).slice(skipped);
+      const found = (await deliveriesOf(event, filter, { receivers, places })).slice(skipped);
       items.push(...found.slice(0, room));
       if (found.length > room) return { items, next_cursor: `${event.seq}.${skipped + room}` };
     }
@@ -51,10 +56,14 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
   };
 
   /** Rows of the wanted state, including those not written yet. */
-  async function rowsIn({ after, upTo }: Range, { state: wanted, receiver, module }: DeliveryFilter): Promise<Places> {
+  async function rowsIn(
+    { after, upTo }: Range,
+    { state: wanted, module }: DeliveryFilter,
+    selected: Receivers,
+  ): Promise<Places> {
     const places = new Map<Seq, Set<PartyId>>();
     const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    const receivers = new Set(receiver ? [receiver] : known);
+    const receivers = selected ?? new Set(known);
     const add = (row: DeliveryRow) => {
       const { seq, dest } = row;
       if (row.state !== wanted || seq <= after || seq > upTo || !receivers.has(dest)) return;
@@ -70,12 +79,12 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
   async function deliveriesOf(
     event: StoredEvent,
     filter: DeliveryFilter,
-    places: Places | null,
+    { receivers, places }: { receivers: Receivers; places: Places | null },
   ): Promise<DeliveryView[]> {
     const found: DeliveryView[] = [];
     const open = places?.get(event.seq);
     for (const receiver of event.to) {
-      if (filter.receiver && receiver !== filter.receiver) continue;
+      if (receivers && !receivers.has(receiver)) continue;
       // A delivery without a row may wait for its first attempt.
       if (places && !open?.has(receiver) && !outbound.isPending(receiver, event.seq)) continue;
       const shown = await view(event, receiver);
@@ -98,9 +107,9 @@ function at(places: Places, isNewestFirst: boolean): Range[] {
   return sequences.map((seq) => ({ after: seq - 1, upTo: seq }));
 }
 
-function fits({ at: accepted, to: receivers, data }: StoredEvent, filter: DeliveryFilter): boolean {
-  const { module, object, receiver } = filter;
-  if (receivers.length === 0 || (receiver && !receivers.includes(receiver))) return false;
+function fits({ at: accepted, to, data }: StoredEvent, filter: DeliveryFilter, receivers: Receivers): boolean {
+  const { module, object } = filter;
+  if (to.length === 0 || (receivers && !to.some((receiver) => receivers.has(receiver)))) return false;
   if (!isWithin(accepted, filter)) return false;
   const change = data as ObjectEventData;
   if (module && change.module !== module) return false;

@@ -8,7 +8,7 @@ import { failures } from './deliveries-words.ts';
 
 /** Filters of deliveries, and their order, as in the address; '' for none. */
 export type DeliveryFilterValues = Readonly<
-  Record<'state' | 'receiver' | 'module' | 'class' | 'object' | 'from' | 'to' | 'order', string>
+  Record<'state' | 'receiver' | 'partner' | 'module' | 'class' | 'object' | 'from' | 'to' | 'order', string>
 >;
 
 export const isFilteredBy = ({ order: _order, ...filters }: DeliveryFilterValues): boolean =>
@@ -46,6 +46,11 @@ export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersPr
         onChange={(receiver) => change({ receiver: receiver.toUpperCase() })}
         isFirst
       />
+      {values.partner !== '' && (
+        <button type="button" class="plain" onClick={() => change({ partner: '' })}>
+          Only to partner {values.partner} ✕
+        </button>
+      )}
       <Choice
         label="Module"
         {...field('module')}
@@ -83,4 +88,4 @@ const hourMs = 3_600_000;
 /** Truncated to the second, so that the address stays short. */
 const hoursAgo = (hours: number) => new Date(Date.now() - hours * hourMs).toISOString().replace(/\.\d+/, '');
 
-const nothing = { state: '', receiver: '', module: '', class: '', object: '', from: '', to: '' };
+const nothing = { state: '', receiver: '', partner: '', module: '', class: '', object: '', from: '', to: '' };

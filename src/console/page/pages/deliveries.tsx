@@ -20,7 +20,19 @@ import { JobProgress } from './job-progress.tsx';
 import { RedriveDialog } from './redrive.tsx';
 import '../style/deliveries.css';
 
-const names = ['state', 'receiver', 'module', 'class', 'object', 'from', 'to', 'order', 'job', 'of'] as const;
+const names = [
+  'state',
+  'receiver',
+  'partner',
+  'module',
+  'class',
+  'object',
+  'from',
+  'to',
+  'order',
+  'job',
+  'of',
+] as const;
 
 const placed = {
   idOf: ({ id }: DeliveryView) => id,

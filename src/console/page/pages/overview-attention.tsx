@@ -97,7 +97,7 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       (found) => many(sum(found, awake), 'dead letter'),
       '/deliveries?state=DEAD',
       (row) => awake(row) > 0,
-      (row) => ({ href: `/deliveries?state=DEAD&receiver=${row.id}`, note: count(awake(row)) }),
+      (row) => ({ href: `/deliveries?state=DEAD&partner=${row.id}`, note: count(awake(row)) }),
     ),
     ...(totals.open_cases === totals.snoozed_cases
       ? []
@@ -118,7 +118,7 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       '/?show=overdue',
       ({ overdue }) => overdue > 0,
       ({ id, overdue, oldest_at }) => ({
-        href: `/deliveries?state=PENDING&receiver=${id}&order=oldest`,
+        href: `/deliveries?state=PENDING&partner=${id}&order=oldest`,
         note: `${count(overdue)} · ${age(oldest_at)}`,
       }),
     ),

@@ -87,7 +87,7 @@ function Dead({ row: { id, dead } }: { row: OverviewRow }) {
   return (
     <Link
       class="urgent"
-      href={`/deliveries?state=DEAD&receiver=${id}`}
+      href={`/deliveries?state=DEAD&partner=${id}`}
       aria-label={`${many(dead, 'dead letter')} of ${id}`}
     >
       {brief(dead)}

@@ -35,17 +35,17 @@ export function Queue({ party }: Facts) {
     <section class="card" aria-label="Queue">
       <header>
         <h2>Queue</h2>
-        {!isPortal && <Link href={`/deliveries?receiver=${id}`}>Deliveries</Link>}
+        {!isPortal && <Link href={`/deliveries?partner=${id}`}>Deliveries</Link>}
       </header>
       <dl class="facts inside">
         <dt>Waiting</dt>
         <dd>
-          <PageLink href={`/deliveries?state=PENDING&receiver=${id}`}>{count(queue.depth)}</PageLink>
+          <PageLink href={`/deliveries?state=PENDING&partner=${id}`}>{count(queue.depth)}</PageLink>
           {queue.oldest_age_s !== null && <span class="quiet"> · oldest {span(queue.oldest_age_s)}</span>}
         </dd>
         <dt>Dead letters</dt>
         <dd>
-          <PageLink href={`/deliveries?state=DEAD&receiver=${id}`} class={queue.dead > 0 ? 'urgent' : ''}>
+          <PageLink href={`/deliveries?state=DEAD&partner=${id}`} class={queue.dead > 0 ? 'urgent' : ''}>
             {count(queue.dead)}
           </PageLink>
         </dd>

@@ -2,7 +2,7 @@
  * Page of one partner: its live state and every action on it.
  */
 import { useState } from 'preact/hooks';
-import { useParams } from 'wouter-preact';
+import { Redirect, useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
 import type { Watch } from '../data/actors.ts';
 import { circuitActor, circuitNames } from '../data/circuits.ts';
@@ -39,6 +39,9 @@ export function Partner() {
 function OnePartner({ id }: { id: string }) {
   const query = useQuery<PartyView>(`/parties/${encodeURIComponent(id)}`, everyMs);
   const watch = useWatch({ ids: actorsOf(id) });
+  const { id: partner = id } = query.data ?? {};
+  // The address may name any party of a partner: links from routes and deliveries do.
+  if (partner !== id) return <Redirect to={`/partners/${encodeURIComponent(partner)}`} replace />;
   return (
     <div class="partner stack">
       <Head id={id} query={query} watch={watch} />

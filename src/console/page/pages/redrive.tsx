@@ -83,10 +83,11 @@ function usePlan(filter: Readonly<Record<string, string>>) {
   return { ...found, planAgain };
 }
 
-function told({ receiver, module, class: ended, object, from, to }: Readonly<Record<string, string>>): string {
+function told({ receiver, partner, module, class: ended, object, from, to }: Readonly<Record<string, string>>): string {
   const parts = [
     module && ` of ${module}`,
     receiver && ` to ${receiver}`,
+    partner && ` to partner ${partner}`,
     ended && ` that ended with ${ended}`,
     object && ` about ${object}`,
     from && ` accepted from ${from} on`,
