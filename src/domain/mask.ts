@@ -3,10 +3,11 @@
  * last characters. Answers of the admin API and messages of the inspector pass through here before a viewer gets them.
  *
  * MASK-1  A name is hidden wherever OCPI or the hub puts one: in fields of tokens, whatever their case, in bodies and
- *     excerpts that are texts of JSON, in paths below `/tokens/`, and in keys of token objects.
+ *     excerpts that are texts of JSON, in paths below `/tokens/`, in keys of token objects, and in addresses of the console
+ *     that ask for one.
  * MASK-2  A name that was hidden in one place of a value is hidden in every other text of it.
- * MASK-3  In what a partner says in words, and in bodies that are not JSON, every word is hidden that has the form of a
- *     uid or a contract id, unless the value has it as the id of something of the hub.
+ * MASK-3  In what a partner says in words, in bodies that are not JSON, and in addresses of the console, every word is
+ *     hidden that has the form of a uid or a contract id, unless the value has it as the id of something of the hub.
  * MASK-4  The time grows with the size of the value. A text with too many names, or nested too deeply to be read, is left
  *     out; beyond the names of a value that are looked for, all of its texts are treated as words of a partner.
  */
@@ -26,9 +27,13 @@ const spoken: ReadonlySet<string> = new Set([
   ...['reason', 'excerpt', 'message', 'error', 'note', 'example', 'answer', 'seen', 'summary', 'warnings', 'says'],
 ]);
 const bodies: ReadonlySet<string> = new Set(['body', 'text']);
+/** An address of the console with a query, as saved views have; a path of OCPI has more segments. */
+const consoleAddress = /^\/[a-z-]*\?/;
 
 const inText = /"((?:token_?)?uid|auth_?id|contract_?id|visual_?number)"\s*:\s*(?:"([^"]+)|(-?\d[\d.e+-]*))/gi;
 const inPath = /\/tokens\/(?:[A-Za-z]{2}\/[A-Za-z0-9]{1,3}\/)?([^/?#\s"\\]+)/g;
+/** Of an address of the console that is about tokens: the id of the object that it asks for. */
+const inQuery = /[?&](?:key|object)=(?:[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/)?([^&#\s"\\]+)/g;
 const inKey = /^(?:tokens?:)?[A-Z]{2}-[A-Z0-9]{1,3}\/(.+)$/i;
 /** Fields whose value is the key of an object, beside a `module` or in a tally of one. */
 const keys: ReadonlySet<string> = new Set(['object', 'key', 'stream', 'about', 'id']);
@@ -39,8 +44,8 @@ const ids: ReadonlySet<string> = new Set([
 
 type Kind = 'spoken' | 'body' | 'id' | 'other';
 
-function kindOf(field: string): Kind {
-  if (spoken.has(field)) return 'spoken';
+function kindOf(field: string, text: string): Kind {
+  if (spoken.has(field) || (field === 'path' && consoleAddress.test(text))) return 'spoken';
   if (bodies.has(field)) return 'body';
   return ids.has(field) ? 'id' : 'other';
 }
@@ -69,7 +74,7 @@ export function* masking(value: unknown): Generator<undefined, unknown> {
   /** Parts of ids, which are no names by their form. */
   const own = new Set<string>();
   walk(value, whole, names, (text, { field }) => {
-    const kind = kindOf(field);
+    const kind = kindOf(field, text);
     texts.set(text, (texts.get(text) ?? new Set()).add(kind));
     if (kind === 'id') for (const part of folded(text).split('/')) own.add(part);
   });
@@ -107,7 +112,7 @@ export function* masking(value: unknown): Generator<undefined, unknown> {
   }
   yield;
   return replaced(value, whole, (text, { field }) =>
-    names.all.has(folded(text)) ? maskedName(text) : (shown.get(text)?.get(kindOf(field)) ?? text),
+    names.all.has(folded(text)) ? maskedName(text) : (shown.get(text)?.get(kindOf(field, text)) ?? text),
   );
 }
 
@@ -168,6 +173,8 @@ function replaced(value: unknown, place: Place, shown: (text: string, place: Pla
 function readText(text: string, names: Names, depth: number): 'json' | 'words' | 'deep' {
   const plain = plainOf(text).text;
   for (const [, name = ''] of plain.matchAll(inPath)) if (name !== 'authorize') names.add(name);
+  if (consoleAddress.test(plain) && /[?&]module=tokens(?:&|$)/.test(plain))
+    for (const [, name = ''] of plain.matchAll(inQuery)) names.add(name);
   const json = /^\s*[[{]/.test(text) ? parsed(text) : undefined;
   const isEvse = plain.includes('evses');
   for (const [, field = '', name, digits] of plain.matchAll(inText)) {

@@ -33,6 +33,25 @@ t.test('of names that overlap or contain each other, all of each is hidden', asy
   t.equal((masked({ names, x: 'abcdefghij defg bcd cdefg.' }) as { x: string }).x, '…hij …g bcd c…g.');
 });
 
+t.test(
+  'addresses of saved views: what has the form of a name, and what is asked for as a token [MASK-1, MASK-3]',
+  async (t) => {
+    const path = (text: string) =>
+      (masked({ items: [{ id: 'a1b2c3d4e5', path: text }] }) as { items: { path: string }[] }).items[0]?.path;
+    t.equal(path(`/trace?key=NL-EMS%2F${uid}`), '/trace?key=NL-EMS%2F…3456');
+    t.equal(path(`/trace?key=${uid}`), '/trace?key=…3456');
+    t.equal(path('/deliveries?module=tokens&object=NL-EMS%2FCARD1'), '/deliveries?module=tokens&object=NL-EMS%2F…1');
+    for (const kept of [
+      '/deliveries?state=DEAD&partner=NL-EMS&class=not_found&from=2026-01-02T03%3A04%3A05Z',
+      '/deliveries?module=sessions&object=NL-CPO%2FS1',
+      '/trace?key=NL-CPO%2FS-LOST',
+      '/?show=attention',
+      `/ocpi/2.2.1/sessions/NL/CPO/${uid}?x=1`,
+    ])
+      t.equal(path(kept), kept);
+  },
+);
+
 t.test('fields that hold a name, in any case and of any type', async (t) => {
   for (const field of ['uid', 'UID', 'tokenUid', 'contractID', 'auth_id', 'cdr_token']) {
     const body = JSON.stringify({ [field]: uid });
