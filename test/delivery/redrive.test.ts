@@ -751,6 +751,7 @@ t.test('explain tells every condition of a delivery, and which one fails', async
   t.same(await explained('from=nl-cpo&to=NL-EMS&module=sessions'), [true]);
   t.same(await explained('from=NL-EMS&to=NL-CPO&module=tokens'), [true]);
   t.match(await explained('from=NL-EMS&to=NL-CPO&module=sessions'), [false, /not known as CPO/, /not known as EMSP/]);
+  await t.rejects(explained('from=NL-EMS&to=NL-CPO&module=commands'), /400|422/, 'what no rule forwards is refused');
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
   t.match(await explained('from=NL-CPO&to=NL-EMS&module=cdrs'), [false, /paused/]);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false });

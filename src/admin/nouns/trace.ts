@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { anyId, orNull, partyId, sequence } from '../../api/fields.ts';
 import { explanation } from '../../api/routes.ts';
 import { story } from '../../api/trace.ts';
+import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
@@ -37,7 +38,7 @@ export function trace(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/routes/explain',
       summary: 'Say whether one party gets a module of another, and why or why not',
-      query: z.strictObject({ from: partyId, to: partyId, module: anyId }),
+      query: z.strictObject({ from: partyId, to: partyId, module: z.enum(moduleNames) }),
       answer: explanation,
       run: ({ query: { from, to, module } }) => operations.explain(from, to, module),
     }),

@@ -283,7 +283,7 @@ export interface Operations
    * `notFound`. `cursor` goes on where the search of the answer before ended.
    */
   trace(key: string, cursor: number | null): Promise<TraceView>;
-  explain(from: PartyId, to: PartyId, module: string): RouteExplanation;
+  explain(from: PartyId, to: PartyId, module: ObjectModule): RouteExplanation;
   /** Newest first. A filtered page may have fewer items than its limit, and a next one all the same. */
   commands(filter: CommandFilter, page: PageRequest): Promise<Page<CommandView>>;
   command(id: string): Promise<CommandView>;

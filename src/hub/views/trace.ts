@@ -8,7 +8,7 @@ import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceStep, TraceView } from '../../api/trace.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { CommandEvent, HubEvent, ObjectEventData, OrphanKind } from '../../domain/events.ts';
-import { isModule, isOwned, moduleNames, modules } from '../../domain/modules.ts';
+import { isOwned, moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
 import { objectKey, objectName, streamOf } from '../../domain/object.ts';
 import type { keptReasons } from '../../domain/ownership.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
@@ -230,10 +230,10 @@ function commandSummary({ type, data }: CommandEvent): string {
 }
 
 /** Explains routing: every condition for a delivery of a module from one party to another, and whether it holds. */
-export function explain({ directory }: Context, from: PartyId, to: PartyId, module: string): RouteExplanation {
+export function explain({ directory }: Context, from: PartyId, to: PartyId, module: ObjectModule): RouteExplanation {
   const sender = from.toUpperCase();
   const receiver = to.toUpperCase();
-  const senderRole = isModule(module) ? modules[module].owner : 'CPO';
+  const senderRole = modules[module].owner;
   const receiverRole = senderRole === 'CPO' ? 'EMSP' : 'CPO';
   const [emsp, cpo] = senderRole === 'CPO' ? [receiver, sender] : [sender, receiver];
   const partner = directory.partnerOf(receiver);
@@ -266,7 +266,7 @@ export function explain({ directory }: Context, from: PartyId, to: PartyId, modu
     condition(
       endpoint !== undefined,
       `${receiver} receives ${module} at ${endpoint?.url} (${endpoint?.source})`,
-      !isModule(module) || isOwned(module) || module === 'tokens'
+      isOwned(module) || module === 'tokens'
         ? `${receiver} has no RECEIVER endpoint for ${module}: deliveries would be dead at once`
         : `${receiver} has no RECEIVER endpoint for ${module}: it is not subscribed, and nothing is owed to it`,
     ),
