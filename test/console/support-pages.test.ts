@@ -99,8 +99,16 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   );
   await row.getByRole('button', { name: 'Triage …' }).click();
   const dialog = page.getByRole('dialog');
+  const [found] = ((await admin(hub, 'GET', '/orphans?state=OPEN')) as { items: { id: string; session: string }[] })
+    .items;
+  await admin(hub, 'POST', `/orphans/${found?.id}/triage`, { assignee: 'bob' });
+  await hurried(page, () => row.getByText('bob').waitFor());
+  await dialog.getByRole('textbox', { name: 'Remark' }).fill('who is at the CPO?');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await row.getByText('bob “who is at the CPO?”').waitFor();
+  await row.getByRole('button', { name: 'Triage …' }).click();
   await dialog.getByLabel('Assigned to').fill('ann');
-  await dialog.getByLabel('Remark').fill('waits for the CPO');
+  await dialog.getByRole('textbox', { name: 'Remark' }).fill('waits for the CPO');
   await dialog.getByRole('button', { name: 'Save' }).click();
   await row.getByText('ann “waits for the CPO”').waitFor();
   await page.getByLabel('Assigned to').fill('bob');

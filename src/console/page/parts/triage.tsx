@@ -91,7 +91,9 @@ function changesIn(form: FormData, before: TriageView | null): Record<string, st
 
 function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
   const reason = useReason();
-  const [assignee, setAssignee] = useState(triage?.assignee ?? '');
+  // As it was when the dialog was opened: what another operator changes meanwhile is not changed back.
+  const [before] = useState(triage);
+  const [assignee, setAssignee] = useState(before?.assignee ?? '');
   const { isRunning, run } = useAction(async (changes: Record<string, string | null>) => {
     if (Object.keys(changes).length > 0) await call('POST', reason.given(path), changes);
     onDone();
@@ -103,7 +105,7 @@ function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
       class="stack"
       onSubmit={(event) => {
         event.preventDefault();
-        run(changesIn(new FormData(event.currentTarget), triage));
+        run(changesIn(new FormData(event.currentTarget), before));
       }}
     >
       {triage !== null && triage.remarks.length > 0 && (
