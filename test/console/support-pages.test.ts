@@ -93,7 +93,7 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   });
   const asked = cpo.received.length;
   await row.getByRole('button', { name: 'Query CPO about NL-CPO/S-LOST', exact: true }).click();
-  await page.locator('.notice').first().waitFor();
+  await page.getByText('NL-CPO is being queried about NL-CPO/S-LOST').waitFor();
   await eventually('the CPO is asked for its sessions', () =>
     cpo.received.slice(asked).some(({ path }) => path.includes('/sessions')),
   );

@@ -158,9 +158,9 @@ function CaseActions({ one: { id, session, cpo, triage }, onDone }: { one: Orpha
   const [isResolving, setResolving] = useState(false);
   const path = `/orphans/${encodeURIComponent(id)}`;
   const pull = useAction(async () => {
-    const { note } = await call<OrphanView>('POST', `${path}/pull`);
+    await call<OrphanView>('POST', `${path}/pull`);
     onDone();
-    return note ?? `${cpo} was asked for ${session}.`;
+    return `${cpo} is being queried about ${session}: its answer will be the note of the case.`;
   });
   const resolve = useAction(async (note: string) => {
     // The note is the reason of the act, too.
