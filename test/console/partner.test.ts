@@ -112,7 +112,7 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   await page.getByText(/NL-EMS answered in/).waitFor();
   await emsp.hangUp();
   await press('Probe');
-  await page.getByText(/NL-EMS cannot be reached .*: unavailable/).waitFor();
+  await page.locator('.notice.failed', { hasText: /NL-EMS cannot be reached .*: unavailable/ }).waitFor();
 
   await press('Pause deliveries');
   await unfold(page);

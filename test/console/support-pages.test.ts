@@ -241,6 +241,9 @@ browserTest(
     await hurried(page, () => row.getByText('HTTP 503 closed for now').waitFor());
     await page.getByRole('row', { name: /on-call http\S+ disk\.low all not taken 1 0 / }).waitFor();
     await isOpenToAll(t, page, path);
+    await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
+    const failed = page.locator('.notice.failed');
+    await failed.getByText('on-call did not take the test: HTTP 503 closed for now').waitFor();
     receiver.answer = () => ({ status: 200, text: 'fine' });
     await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
     await page.getByText('on-call took the test: HTTP 200 fine').waitFor();

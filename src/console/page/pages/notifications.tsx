@@ -5,6 +5,7 @@ import type { WebhookRedrive, WebhookTest, WebhookView } from '../../../api/webh
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { count, many } from '../data/format.ts';
+import { say } from '../data/notices.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -84,7 +85,9 @@ function Actions({ one: { id, dead }, onDone }: { one: WebhookView; onDone: () =
   const at = `/webhooks/${encodeURIComponent(id)}`;
   const test = useAction(async () => {
     const tested = await call<WebhookTest>('POST', `${at}/test`);
-    return `${id} ${tested.ok ? 'took' : 'did not take'} the test: ${answerText(tested)}`;
+    if (tested.ok) return `${id} took the test: ${answerText(tested)}`;
+    say('failed', `${id} did not take the test: ${answerText(tested)}`);
+    return null;
   });
   const redrive = useAction(async () => {
     const { queued } = await call<WebhookRedrive>('POST', `${at}/redrive`);

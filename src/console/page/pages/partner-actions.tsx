@@ -7,6 +7,7 @@ import type { PortalLink } from '../../../api/portal.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { many, spanMs } from '../data/format.ts';
+import { say } from '../data/notices.ts';
 import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -29,7 +30,9 @@ export function PartnerActions({ party, reload }: ActionsProps) {
     const { status: found, latency_ms, error } = await call<ProbeView>('POST', `/parties/${id}/probe`);
     reload();
     const took = spanMs(Math.round(latency_ms));
-    return found === 'reachable' ? `${id} answered in ${took}.` : `${id} cannot be reached (${took}): ${error}`;
+    if (found === 'reachable') return `${id} answered in ${took}.`;
+    say('failed', `${id} cannot be reached (${took}): ${error}`);
+    return null;
   });
   const pause = useAction(async (paused: boolean) => {
     await call('PATCH', `/parties/${id}`, { paused });
