@@ -293,13 +293,25 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
   t.strictSame((await partyOf(hub, 'NL-EMS')).settings, settings, 'what nobody touched stays');
 
   await press('Set endpoints');
+  const another = { identifier: 'tariffs', role: 'RECEIVER', url: 'https://elsewhere.example/tariffs' };
+  await admin(hub, 'PUT', '/parties/NL-EMS/endpoints', { endpoints: [another] });
   await press('Add an endpoint');
   await page.getByLabel('Module', { exact: true }).fill('cdrs');
   await page.getByLabel('URL').fill('https://elsewhere.example/cdrs');
   await press('Save');
-  await page.getByRole('region', { name: 'Endpoints' }).first().locator('.badge', { hasText: 'set here' }).waitFor();
-  const set = (await partyOf(hub, 'NL-EMS')).endpoints.find(({ source }) => source === 'operator');
-  t.match(set, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' });
+  const endpoints = page.getByRole('region', { name: 'Endpoints' }).first();
+  await endpoints.getByRole('row', { name: 'cdrs receiver set here' }).waitFor();
+  const set = async () => (await partyOf(hub, 'NL-EMS')).endpoints.filter(({ source }) => source === 'operator');
+  t.match(
+    await set(),
+    [another, { identifier: 'cdrs', url: 'https://elsewhere.example/cdrs' }],
+    'what another operator set meanwhile stays',
+  );
+  await press('Set endpoints');
+  await press('Remove cdrs');
+  await press('Save');
+  await endpoints.getByRole('row', { name: 'cdrs receiver set here' }).waitFor({ state: 'detached' });
+  t.match(await set(), [another]);
 });
 
 browserTest(

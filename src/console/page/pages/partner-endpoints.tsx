@@ -22,20 +22,36 @@ interface FormProps {
   readonly onClose: () => void;
 }
 
+type Endpoint = Omit<Draft, 'key'>;
+
+const setIn = ({ endpoints }: PartyView): Endpoint[] =>
+  endpoints
+    .filter(({ source }) => source === 'operator')
+    .map(({ identifier, role, url }) => ({ identifier, role, url }));
+const nameOf = ({ identifier, role }: Endpoint) => `${role} ${identifier}`;
+
+/** What is set now, with what the form changed since it was opened: another operator may have set others meanwhile. */
+function merged(before: readonly Endpoint[], form: readonly Endpoint[], now: readonly Endpoint[]): Endpoint[] {
+  const isIn = (all: readonly Endpoint[], one: Endpoint) =>
+    all.some((each) => nameOf(each) === nameOf(one) && each.url === one.url);
+  const changed = [...form.filter((one) => !isIn(before, one)), ...before.filter((one) => !isIn(form, one))];
+  const names = new Set(changed.map(nameOf));
+  return [...now.filter((one) => !names.has(nameOf(one))), ...form.filter((one) => names.has(nameOf(one)))];
+}
+
 let keys = 0;
 const modules = [...moduleNames, 'commands'];
 
 export function EndpointsForm({ party, reload, onClose }: FormProps) {
-  const [drafts, setDrafts] = useState<readonly Draft[]>(() =>
-    party.endpoints
-      .filter(({ source }) => source === 'operator')
-      .map(({ identifier, role, url }) => ({ key: ++keys, identifier, role, url })),
-  );
+  const [before] = useState(() => setIn(party));
+  const [drafts, setDrafts] = useState<readonly Draft[]>(() => before.map((one) => ({ key: ++keys, ...one })));
   const change = (key: number, changes: Partial<Draft>) =>
     setDrafts(drafts.map((draft) => (draft.key === key ? { ...draft, ...changes } : draft)));
   const { isRunning, run } = useAction(async () => {
-    const endpoints = drafts.map(({ identifier, role, url }) => ({ identifier, role, url }));
-    await call('PUT', `/parties/${party.id}/endpoints`, { endpoints });
+    const form = drafts.map(({ identifier, role, url }) => ({ identifier, role, url }));
+    const path = `/parties/${party.id}`;
+    const endpoints = merged(before, form, setIn(await call<PartyView>('GET', path)));
+    await call('PUT', `${path}/endpoints`, { endpoints });
     reload();
     onClose();
     return endpoints.length === 0 ? 'The discovered endpoints are in force.' : 'The endpoints are set.';
