@@ -375,8 +375,16 @@ browserTest('a change of host that waits is shown, and confirmed [D87]', atLengt
     return emsp.call('PUT', '/2.2.1/credentials', { token: emsp.token, url: `${elsewhere}/ocpi/versions`, roles });
   };
   t.equal((await move()).json.status_code, 3001);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
   const { host } = new URL(elsewhere);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/?show=attention' });
+  const attention = page.getByRole('region', { name: 'Needs attention' });
+  await attention.getByText(`${new URL(emsp.url).host} → ${host} · waiting`).waitFor();
+  await page.getByRole('row').filter({ hasText: 'NL-EMS' }).waitFor();
+  await lead(page, '/?show=healthy');
+  await page.getByText('No partner fits').waitFor();
+  await lead(page, '/?show=host');
+  await page.getByRole('row').filter({ hasText: 'NL-EMS' }).waitFor();
+  await attention.getByRole('link', { name: 'NL-EMS' }).click();
   await page
     .getByText(`A change of its host waits for an operator: from ${new URL(emsp.url).host} to ${host}`)
     .waitFor();

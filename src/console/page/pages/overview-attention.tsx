@@ -8,7 +8,7 @@ import { count, many, span } from '../data/format.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { rowsOf } from './overview-numbers.tsx';
-import { circuitTitles, openCircuits } from './overview-order.ts';
+import { circuitTitles, hasHostChange, openCircuits } from './overview-order.ts';
 
 interface Matter {
   readonly title: string;
@@ -124,9 +124,12 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
     ),
     ...partners(
       (found) => `${many(found.length, 'change')} of host`,
-      '/',
-      ({ host_change }) => host_change !== null && host_change.state !== 'confirmed',
-      ({ id, host_change }) => ({ href: `/partners/${id}`, note: `${host_change?.to} · ${host_change?.state}` }),
+      '/?show=host',
+      hasHostChange,
+      ({ id, host_change: change }) => ({
+        href: `/partners/${id}`,
+        note: `${change?.from} → ${change?.to} · ${change?.state}`,
+      }),
     ),
     ...partners(
       (found) => `${many(found.length, 'partner')} offline`,

@@ -22,12 +22,16 @@ export const circuitTitles = {
 const circuits = Object.keys(circuitTitles) as (keyof typeof circuitTitles)[];
 /** The circuits of a partner that are open or half-open. */
 export const openCircuits = (row: OverviewRow) => circuits.filter((circuit) => row[circuit] !== 'closed');
+/** Whether a change of host waits for an operator to say that it was the partner. */
+export const hasHostChange = ({ host_change }: OverviewRow): boolean =>
+  host_change !== null && host_change.state !== 'confirmed';
 export const lastRate = ({ rates }: Line) => rates.at(-1) ?? 0;
 
 /** Rules of urgency, most urgent first; a row that matches none needs no attention. */
 const urgencies: readonly ((row: OverviewRow) => boolean)[] = [
   ({ dead, dead_snoozed }) => dead > dead_snoozed,
   ({ overdue }) => overdue > 0,
+  hasHostChange,
   ({ status }) => status === 'OFFLINE',
   (row) => openCircuits(row).length > 0,
   ({ paused, depth }) => paused && depth > 0,
@@ -51,6 +55,7 @@ export const shows: Readonly<Record<string, readonly [title: string, fits: (row:
   offline: ['Offline', ({ status }) => status === 'OFFLINE'],
   registered: ['Registered', ({ status }) => status === 'REGISTERED'],
   suspended: ['Suspended', ({ status }) => status === 'SUSPENDED'],
+  host: ['Change of host', hasHostChange],
   silent: ['Silent', ({ silent_since }) => silent_since !== null],
   circuit: ['Open circuits', (row) => openCircuits(row).length > 0],
   paused: ['Paused', ({ paused }) => paused],
