@@ -311,6 +311,37 @@ browserTest('after a restart of the hub everything is live again by itself', atL
   await hurried(page, () => shownIn(page, 'NL-AAB').locator('.badge', { hasText: 'open' }).waitFor());
 });
 
+/** In the page: `cut()` closes the inspector's connections, and refuses those that come. */
+const cuttable = `{
+  const open = [];
+  let isCut = false;
+  window.WebSocket = class extends WebSocket {
+    constructor(url, [protocol, bearer]) {
+      super(url, [protocol, isCut ? 'bearer.none' : bearer]);
+      open.push(this);
+    }
+  };
+  window.cut = () => {
+    isCut = true;
+    for (const socket of open) socket.close();
+  };
+}`;
+
+browserTest('while it is not live it shows what the hub says when asked', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  await routedPair(t, hub);
+  const path = '/routing';
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path, mayComplain: /WebSocket/ });
+  await page.evaluate(cuttable);
+  await lead(page, '/');
+  await live(page).waitFor();
+  await shownIn(page, 'NL-EMS').getByText('CONNECTED').waitFor();
+  await page.evaluate('cut()');
+  await page.getByText('not live, connecting again').waitFor();
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await hurried(page, () => shownIn(page, 'NL-EMS').getByText('SUSPENDED').waitFor());
+});
+
 browserTest('it has no barrier: light and dark, wide and narrow, empty and full', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const page = await consoleFor(t, browser, hub, { token: viewerToken });

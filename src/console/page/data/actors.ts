@@ -58,6 +58,13 @@ export interface Watch {
   close(): void;
 }
 
+/**
+ * The present state of an actor; null until it has arrived, and while the connection is lost: the last state that came is
+ * then older than what the page asks for every few seconds.
+ */
+export const presentActor = (watch: Watch | null, id: string): LiveActor | null =>
+  watch?.state.value === 'live' ? watch.actor(id).value : null;
+
 interface Told {
   readonly type: string;
   readonly sessionId?: string;

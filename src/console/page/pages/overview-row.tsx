@@ -4,7 +4,7 @@
 import { useComputed } from '@preact/signals';
 import { Link } from 'wouter-preact';
 import { moduleNames } from '../../../domain/modules.ts';
-import type { LiveActor, Watch } from '../data/actors.ts';
+import { type LiveActor, presentActor, type Watch } from '../data/actors.ts';
 import type { Board, OverviewRow } from '../data/board.ts';
 import { liveState } from '../data/circuits.ts';
 import { brief, count, many, perSecond, span } from '../data/format.ts';
@@ -23,7 +23,7 @@ interface RowProps {
 
 export function PartnerRow({ id, index, board, watch }: RowProps) {
   // A text, so that a change of an actor's counters renders nothing.
-  const told = useComputed(() => liveText(watch.actor(`partner:${id}`).value));
+  const told = useComputed(() => liveText(presentActor(watch, `partner:${id}`)));
   const liveSync = useComputed(() => liveState(watch, id, ['sync']));
   const liveResults = useComputed(() => liveState(watch, id, ['results']));
   const liveAsync = useComputed(() => liveState(watch, id, moduleNames));

@@ -4,7 +4,7 @@
 import { useState } from 'preact/hooks';
 import { Redirect, useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
-import type { Watch } from '../data/actors.ts';
+import { presentActor, type Watch } from '../data/actors.ts';
 import { circuitActor, circuitNames } from '../data/circuits.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
@@ -91,9 +91,9 @@ function Head({ id, query: { data }, watch }: { id: string; query: Queried<Party
   );
 }
 
-/** The live state, or the polled one until the actor's state has arrived. */
+/** The live state, or the polled one until it has arrived and while the connection is lost. */
 function Status({ watch, id, told }: { watch: Watch | null; id: string; told: string }) {
-  const value = watch?.actor(`partner:${id}`).value?.snapshot.value as { connection?: string } | undefined;
+  const value = presentActor(watch, `partner:${id}`)?.snapshot.value as { connection?: string } | undefined;
   return <Badge state={value?.connection?.toUpperCase() ?? told} />;
 }
 
