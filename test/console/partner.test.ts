@@ -433,6 +433,29 @@ browserTest('pulls and resyncs show how far they are, and how they ended', atLen
   await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
 });
 
+browserTest('a running pull can be canceled, once, and what was stored stays', atLength, async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
+    answer: ({ path }) =>
+      /offset=[1-9]/.test(path)
+        ? new Promise(() => {})
+        : { body: [locationBody('LOC1')], headers: { 'X-Total-Count': '2' } },
+  });
+  await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
+  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
+  const seen = viewer.getByRole('region', { name: 'Pulls', exact: true }).first();
+  await hurried(viewer, () => seen.getByText('1 stored').waitFor());
+  t.equal(await seen.getByRole('button', { name: 'Cancel' }).count(), 0, 'a viewer cancels nothing');
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });
+  const pulls = page.getByRole('region', { name: 'Pulls', exact: true }).first();
+  await pulls.getByRole('button', { name: 'Cancel' }).click();
+  await hurried(page, () => pulls.getByText('FAILED').waitFor());
+  await pulls.getByText('1 stored').waitFor();
+  t.equal(await pulls.getByRole('button', { name: 'Cancel' }).count(), 0);
+  t.match(await itemsOf(hub, '/pulls'), [{ state: 'FAILED', stored: 1 }]);
+});
+
 browserTest('counts of a partner with two parties lead to the deliveries of both', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const { cpo } = await routedPair(t, hub);

@@ -99,7 +99,7 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
           ) : (
             <Table caption="Pulls" columns={['Started', 'Module', 'State', 'Progress']}>
               {items.map((pull) => (
-                <PullRow key={pull.id} pull={pull} />
+                <PullRow key={pull.id} pull={pull} onEnd={query.reload} />
               ))}
               {next_cursor !== null && shown < pullsMax && (
                 <tr>
@@ -145,7 +145,12 @@ function PullForm({ isRunning, onPull }: { isRunning: boolean; onPull: (module: 
   );
 }
 
-function PullRow({ pull }: { pull: PullView }) {
+function PullRow({ pull, onEnd }: { pull: PullView; onEnd: () => void }) {
+  const cancel = useAction(async () => {
+    await call('DELETE', `/pulls/${encodeURIComponent(pull.id)}`);
+    onEnd();
+    return null;
+  });
   const { started_at, module, state, full, pages, received, stored, unchanged, invalid, deleted, error, note } = pull;
   const parts = [
     `${count(received)} received in ${many(pages, 'page')}`,
@@ -164,6 +169,16 @@ function PullRow({ pull }: { pull: PullView }) {
       </td>
       <td>
         <Badge state={state} />
+        {state === 'RUNNING' && mayOperate.value && (
+          <button
+            type="button"
+            aria-label={`Cancel the pull of ${module}`}
+            disabled={cancel.isRunning}
+            onClick={() => cancel.run()}
+          >
+            Cancel
+          </button>
+        )}
       </td>
       <td>
         {parts.filter(Boolean).join(', ')}
