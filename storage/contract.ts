@@ -13,7 +13,8 @@
  *     it writes rows or sets timers with an empty `seen`.
  * CONTRACT-5  After any failed write the store acknowledges nothing until it has been reopened and verified.
  * CONTRACT-6  `settle` is lazily durable: it is ordered with appends, survives a killed process once it resolves, and a power cut loses at
- *     most about 1 s of it. A lost settle means that a delivery is sent again, never that it is forgotten.
+ *     most about 1 s of it. A lost settle means that a delivery is sent again, never that it is forgotten: a store that goes on after
+ *     the loss (its server crashed, the hub did not) writes no later settle without what was lost.
  * CONTRACT-7  Every read sees every append and every settle that resolved before the read began.
  * CONTRACT-8  The store never returns data that was damaged at rest: reading it throws `Damaged`, and `health()` names it.
  * CONTRACT-9  `trim` moves the horizon atomically: it removes the events at or below the new horizon, except those kept so that rows can be

@@ -245,6 +245,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#writable();
     const kept = prepareTrim(trim);
     await this.#sessions.use((client) => this.#trim(client, trim, kept));
+    this.#pipeline.flushed();
     this.#seen(0, trim.upTo);
   }
 
@@ -252,6 +253,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#checkFence(rewrite.fence);
     this.#writable();
     await this.#sessions.use((client) => runRewrite(client, rewrite));
+    this.#pipeline.flushed();
   }
 
   /** The files are the server's: VACUUM FULL removes former versions from its tables, and its WAL ages out. */

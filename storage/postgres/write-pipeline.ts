@@ -9,6 +9,11 @@
  *     that is there is made as durable as any other before it is acknowledged; an absent one is sent again. So a commit
  *     is in the log at most once.
  * WRITE-PIPELINE-4  Once a commit may have been written, it is refused only when it can no longer be in the log.
+ * WRITE-PIPELINE-5  A settle waits for the disk unless all of its rows are DELIVERED: an owner goes on after a crash of the
+ *     server, and its later floors pass a row that the crash lost. Without the row of an arrived delivery, or a floor, it is
+ *     only sent again (CONTRACT-6).
+ * WRITE-PIPELINE-6  Settles that may not be on the disk are written again, before any later one, once the sessions of their
+ *     time have ended: what had arrived would be sent again at the next start, behind later changes that are not.
  */
 import type { Client } from 'pg';
 import { type Clock, every, sleep } from '../../src/kit/clock.ts';
@@ -24,6 +29,9 @@ const LOOK_MS = 5000;
 const RETRY_MS = 50;
 /** After this time a session of their own is asked for settles again, ms. */
 const ANEW_MS = 10_000;
+
+/** Settles that may not be on the disk: with more the next statement waits for the disk, so that memory holds few. */
+const UNFLUSHED_MAX = 64;
 
 export interface Job extends Work {
   readonly size: number;
@@ -60,6 +68,8 @@ export class WritePipeline {
   readonly #opening = new Map<Durability, Promise<Client>>();
   /** Until when settles take the session of commits, because the server refused them one; monotonic, ms. */
   #settlesWithCommits = 0;
+  /** Settles that may not be on the disk, and sessions that end when the server does. [WRITE-PIPELINE-6] */
+  #unflushed: { readonly jobs: readonly Job[]; readonly since: ReadonlySet<Client> } = nothingUnflushed;
   #stopped = false;
 
   constructor(options: PipelineOptions) {
@@ -80,6 +90,11 @@ export class WritePipeline {
       const mark = { fence: null, commit: null, settle: null, size: 0, sent: false, withdrawn: false };
       this.push({ ...mark, done: () => resolve(), fail: () => resolve() });
     });
+  }
+
+  /** A change of records by other sessions has flushed the settles, whose rows it may have changed. */
+  flushed(): void {
+    this.#unflushed = nothingUnflushed;
   }
 
   /** Stops asking for the outcome of commits in doubt. */
@@ -128,7 +143,7 @@ export class WritePipeline {
         }
         jobs = jobs.filter((job) => !job.withdrawn);
         if (jobs.length === 0) return;
-        const moved = await this.#send(client, jobs);
+        const moved = await this.#send(client, [...this.#lost(client, jobs), ...jobs]);
         if (moved !== null) return await this.#answer(client, jobs, moved, doubted);
         doubted = true;
       } catch (error) {
@@ -178,12 +193,28 @@ export class WritePipeline {
     if (moved === undefined) return this.#fenced(client, jobs, doubted);
     let { head } = moved;
     if (moved.stale !== null) return this.#conflicting(client, jobs, moved, doubted);
+    this.#written(client, jobs);
     for (const job of jobs) {
       const first = head + 1;
       head += job.commit?.events.length ?? 0;
       job.done(job.commit === null ? null : { first, last: head, replayed: false });
     }
     this.#options.written(head);
+  }
+
+  /** What may be lost, to be written with these jobs. [WRITE-PIPELINE-6] */
+  #lost(client: Client, jobs: readonly Job[]): readonly Job[] {
+    const { jobs: unflushed, since } = this.#unflushed;
+    return since.has(client) || tokenOf(unflushed) !== tokenOf(jobs) ? [] : unflushed;
+  }
+
+  #written(client: Client, jobs: readonly Job[]): void {
+    const { jobs: unflushed, since } = this.#unflushed;
+    const isSame = tokenOf(unflushed) === tokenOf(jobs);
+    if (client === this.#clients.lazy) {
+      const { flushed = client } = this.#clients;
+      this.#unflushed = { jobs: isSame ? [...unflushed, ...jobs] : jobs, since: new Set([client, flushed]) };
+    } else if (since.has(client) || tokenOf(jobs) !== null) this.#unflushed = nothingUnflushed;
   }
 
   /** Nothing was written. Fails the jobs decided on a changed row and writes the others. [WRITE-PARAMETERS-7] */
@@ -248,11 +279,12 @@ export class WritePipeline {
     else this.#options.refused(cause);
   }
 
-  /** A statement with settles alone need not wait for the disk (CONTRACT-6), but may when the server grants no second session. */
+  /** What need not wait for the disk [WRITE-PIPELINE-5] may when the server grants no second session. */
   async #client(jobs: readonly Job[]): Promise<Client> {
     const { clock } = this.#options;
-    const isCommit = jobs.some(({ commit }) => commit !== null);
-    if (isCommit || clock.monotonic() < this.#settlesWithCommits) return this.#session('flushed');
+    const isMuch = this.#unflushed.jobs.length > UNFLUSHED_MAX;
+    if (isMuch || jobs.some(mustBeFlushed) || clock.monotonic() < this.#settlesWithCommits)
+      return this.#session('flushed');
     return this.#session('lazy').catch((error: unknown) => {
       if (kindOf(error) !== 'refused') throw error;
       this.#settlesWithCommits = clock.monotonic() + ANEW_MS;
@@ -278,6 +310,14 @@ export class WritePipeline {
     }
   }
 }
+
+const nothingUnflushed = { jobs: [], since: new Set<Client>() };
+
+const tokenOf = ([job]: readonly Job[]): number | null => job?.fence?.token ?? null;
+
+/** WRITE-PIPELINE-5. */
+const mustBeFlushed = ({ commit, settle }: Job): boolean =>
+  commit !== null || (settle?.rows.some(({ row }) => row.state !== 'DELIVERED') ?? false);
 
 /** Jobs of one statement share a fence, and none was decided on what another writes. [WRITE-PARAMETERS-7] */
 function newGroup(): (job: Job) => boolean {

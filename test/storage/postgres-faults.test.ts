@@ -430,6 +430,38 @@ function suite(server: PostgresServer): void {
     await mustBeWhole(t, store, acknowledged);
   });
 
+  t.test(
+    '[CONTRACT-6] a server killed behind settles: no floor passes a row that it lost, none goes back',
+    async (t) => {
+      // Each beat has the server flush.
+      const store = await opened(t, server, { ttlMs: 60_000 });
+      const fence = store.held();
+      if (fence === null) throw new Error('no fence');
+      for (let i = 0; i < 5; i += 1) await append(store);
+      const settle = (seq: number, state: DeliveryRow['state'], floor = seq) =>
+        store.settle(fence, [{ dest: 'A', seq, state, data: { seq } }], [{ dest: 'A', seq: floor }]);
+      await settle(1, 'PENDING');
+      await settle(3, 'PENDING', 1);
+      await settle(3, 'DELIVERED', 1);
+      await settle(2, 'DEAD');
+      await settle(1, 'DELIVERED', 3);
+      await settle(4, 'DELIVERED', 3);
+      await server.kill();
+      await server.start();
+      await store.poke();
+      await isOpen(store);
+      t.match(await store.delivery('A', 2), { state: 'DEAD' }, 'a dead letter is there at once');
+      await settle(5, 'DELIVERED');
+      const open = await store.deliveries({ dest: 'A', rows: 'open', limit: 9 });
+      const arrived = await store.deliveries({ dest: 'A', rows: 'DELIVERED', limit: 9 });
+      t.strictSame(
+        [open, arrived].map((rows) => rows.map(({ seq }) => seq)),
+        [[2], [1, 3, 4, 5]],
+      );
+      t.strictSame(await store.floors(), [{ dest: 'A', seq: 5 }]);
+    },
+  );
+
   t.test('[CONTRACT-8] a page that rotted on the disk is reported and not served; the rest can be read', async (t) => {
     const store = await opened(t, server);
     const seqs = Array.from({ length: 12 }, (_, i) => i + 1);
@@ -455,4 +487,5 @@ function suite(server: PostgresServer): void {
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');
-else suite(await startPostgres(t));
+// A killed server loses what it has not flushed: by itself it flushes late.
+else suite(await startPostgres(t, "wal_writer_delay = '10s'"));
