@@ -169,6 +169,7 @@ export function createHub(
       directory.follow(event);
       contacts.follow(event);
       dispatcher.offer(event);
+      redrive.follow(event);
       notifier.follow(event);
       history.follow(event);
     });

@@ -13,7 +13,7 @@ import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, secretKey, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
-import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -182,4 +182,54 @@ t.test('what a door writes while a new owner reads the log comes once, behind wh
   await next.settled();
   const came = emsp.received.filter(({ path }) => path.endsWith('/L1')).map(({ body }) => /"v\d"/.exec(body)?.[0]);
   t.same(came.slice(1), ['"v1"', '"v2"']);
+});
+
+/** A dead letter of v1, and a door that changes the object to v2 at a point of its re-drive. */
+async function redriveScene(t: Test, point: (meet: () => Promise<void>) => (store: Store) => Partial<Store>) {
+  let isMet = true;
+  let meeting = async () => {};
+  const meet = async () => {
+    if (isMet) return;
+    isMet = true;
+    await meeting();
+  };
+  const hub = await hubFor(t, {}, { wrap: wrapStore(point(meet)) });
+  let reply: Reply = { status: 404 };
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => reply });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { name: 'v1' }));
+  await hub.settled();
+  const door = await doorOf(t, hub);
+  const { context } = hub.created;
+  const [dead] = await itemsOf(hub, '/deliveries?state=DEAD');
+  meeting = async () => {
+    const change = { ...location('L1'), body: JSON.stringify(locationBody('L1', { name: 'v2' })) };
+    await door.hub.accept(callerAt(door, cpo), change, async () => {});
+    await hub.created.followed(context.store.head());
+  };
+  reply = {};
+  isMet = false;
+  emsp.received.length = 0;
+  const answer = await admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`).catch(({ message }: Error) => message);
+  await hub.settled();
+  return { answer, came: emsp.received.map(({ body }) => /"v\d"/.exec(body)?.[0]) };
+}
+
+t.test('a re-drive that a push through a door overtakes before it is recorded is stale [REDRIVE-7]', async (t) => {
+  const { answer, came } = await redriveScene(t, (meet) => (store) => ({
+    append: async (commit) => {
+      if (commit.events[0]?.type === 'delivery.redriven') await meet();
+      return store.append(commit);
+    },
+  }));
+  t.match([answer, came], [/409/, ['"v2"']]);
+});
+
+t.test('a push through a door while the row of a re-drive is written goes behind it [REDRIVE-7]', async (t) => {
+  const { came } = await redriveScene(t, (meet) => (store) => ({
+    settle: async (fence, rows, floors) => {
+      if (rows.some(({ state }) => state === 'PENDING')) await meet();
+      return store.settle(fence, rows, floors);
+    },
+  }));
+  t.strictSame(came, ['"v1"', '"v2"']);
 });

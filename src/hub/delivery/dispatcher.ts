@@ -157,7 +157,7 @@ export class Dispatcher {
     return { row, state: row?.state ?? (isPending ? 'PENDING' : 'DELIVERED') };
   }
 
-  /** Re-drives a delivery; `before`: its present row. Survives a kill once it resolves, with the new row. */
+  /** Puts a delivery back into its lane at once; `before`: its present row. Survives a kill once it resolves, with the new row. */
   async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null, as: RedrivenAs): Promise<DeliveryRow> {
     const receiver = this.#receiverOf(party);
     if (!receiver) throw new HubError('notFound');

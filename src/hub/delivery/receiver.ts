@@ -150,16 +150,17 @@ export class Receiver implements Sender, Measured {
   }
 
   /**
-   * Re-drives a delivery: puts it at the tail of its lane as if it had just been accepted, with a new retry window.
+   * Re-drives a delivery: puts it at the tail of its lane at once, as if it had just been accepted, with a new retry window.
    * Survives a kill once it resolves, with its new row. `before`: its present row.
    */
   async redrive(event: StoredEvent, party: PartyId, before: DeliveryRow | null, as: RedrivenAs): Promise<DeliveryRow> {
-    const row = await this.#replace(before, redrivenRow(event, party, before, as, this.#desk.context));
+    const row = redrivenRow(event, party, before, as, this.#desk.context);
+    const replaced = this.#replace(before, row);
     // What is read of the log later must not bring it again.
     const { module, owner: sender } = event.data as ObjectEventData;
     if (this.window.mayHold(party, { module, sender, seq: event.seq })) this.window.progressNow(party).know(event.seq);
     this.#take(party, event, row.data as DeliveryMemory);
-    return row;
+    return replaced;
   }
 
   /** Gives up a dead letter; survives a kill once it resolves, with its new row. `before`: its present row. */
@@ -375,8 +376,8 @@ export class Receiver implements Sender, Measured {
     const { writer, notes } = this.#desk;
     writer.remember(this.window.progressNow(row.dest), row);
     notes.replaced(row);
-    await writer.flushed();
     if (before?.state === 'DEAD') this.forget(before);
+    await writer.flushed();
     return row;
   }
 

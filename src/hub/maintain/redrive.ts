@@ -11,8 +11,10 @@
  *     not ask for discarded ones.
  * REDRIVE-6  A receiver for whose module memory has no room from a sender is put aside: a re-drive goes on with the others and
  *     comes back to it, in order.
+ * REDRIVE-7  A re-drive is refused as a conflict by a change of the object since it was decided, and decided again (RECORDER-6). The
+ *     delivery enters its lane when its event is dispatched: in front of every change that is committed behind it, through any node.
  */
-import type { DeliveryRow, Range, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryRow, Range, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -42,6 +44,7 @@ interface Cause {
 interface How extends Cause {
   readonly routing: Routing;
   readonly force: boolean;
+  readonly seen: Seen[];
 }
 
 /** What is left of a receiver's module, from its first delivery on for whose sender there was no room. [REDRIVE-6] */
@@ -70,6 +73,8 @@ export class Redrive {
   readonly #forms: RedriveForms;
   readonly #jobs: Jobs;
   readonly #view: View;
+  /** By delivery id, what puts it into its lane when its event is dispatched. [REDRIVE-7] */
+  readonly #entering = new Map<string, () => void>();
 
   constructor(context: Context, dispatcher: Dispatcher, jobs: Jobs, view: View) {
     this.#context = context;
@@ -80,9 +85,14 @@ export class Redrive {
   }
 
   one(id: string, force: boolean, trace: Trace): Promise<DeliveryView> {
-    return this.#one(id, (found, before) =>
-      this.#putBack(found, before, { force, routing: undefined, job: null, trace }),
+    return this.#one(id, (found, before, seen) =>
+      this.#putBack(found, before, { force, routing: undefined, job: null, trace, seen }),
     );
+  }
+
+  /** To be called for every event that is dispatched. [REDRIVE-7] */
+  follow({ type, data }: StoredEvent): void {
+    if (type === 'delivery.redriven') this.#entering.get((data as { delivery: string }).delivery)?.();
   }
 
   discardOne(id: string, trace: Trace): Promise<DeliveryView> {
@@ -91,14 +101,14 @@ export class Redrive {
 
   async #one(
     id: string,
-    act: (found: Candidate, before: DeliveryStanding) => Promise<DeliveryRow | Refusal>,
+    act: (found: Candidate, before: DeliveryStanding, seen: Seen[]) => Promise<DeliveryRow | Refusal>,
   ): Promise<DeliveryView> {
     const { seq = 0, receiver = '' } = readDeliveryId(id) ?? {};
     const event = seq ? await this.#context.store.event(seq) : null;
     if (!event) throw new HubError('notFound');
-    const result = await this.#inTurn({ event, receiver }, async (before) => {
+    const result = await this.#inTurn({ event, receiver }, async (before, seen) => {
       if (!event.to.includes(receiver) && !before.row) throw new HubError('notFound');
-      return act({ event, receiver }, before);
+      return act({ event, receiver }, before, seen);
     });
     if (typeof result === 'string') throw new HubError('conflict', { message: refusals[result](id, receiver) });
     return this.#view(event, receiver, { row: result, state: result.state });
@@ -146,12 +156,12 @@ export class Redrive {
   start(filter: RedriveFilter, { ratePerS, force, routing }: RedriveOptions, trace: Trace): Promise<JobView> {
     const wanted = wantedBy(filter);
     const again = (candidate: Candidate, job: string) =>
-      this.#inTurn(candidate, async (before): Promise<StepResult> => {
+      this.#inTurn(candidate, async (before, seen): Promise<StepResult> => {
         // Another re-drive may have put a dead letter back since it was found.
         if (wanted === 'DEAD' && before.state === 'PENDING') return 'pending';
         if (!fits(before, filter)) return 'unmatched';
         if (this.#dispatcher.isFull(candidate.receiver, candidate.event.data as ObjectEventData)) return 'full';
-        return resultOf(await this.#putBack(candidate, before, { force, routing, job, trace }));
+        return resultOf(await this.#putBack(candidate, before, { force, routing, job, trace, seen }));
       });
     const steps = this.#inRounds(filter, routing, again);
     return this.#jobs.start({ kind: 'redrive', receiver: this.#receiverOf(filter), ratePerS, steps }, trace);
@@ -210,9 +220,9 @@ export class Redrive {
    * Serialized with pushes of the object, so that a newer change enters the lane behind the re-driven one, and of two
    * concurrent requests only one re-drives. [REDRIVE-2, REDRIVE-3]
    */
-  #inTurn<T>({ event, receiver }: Candidate, work: (before: DeliveryStanding) => Promise<T>): Promise<T> {
-    return this.#context.recorder.inTurn(event.stream, async () =>
-      work(await this.#dispatcher.standing(receiver, event.seq)),
+  #inTurn<T>({ event, receiver }: Candidate, work: (before: DeliveryStanding, seen: Seen[]) => Promise<T>): Promise<T> {
+    return this.#context.recorder.inTurn(event.stream, async (seen) =>
+      work(await this.#dispatcher.standing(receiver, event.seq), seen),
     );
   }
 
@@ -220,18 +230,33 @@ export class Redrive {
   async #putBack(
     { event, receiver }: Candidate,
     { row, state }: DeliveryStanding,
-    { force, routing, job, trace }: How,
+    { force, routing, job, trace, seen }: How,
   ): Promise<DeliveryRow | Refusal> {
     // A job may have waited while the log was trimmed.
     if (event.seq <= this.#context.store.horizon()) return 'stale';
     if (state === 'PENDING') return 'pending';
     if (!this.#context.directory.isOwed(receiver)) return 'unregistered';
     const candidate = { event, receiver };
-    const as = force ? 'change' : await this.#forms.of(candidate, routing);
+    const as = force ? 'change' : await this.#forms.of(candidate, routing, seen);
     if (as === 'stale') return 'stale';
-    await this.#record('delivery.redriven', candidate, { job, trace });
+    const delivery = deliveryId(receiver, event);
+    const entered = new Promise<DeliveryRow>((resolve) => {
+      this.#entering.set(delivery, () => {
+        this.#entering.delete(delivery);
+        resolve(this.#dispatcher.redrive(event, receiver, row, as));
+      });
+    });
+    // Nobody may be waiting for it any more.
+    entered.catch(() => {});
+    const recorded = await this.#record('delivery.redriven', candidate, { job, trace }, seen).catch(
+      (error: unknown) => {
+        this.#entering.delete(delivery);
+        throw error;
+      },
+    );
     if (as === 'whole') this.#forms.sentWhole(candidate);
-    return this.#dispatcher.redrive(event, receiver, row, as);
+    await this.#context.recorder.feed.reached(recorded);
+    return entered;
   }
 
   /** The dead letter's new row, or why it is not discarded. [REDRIVE-5] */
@@ -249,15 +274,17 @@ export class Redrive {
     type: 'delivery.redriven' | 'delivery.discarded',
     { event, receiver }: Candidate,
     { job, trace }: Cause,
-  ): Promise<void> {
+    seen: readonly Seen[] = [],
+  ): Promise<Seq> {
     const { recorder } = this.#context;
     const delivery = deliveryId(receiver, event);
     const { owner: sender, module, id } = event.data as ObjectEventData;
     const data = { delivery, receiver, sender, module, object: objectName({ owner: sender, id }), job };
     const facts = [{ stream: `delivery:${delivery}`, event: { type, data }, party: null }];
     const { correlationId, ...who } = trace;
-    await recorder.record({
+    return recorder.record({
       facts,
+      seen,
       trace: { ...who, correlationId: event.correlationId ?? correlationId },
       at: recorder.instant(),
     });

@@ -13,7 +13,7 @@
  *     two any more there is no whole to send: what passed the receiver by is not for it, and a delivery of which it has something later is stale.
  * REDRIVEN-AS-4  Of the changes after it at most `laterMax` are read, and as many notes that one did not arrive; when they leave it open, the delivery counts as stale.
  */
-import type { Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
@@ -53,14 +53,14 @@ export class RedriveForms {
     this.#dispatcher = dispatcher;
   }
 
-  /** To be called in the object's turn, or for a plan. */
-  async of(candidate: Candidate, routing: Routing): Promise<RedrivenAs | 'stale'> {
+  /** To be called in the object's turn, or for a plan. Adds the object's row to `seen`. */
+  async of(candidate: Candidate, routing: Routing, seen: Seen[] = []): Promise<RedrivenAs | 'stale'> {
     const { event, receiver } = candidate;
     const own = event.data as ObjectEventData;
     if ([event.stream, event.body ?? '', JSON.stringify(own)].some(hasPseudonym)) return 'stale';
     const isEnd = formOf(own, receiver) === 'end';
     if (routing !== 'then' && !isEnd && !this.isRouted(candidate)) return 'stale';
-    if ((await this.#isGone(candidate, isEnd)) || (await this.#isContained(candidate))) return 'stale';
+    if ((await this.#isGone(candidate, isEnd, seen)) || (await this.#isContained(candidate))) return 'stale';
     return this.#after(candidate, isEnd);
   }
 
@@ -79,9 +79,9 @@ export class RedriveForms {
   }
 
   /** [REDRIVEN-AS-2] */
-  async #isGone({ event, receiver }: Candidate, isEnd: boolean): Promise<boolean> {
+  async #isGone({ event, receiver }: Candidate, isEnd: boolean, seen: Seen[]): Promise<boolean> {
     const { module, owner, facts } = event.data as ObjectEventData;
-    const present = await readObject(this.#context.store, module, owner, keyIn(event));
+    const present = await readObject(this.#context.store, module, owner, keyIn(event), seen);
     if (present === null || isEnd) return (present === null) !== isEnd;
     if (hasPseudonym(present.body)) return true;
     if (present.facts.publish === false && facts.publish !== false) return true;
