@@ -50,7 +50,7 @@ export async function copyToPostgres(
   const primary = new Primary(address, 'store copy');
   try {
     await primary.find();
-    const client = await migrate(primary, address, { clock: systemClock, limitMs: 0 });
+    const client = await migrate(primary, address, { clock: systemClock, mayWait: () => false });
     await client.query('begin');
     await mustBeFree(client, address);
     const { tally, token } = await fill(client, store, progress);

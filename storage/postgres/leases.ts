@@ -305,17 +305,18 @@ export class Leases {
 }
 
 /** How long opening waits for a killed node to lose its lease, in leases. */
-export const LEASES_WAITED = 3;
+const LEASES_WAITED = 3;
 
 /**
- * Whether to wait on for the lease of another node: for `LEASES_WAITED` of them. Between two questions one lease passes at most,
- * however long this process stood still: what it had seen of the other node before counts no more.
+ * Whether to wait on for the lease of another node, asked whenever it was found alive: for `LEASES_WAITED` leases from the first
+ * question. Of the time between two questions a third of a lease counts at most: a process that stood still looks on before it gives up.
  */
 export function patience(clock: Clock, ttlMs: number): () => boolean {
-  let [askedAt, leftMs] = [clock.monotonic(), LEASES_WAITED * ttlMs];
+  let leftMs = LEASES_WAITED * ttlMs;
+  let askedAt: number | null = null;
   return () => {
     const now = clock.monotonic();
-    leftMs -= Math.min(now - askedAt, ttlMs);
+    leftMs -= Math.min(now - (askedAt ?? now), ttlMs / 3);
     askedAt = now;
     return leftMs >= 0;
   };

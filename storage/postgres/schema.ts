@@ -144,8 +144,8 @@ class OlderNodes extends StoreUnavailable {}
 
 export interface Waiting {
   readonly clock: Clock;
-  /** How long to wait for nodes of an older version, ms: a killed node appears alive until its lease expires. */
-  readonly limitMs: number;
+  /** Asked whenever a node of an older version, or a transaction, is in the way: a killed node appears alive until its lease expires. */
+  readonly mayWait: () => boolean;
 }
 
 const inUse = (schema: string): string =>
@@ -155,9 +155,8 @@ const inUse = (schema: string): string =>
 export async function migrate(
   primary: Primary,
   { schema, single }: PostgresAddress,
-  { clock, limitMs }: Waiting,
+  { clock, mayWait }: Waiting,
 ): Promise<Client> {
-  let until: number | null = null;
   // Whether the function that writes suits both versions. Calls of it as it was come to the lock of the log meanwhile, which the
   // migration waits for.
   let isAdapted = false;
@@ -177,8 +176,7 @@ export async function migrate(
     } catch (error) {
       destroy(client);
       const code = error instanceof Error && 'code' in error ? error.code : null;
-      until ??= clock.monotonic() + limitMs;
-      const isWaited = (error instanceof OlderNodes || code === LOCKED) && clock.monotonic() < until;
+      const isWaited = (error instanceof OlderNodes || code === LOCKED) && mayWait();
       const isRace = RACES.has(code) && ++races < RACES_MAX;
       if (!isWaited && !isRace) throw code === LOCKED ? new StoreUnavailable(inUse(schema), { cause: error }) : error;
     }

@@ -24,7 +24,7 @@ import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.t
 import { writePostgresBackup } from './backup.ts';
 import { ask, awayOr, isWorking, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { type ClusterNode, LEASES_WAITED, Leases, patience } from './leases.ts';
+import { type ClusterNode, Leases, patience } from './leases.ts';
 import type { PostgresStoreOptions } from './options.ts';
 import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
@@ -48,7 +48,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   try {
     await primary.find();
     const { clock = systemClock, ttlMs = TTL_MS } = options;
-    const client = await migrate(primary, address, { clock, limitMs: LEASES_WAITED * ttlMs });
+    const client = await migrate(primary, address, { clock, mayWait: patience(clock, ttlMs) });
     const store = new PostgresStore(options, { address, primary, sessions: new Sessions(primary, client) });
     await store.start().catch((error: unknown) => store.close().then(() => Promise.reject(error)));
     return store;

@@ -2,7 +2,9 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { type Fence, Fenced } from '../../storage/contract.ts';
+import { patience } from '../../storage/postgres/leases.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
 import { newSchema, openSession, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
@@ -41,6 +43,20 @@ async function startNode(t: Test, url: string, name: string, ttl = ttlMs) {
       }),
   };
 }
+
+t.test(
+  'who waits for the lease of a dead node asks ten times at least, however long it stands still in between',
+  (t) => {
+    let at = 7;
+    const mayWait = patience({ ...systemClock, monotonic: () => at }, 3000);
+    const asked = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(() => {
+      at += 3_600_000;
+      return mayWait();
+    });
+    t.strictSame(asked, [...Array.from({ length: 10 }, () => true), false]);
+    t.end();
+  },
+);
 
 type Node = Awaited<ReturnType<typeof startNode>>;
 

@@ -1,5 +1,6 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
 import { Client } from 'pg';
+import type { Clock } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { Primary } from '../../storage/postgres/connect.ts';
@@ -244,9 +245,19 @@ function suite(server: PostgresServer): void {
         if (version === 2) {
           const opening = openPostgresStore({ url, node: 'test', sole: false, ttlMs: 100 });
           await t.rejects(opening, /nodes of an older ocpi-hub: stop older/);
-          await server.query(`delete from ${schema}.nodes`);
         }
-        const store = await openPostgresStore({ url, node: 'test', sole: false, ...patient });
+        // An hour in which it stands still, twice: the older node is gone only then.
+        let pauses = 0;
+        const clock: Clock = {
+          ...systemClock,
+          monotonic: () => systemClock.monotonic() + pauses * 3_600_000,
+          setTimeout(fn, ms, ...args) {
+            if (version === 2 && pauses < 2 && ++pauses === 2)
+              void server.query(`delete from ${schema}.nodes where name = 'older'`);
+            return systemClock.setTimeout(fn, ms, ...args);
+          },
+        };
+        const store = await openPostgresStore({ url, node: 'test', sole: false, clock, ...patient });
         t.teardown(() => store.close());
         t.equal(store.nodes().length, version === 2 ? 1 : 2, 'beside a node of that version');
         const unfenced = store.append({ fence: null, idem: 'unfenced', events: [event()] });
