@@ -97,7 +97,8 @@ const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
   where owner is not distinct from $1
     and not exists (select from nodes n where n.id = log.owner and extract(epoch from n.expires)::text is distinct from $3)
   returning token, owner, head, horizon`;
-const RELEASE = 'update log set owner = null where owner = $1';
+/** Of this claim alone: a statement that the network delivers late must not release a later one. */
+const RELEASE = 'update log set owner = null where owner = $1 and token = $2';
 
 export class Leases {
   readonly #options: LeaseOptions;
@@ -225,7 +226,7 @@ export class Leases {
     if (!isOurs || this.#held !== null) return;
     // The log names this start of this process, but none is held: the answer to its claim was lost, or it gave up.
     if (log.token > this.#given) this.#gain(log);
-    else this.#changing = this.#change(() => this.#hand());
+    else this.#changing = this.#change(() => this.#hand(log.token));
   }
 
   /** LEASES-8. */
@@ -256,7 +257,7 @@ export class Leases {
     if (this.#leaving) return;
     this.#leaving = true;
     await this.#changing;
-    if (this.#held !== null) await this.#hand();
+    if (this.#held !== null) await this.#hand(this.#held.token);
     await this.#options.durably(async (client) => {
       await client.query(`delete from nodes where id = $1 or expires < clock_timestamp() - ${FORGET}`, [
         this.#options.id,
@@ -291,10 +292,10 @@ export class Leases {
   }
 
   /** LEASES-5. */
-  async #hand(): Promise<void> {
+  async #hand(token: number): Promise<void> {
     this.#lose();
     await this.#options.drained();
-    await this.#options.durably((client) => client.query(RELEASE, [this.#options.id]));
+    await this.#options.durably((client) => client.query(RELEASE, [this.#options.id, token]));
   }
 
   #lose(): void {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { type Fence, Fenced } from '../../storage/contract.ts';
-import { patience } from '../../storage/postgres/leases.ts';
+import { Leases, patience } from '../../storage/postgres/leases.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
 import { newSchema, openSession, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
@@ -184,6 +184,28 @@ function suite(server: PostgresServer): void {
       message: /^the log is held by a\/[0-9a-f]+ with token 2, not by a\/[0-9a-f]+ with 1$/,
     });
     t.equal((await store.append({ fence: fenceOf(store), idem: 'next', events: [event()] })).first, 2);
+  });
+
+  t.test('[LEASES-5] a release that comes late leaves a later claim of the same node', async (t) => {
+    const schema = newSchema('claimed');
+    await (await openPostgresStore({ url: server.url(schema), node: 'a', ...patient })).close();
+    const client = await openSession(t, server, 'a');
+    await client.query(`set search_path = ${schema}`);
+    const nothing = () => {};
+    let isLate = false;
+    const leases = new Leases({
+      ...{ clock: systemClock, id: 'a/1', name: 'a', url: null, ttlMs, gained: nothing, lost: nothing, seen: nothing },
+      ...{ drained: async () => {}, isDoubtful: () => false },
+      async durably(work) {
+        if (isLate) await client.query('update log set token = token + 1');
+        return work(client);
+      },
+    });
+    await leases.beat(client);
+    await until(() => leases.kept() !== null);
+    isLate = true;
+    await leases.leave();
+    t.strictSame((await client.query('select owner from log')).rows, [{ owner: 'a/1' }]);
   });
 
   t.test('[CONTRACT-4] a late append of a node whose log was taken is Fenced and writes nothing', async (t) => {
