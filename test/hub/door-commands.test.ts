@@ -188,7 +188,11 @@ for (const apartS of [-30, 30]) {
     const door = await nodeOf(t, scenery, 'door', {}, { clock: apart });
     t.match(await stop(door, emsp), { result: 'ACCEPTED', timeout: 25 });
     await followed(hub);
-    await eventually('the owner waits', async () => actorsOf(hub.created).some(({ kind }) => kind === 'command'));
+    await eventually('the owner waits', async () => actorsOf(hub.created).length === 2);
+    const graces: unknown[] = [];
+    for await (const { data } of hub.created.context.store.scan('orphans')) graces.push(data);
+    const graceEndsAt = new Date(clock.wall() + 120_000).toISOString();
+    t.match(graces, [{ graceEndsAt }], 'and gives the session its whole grace [ORPHAN-FOLLOW-UPS-2]');
     clock.advance(24_000);
     await hub.settled();
     t.match(await commandOf(hub), { state: 'awaiting' });

@@ -186,8 +186,9 @@ export class OrphanCases {
   /** Follows an event that another node wrote, after all earlier ones. */
   followUp(event: StoredEvent): void {
     if (!mayFollow(event)) return;
+    const at = this.#context.ports.clock.now();
     const work = async () => {
-      if (!this.#closed) await this.#followUps.follow(event);
+      if (!this.#closed) await this.#followUps.follow(event, at);
     };
     const again = () => void this.#untilDone(work, 'could not follow an event of another node', event.stream);
     this.#following = this.#floor.during(this.#following.then(work)).catch(again);

@@ -4,6 +4,8 @@
  *
  * ORPHAN-FOLLOW-UPS-1  A STOP_SESSION whose call was cut off is watched like an accepted one: the CPO may have accepted
  *     it, and its eMSP may have been told so before the hub could record it.
+ * ORPHAN-FOLLOW-UPS-2  The grace counts from when this node reads the event of another one, whose clock may differ; after a
+ *     restart or takeover from the recorded time.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { type CommandRecord, mayBeAccepted } from '../../domain/command.ts';
@@ -91,9 +93,9 @@ export class OrphanFollowUps {
     return (await this.#store.get(billedKey(cpo, key))) === null ? null : 'its CDR has come';
   }
 
-  /** Follows an event that another node wrote. */
-  async follow(event: StoredEvent): Promise<void> {
-    if (!(await this.#wasCompleted(event))) await this.followUp(event);
+  /** Follows an event that another node wrote and this one read at `at` (hub time). [ORPHAN-FOLLOW-UPS-2] */
+  async follow(event: StoredEvent, at: number): Promise<void> {
+    if (!(await this.#wasCompleted(event))) await this.followUp(event, at);
   }
 
   /** Whether the session was COMPLETED before this event, which then needs no follow-up. */
@@ -107,12 +109,12 @@ export class OrphanFollowUps {
     return false;
   }
 
-  async followUp(event: StoredEvent): Promise<void> {
+  async followUp(event: StoredEvent, at = this.#timeOf(event.at)): Promise<void> {
     const store = this.#store;
     const trace = { requestId: '', correlationId: event.correlationId ?? '' };
     // [ORPHAN-FOLLOW-UPS-1]
     if (mayBeAccepted(event)) {
-      await this.stopped(event.stream.slice('command:'.length), this.#timeOf(event.at), trace);
+      await this.stopped(event.stream.slice('command:'.length), at, trace);
     } else if (event.type.startsWith('object.')) {
       const { module, owner, id } = event.data as ObjectEventData;
       const object = isOwned(module) ? await readObject(store, module, owner, id.toLowerCase()) : null;
