@@ -290,6 +290,8 @@ t.test('a webhook gets the kinds and the party that it asks for, and nothing whi
 
 t.test('a webhook that was removed is owed nothing, also when another one gets its id', atLength, async (t) => {
   const { clock, hub, push } = await refusing(t, ['E01']);
+  // While it stays, none that is set is the first one, which would be told of what holds.
+  await webhookSet(hub, 'other', await webhookReceiver(t));
   const receiver = await webhookReceiver(t);
   receiver.answer = () => ({ status: 503 });
   const made = (await webhookSet(hub, 'on-call', receiver)) as { secret: string };
