@@ -2,7 +2,7 @@
 import { OutboxWriter, openRows } from '../../src/hub/delivery/outbox-writer.ts';
 import { Progress } from '../../src/hub/delivery/progress.ts';
 import type { Log } from '../../src/hub/ports/ports.ts';
-import type { DeliveryRow, Fence } from '../../storage/contract.ts';
+import type { DeliveryRow, Fence, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -21,7 +21,12 @@ async function scene(t: Test) {
     fence.whenAsked();
     return fence.isHeld ? level.held() : null;
   };
-  const store = storeWith(level, { held });
+  const settled: [rows: number, floors: number][] = [];
+  const settle: Store['settle'] = (by, rows, floors) => {
+    settled.push([rows.length, floors.length]);
+    return level.settle(by, rows, floors);
+  };
+  const store = storeWith(level, { held, settle });
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   let tries = 0;
   let again = () => {};
@@ -40,7 +45,7 @@ async function scene(t: Test) {
     isFree = true;
   };
   const writer = new OutboxWriter({ store, clock, log, rowsMax: 3 }, () => 7, hasRoom);
-  return { level, writer, clock, fence, warned, tries: () => tries, isFree: () => isFree };
+  return { level, writer, clock, fence, warned, settled, tries: () => tries, isFree: () => isFree };
 }
 
 t.test('what could not be written because the fence was away for a moment is written when it is back', async (t) => {
@@ -96,6 +101,21 @@ t.test('[OUTBOX-WRITER-4] it is full of rows that are not written, until they ar
   clock.advance(1_000);
   await writer.flushed();
   t.strictSame([writer.isFull, writer.unwrittenRows().length, isFree()], [false, 0, true]);
+});
+
+t.test('[OUTBOX-WRITER-2] many rows are written in several settles, the floor with the last of them', async (t) => {
+  const { level, writer, fence, settled } = await scene(t);
+  fence.isHeld = true;
+  const a = progress('A');
+  for (let seq = 1; seq <= 2_300; seq++) writer.remember(a, row('A', seq));
+  await writer.flushed();
+  t.strictSame(settled, [
+    [1_000, 0],
+    [1_000, 0],
+    [300, 1],
+  ]);
+  t.strictSame(await level.floors(), [{ dest: 'A', seq: 7 }]);
+  t.match(await level.delivery('A', 2_300), { state: 'DEAD' });
 });
 
 t.test('who waits for it is refused when the hub ends without the fence [OUTBOX-WRITER-3]', async (t) => {

@@ -3,7 +3,7 @@
  * low watermark in the log). It writes lazily and in batches, never a synced write per attempt.
  *
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
- * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write.
+ * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write; of more than `settledAtOnce` rows the others are written before it.
  * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it refuses its waiting callers as `unavailable` instead.
  * OUTBOX-WRITER-4  While `rowsMax` rows are not written, `isFull` holds and the dispatcher begins no attempt: memory is bounded and a kill repeats no
  *     more than these and what was in flight, however long the store takes no writes.
@@ -30,6 +30,8 @@ const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${
 
 const retryWriteMs = 1_000;
 const rowsBatch = 500;
+/** Rows of one settle. Those of a store that took none for long hold up the event loop, 1,000 of them for about 50 ms. */
+const settledAtOnce = 1_000;
 /** Receivers whose first batch of rows is read concurrently. */
 const readAtOnce = 16;
 
@@ -207,7 +209,10 @@ export class OutboxWriter {
       .map((progress) => ({ progress, seq: progress.floor(this.#dispatchedTo()) }))
       .filter(({ progress, seq }) => progress.isRaisedTo(seq));
     const floors = raised.map(({ progress, seq }): Floor => ({ dest: progress.receiver, seq }));
-    await this.#store.settle(fence, rows, floors);
+    let from = 0;
+    for (; rows.length - from > settledAtOnce; from += settledAtOnce)
+      await this.#store.settle(fence, rows.slice(from, from + settledAtOnce), []);
+    await this.#store.settle(fence, from === 0 ? rows : rows.slice(from), floors);
     for (const { progress, seq } of raised) progress.written(seq);
   }
 }
