@@ -281,9 +281,19 @@ export class Dispatcher {
     }
   }
 
+  /** What was put back is written before it goes: null when it is; false when the hub ends meanwhile. [REDRIVE-7] */
+  #written({ items: [head] }: Lane): Promise<boolean> | null {
+    if (!head?.isRedriven || head.tries > 0 || !this.#writer.unwritten(head.receiver, head.seq)) return null;
+    return this.#writer.flushed().then(
+      () => !this.#isDraining,
+      () => false,
+    );
+  }
+
   async #fly(receiver: Receiver, lane: Lane): Promise<void> {
     const flight = this.#scheduler.begin(receiver, lane.items[0]?.size ?? 0);
-    await this.#attempts.make(flight, lane);
+    const written = this.#written(lane);
+    if (written === null || (await written)) await this.#attempts.make(flight, lane);
     this.#scheduler.end(flight);
     this.#dispatch();
     receiver.window.readOn();

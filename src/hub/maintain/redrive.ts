@@ -12,7 +12,8 @@
  * REDRIVE-6  A receiver for whose module memory has no room from a sender is put aside: a re-drive goes on with the others and
  *     comes back to it, in order.
  * REDRIVE-7  A re-drive is refused as a conflict by a change of the object since it was decided, and decided again (RECORDER-6). The
- *     delivery enters its lane when its event is dispatched: in front of every change that is committed behind it, through any node.
+ *     delivery enters its lane when its event is dispatched: in front of every change that is committed behind it, through any node. It is
+ *     sent once its row is written.
  */
 import type { DeliveryRow, Range, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryView } from '../../api/deliveries.ts';
