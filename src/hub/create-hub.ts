@@ -78,7 +78,7 @@ export interface CreatedHub {
   recover(): Promise<void>;
   /** Announces that other nodes have written up to this sequence. */
   follow(seq: Seq): void;
-  /** Resolves when the events up to this sequence are dispatched on this node. */
+  /** Resolves when the events up to this sequence are dispatched on this node, and what a door writes because of them is stored. */
   followed(seq: Seq): Promise<void>;
   /** Drains before `close`: starts no more deliveries, and waits for those in flight, for `graceMs` at most. */
   drain(graceMs: number): Promise<void>;
@@ -155,6 +155,7 @@ export function createHub(
   };
   // What follows from every committed event, in the order of the log: this is where a delivery begins.
   const { directory, contacts, circuits, recorder } = context;
+  let flushing = Promise.resolve();
   if (isDoor) {
     recorder.feed.onCommitted((event) => {
       directory.follow(event);
@@ -163,6 +164,8 @@ export function createHub(
       // Finds a token that another node sealed under another key before a request needs it.
       const changed = event.type.startsWith('partner.') ? directory.partner(partnerOf(event.stream)) : undefined;
       if (changed) openToken(context.ports, changed);
+      // An erasure searches for what is still in memory here. [PERSONS-5]
+      if (event.type === 'row.rebuilt') flushing = reports.flushAll();
     });
   } else {
     recorder.feed.onCommitted((event) => {
@@ -255,7 +258,7 @@ export function createHub(
       ready = true;
     },
     follow: (seq) => context.recorder.feed.follow(seq),
-    followed: (seq) => context.recorder.feed.reached(seq),
+    followed: (seq) => context.recorder.feed.reached(seq).then(() => flushing),
     drain: (graceMs) => dispatcher.drain(graceMs),
     async close() {
       ready = false;

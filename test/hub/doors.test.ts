@@ -7,13 +7,14 @@ import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
 import type { HubPorts } from '../../src/hub/ports/ports.ts';
 import { createSecrets } from '../../src/secrets.ts';
-import type { Store } from '../../storage/contract.ts';
+import type { Commit, Store } from '../../storage/contract.ts';
 import { append } from '../storage/support.ts';
-import { locationBody } from '../support/bodies.ts';
+import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, secretKey, type TestHub } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Reply } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -232,4 +233,76 @@ t.test('a push through a door while the row of a re-drive is written goes behind
     },
   }));
   t.strictSame(came, ['"v1"', '"v2"']);
+});
+
+const uid = '04A1B2C3D4E5F6';
+
+/** A session of a person, stored, and a door that is told of changes; `held` holds what the hub or the door appends. */
+async function erasureScene(t: Test, held: (commit: Commit) => Promise<void> = async () => {}) {
+  let door: CreatedHub | null = null;
+  const wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      await held(commit);
+      const appended = await store.append(commit);
+      if (commit.puts?.some(({ kind }) => kind === 'directory')) await door?.followed(appended.last);
+      return appended;
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap, clock: new SimulatedClock('2026-03-01T00:00:00Z') });
+  const { cpo } = await routedPair(t, hub);
+  const token = { country_code: 'NL', party_id: 'EMS', uid, type: 'RFID', contract_id: 'NL-EMS-C1' };
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token: token }));
+  await hub.settled();
+  door = await doorOf(t, hub);
+  const { store } = hub.created.context;
+  /** Where the uid stands, in rows and events. */
+  async function left(): Promise<string[]> {
+    const found: string[] = [];
+    const note = (where: string, what: unknown) => JSON.stringify(what).includes(uid) && found.push(where);
+    for (const kind of ['sessions', 'refused']) for await (const row of store.scan(kind)) note(kind, row);
+    for (const event of await store.read({ after: 0, limit: 1000 })) note(event.type, event);
+    return found;
+  }
+  const erase = () => admin(hub, 'POST', '/erase', { uid, force: true });
+  return { hub, cpo, door, left, erase };
+}
+
+t.test('what a door holds of a refused push is erased, too [PERSONS-5]', async (t) => {
+  const { door, left, erase } = await erasureScene(t);
+  const push = {
+    code: 'invalid',
+    module: 'sessions',
+    method: 'PUT',
+    path: '/sessions/NL/CPO/S2',
+    reason: 'no',
+  } as const;
+  door.hub.refused({ ...push, partner: 'NL-CPO', object: null }, JSON.stringify({ uid }), { correlationId: 'c' });
+  t.match(await erase(), { state: 'DONE' });
+  await door.close();
+  t.strictSame(await left(), []);
+});
+
+t.test('a PATCH that a door decided on before an erasure does not bring the name back [PERSONS-5]', async (t) => {
+  let release = () => {};
+  let isHeld = false;
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const { cpo, door, left, erase, hub } = await erasureScene(t, async ({ events: [event] }) => {
+    if (event?.type !== 'object.patched' || isHeld) return;
+    isHeld = true;
+    await gate;
+  });
+  const body = JSON.stringify({ kwh: 7, last_updated: '2026-03-01T00:00:00Z' });
+  const plain = { module: 'sessions', method: 'PATCH', owner: 'NL-CPO', id: 'S1', within: [], warnings: [] } as const;
+  const change: ObjectChange = { ...plain, facts: {}, lastUpdated: '2026-03-01T00:00:00Z', body };
+  const patched = door.hub.accept(callerAt(door, cpo), change, async () => {});
+  await eventually('it is decided', () => isHeld);
+  t.match(await erase(), { state: 'DONE' });
+  release();
+  await patched;
+  await hub.settled();
+  t.strictSame(await left(), []);
+  const row = await hub.created.context.store.get({ kind: 'sessions', owner: 'NL-CPO', id: 's1' });
+  t.match(JSON.parse(row?.body ?? ''), { kwh: 7 });
 });

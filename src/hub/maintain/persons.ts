@@ -10,6 +10,8 @@
  * PERSONS-4  Each object is rewritten in its own turn and in one write. A row whose key names the person is renamed in one write with
  *     every event that says of its commit that it wrote that row. Erasing again after a crash or an error ends what
  *     was begun, because digests depend only on names and key.
+ * PERSONS-5  The last search comes after a change of the row `directory` behind the rewrites: a decision of another node that has read a
+ *     name before them is refused and made again (RECORDER-5), and doors have written the reports that they held in memory.
  */
 import type { Row, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { EventView } from '../../api/events.ts';
@@ -21,6 +23,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
+import { directoryKey } from '../kernel/directory.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
 import { type Found, isAmong, nameOf, PersonSearch } from './person-search.ts';
@@ -125,15 +128,29 @@ export class Persons implements PersonVerbs {
     const ended = this.#dispatcher.beginErasure(found.replacer);
     try {
       await this.#dispatcher.flushed();
-      for (let round = 1, left = found; left.named > 0 || left.rows.size > 0; round += 1) {
+      for (let round = 1, left = found; ; round += 1) {
         await this.#rewrite(left);
+        await this.#renewDecisions();
         if (round === roundsMax) break;
         left = await this.#search.find(person, found);
+        if (left.named === 0 && left.rows.size === 0) break;
       }
     } finally {
       ended(this.#context.store.head());
       this.#context.contacts.rewrite(found.replacer.inName);
     }
+  }
+
+  /** [PERSONS-5] */
+  async #renewDecisions(): Promise<void> {
+    const { recorder } = this.#context;
+    const { kind, owner, id } = directoryKey;
+    const fact = {
+      stream: `repair:${kind}`,
+      event: { type: 'row.rebuilt', data: { kind, owner, id } },
+      party: null,
+    } as const;
+    await recorder.recordDirectory({ facts: [fact], trace: null, at: recorder.instant() });
   }
 
   /** [PERSONS-4] */

@@ -179,7 +179,7 @@ export class PartnerReports {
   }
 
   async #record(partner: PartyId, notes: Notes, seen: Seen[]): Promise<void> {
-    const { store, recorder } = this.#context;
+    const { store, recorder, directory } = this.#context;
     const facts: Fact[] = [];
     const puts: Put[] = [];
     let isNew = 0;
@@ -201,6 +201,8 @@ export class PartnerReports {
       puts.push(reportRow(partner, data));
     }
     if (facts.length === 0) return;
+    // What was read may name a person who is erased meanwhile. [PERSONS-5]
+    seen.push(directory.seen);
     puts.push(...(await this.#overflow(partner, isNew, new Set(notes.refused.keys()))));
     await recorder.record({ facts, puts, seen, unfenced: true, trace: null, at: recorder.instant() });
     // Each is in the event and in the row.
