@@ -40,6 +40,8 @@ import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
 import { type OtherNodes, type RateLimiter, rateLimiter } from './ocpi/limits.ts';
 import { credentialsIn } from './ocpi/modules/credentials.ts';
+import { paceKeeper } from './ocpi/pace.ts';
+import { portalTurns } from './ocpi/portal-turns.ts';
 import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { oidcOf } from './oidc.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
@@ -262,12 +264,15 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       scope.addHook('onRequest', async ({ raw, url }) => {
         if (!isForPartners(raw)) throw elsewhere(url);
       });
-      const { operations } = created.hub;
+      const { operations, suspendedAt } = created.hub;
+      const pace = paceKeeper(suspendedAt, clock);
+      scope.addHook('onClose', async () => pace.close());
       await scope.register(
         portalServer(operations, {
           shutForS,
           log,
           isHostConfirmed: settings.confirmHostChange,
+          inTurn: portalTurns(clock, pace),
           spend: (partner) => void limiter.spend(`portal ${partner}`, 'other'),
           visitors: {
             ...visitors,

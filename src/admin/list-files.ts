@@ -26,6 +26,10 @@ const formats: Readonly<Record<string, (items: AsyncIterable<unknown>, item: z.c
   'text/csv': asCsv,
 };
 export const fileTypes = Object.keys(formats);
+const fileTypeIn = (accept: string | undefined) => fileTypes.find((each) => accept?.includes(each));
+
+/** Whether an `Accept` header asks for a file. */
+export const isFile = (accept: string | undefined): boolean => fileTypeIn(accept) !== undefined;
 
 export interface File {
   readonly type: string;
@@ -51,7 +55,7 @@ export async function fileOf(
   accept: string | undefined,
   shown: Shown,
 ): Promise<File | null> {
-  const type = fileTypes.find((each) => accept?.includes(each));
+  const type = fileTypeIn(accept);
   const list = listIn(route);
   if (type === undefined || list === null) return null;
   const { field, item } = list;

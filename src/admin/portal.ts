@@ -6,10 +6,15 @@
  * PORTAL-2  What a partner does, and its sign-in, is an entry of the audit log, with the role `partner`; what it reads is not, nor
  *     an act that was refused and changed nothing, which is counted. [QUOTA-6]
  * PORTAL-3  A partner has a budget of requests here as at the OCPI door, of its own: the page uses up none of its pushes.
+ * PORTAL-4  Requests of a partner have turns [PORTAL-TURNS-1], and what each may take is bounded: there are no files, a
+ *     body has `bodyMax` bytes, and a report has `excerptMax` characters of each refused push.
  */
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
+import type { ReportView } from '../api/report.ts';
 import { type ErrorCode, HubError } from '../domain/errors.ts';
+import { readDeliveryId } from '../domain/events.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import type { NotedAct, Operations } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
@@ -24,6 +29,10 @@ import type { AdminRoute, Caller, RawRequest } from './route.ts';
 import { type AdminLog, serveRoutes, traceOf } from './serve-routes.ts';
 import { type Gate, gateFor } from './tokens.ts';
 
+/** [PORTAL-4] */
+const bodyMax = 8192;
+const excerptMax = 1024;
+
 /** The partner of a session, and its parties. */
 interface Own {
   readonly partner: PartyId;
@@ -32,19 +41,19 @@ interface Own {
 
 /** Makes a request one about the caller's own, or refuses it; `answered` takes others out of the answer. */
 interface Door {
-  readonly asked?: (request: RawRequest, own: Own) => RawRequest | Promise<RawRequest>;
+  readonly asked?: (request: RawRequest, own: Own) => RawRequest;
   readonly answered?: (answer: never, own: Own) => unknown;
 }
 
-function doorsOf(operations: Operations, isHostConfirmed: boolean): Readonly<Record<string, Door>> {
+function doorsOf(isHostConfirmed: boolean): Readonly<Record<string, Door>> {
   const fields = (value: unknown) => (value ?? {}) as Readonly<Record<string, unknown>>;
   const ofPartner = (request: RawRequest, { partner }: Own) => {
     if (String(fields(request.params).id).toUpperCase() !== partner) throw new HubError('notFound');
     return request;
   };
-  const ofDelivery = async (request: RawRequest, { parties: own }: Own) => {
-    const { receiver } = await operations.delivery(String(fields(request.params).id));
-    if (!own.has(receiver)) throw new HubError('notFound');
+  const ofDelivery = (request: RawRequest, { parties: own }: Own) => {
+    const named = readDeliveryId(String(fields(request.params).id));
+    if (!named || !own.has(named.receiver)) throw new HubError('notFound');
     return request;
   };
   return {
@@ -52,8 +61,9 @@ function doorsOf(operations: Operations, isHostConfirmed: boolean): Readonly<Rec
     'GET /parties/{id}': { asked: ofPartner },
     'GET /parties/{id}/report': {
       asked: ofPartner,
-      answered: ({ dead_letters, ...report }: Awaited<ReturnType<Operations['report']>>, { parties: own }) => ({
+      answered: ({ dead_letters, refused, ...report }: ReportView, { parties: own }) => ({
         ...report,
+        refused: refused.map((push) => ({ ...push, body: push.body.slice(0, excerptMax) })),
         dead_letters: dead_letters.filter(({ receiver }) => own.has(receiver)),
       }),
     },
@@ -94,7 +104,7 @@ export function portalRoutes(
   operations: Operations,
   { isHostConfirmed }: Pick<PortalOptions, 'isHostConfirmed'>,
 ): AdminRoute[] {
-  const doors = doorsOf(operations, isHostConfirmed);
+  const doors = doorsOf(isHostConfirmed);
   const ownOf = ({ name: partner }: Caller): Own => ({
     partner,
     parties: new Set(operations.party(partner).roles.map((role) => keyOf(role).toUpperCase())),
@@ -108,7 +118,7 @@ export function portalRoutes(
       const run = async (request: RawRequest) => {
         const own = ownOf(request.caller);
         if (route.method !== 'GET') operations.portalAct(own.partner);
-        return answered((await route.run(await asked(request, own))) as never, own);
+        return answered((await route.run(asked(request, own))) as never, own);
       };
       // It sent these bodies itself, or got them. [PORTAL-2]
       return [{ ...route, role: 'partner', showsBodies: false, run }];
@@ -122,6 +132,8 @@ export interface PortalOptions {
   readonly shutForS: () => number | null;
   /** Takes one request of a partner out of its budget; throws `rateLimited`. */
   readonly spend: (partner: PartyId) => void;
+  /** Does the work of a request in the partner's turn; throws `rateLimited` when too many wait. [PORTAL-4] */
+  readonly inTurn: <T>(partner: PartyId, response: ServerResponse, work: () => Promise<T>) => Promise<T>;
   /** Whether a change of host needs an operator: a new registration may be one. [D87] */
   readonly isHostConfirmed: boolean;
   readonly log: AdminLog;
@@ -137,6 +149,12 @@ const words = {
 /** Code under which an act is counted that was refused with a status. */
 const refusals: Readonly<Record<number, ErrorCode>> = { 404: 'notFound', 409: 'conflict', 429: 'quotaExceeded' };
 
+/** The 429 of `rateLimited`, else the error. */
+function tooMuch(error: unknown, detail: string): unknown {
+  if (!(error instanceof HubError && error.code === 'rateLimited')) return error;
+  return new Problem(429, detail, { headers: { 'retry-after': String(Math.ceil(error.detail.retryAfterS ?? 1)) } });
+}
+
 /** Register it under the prefix `/portal/v1`. */
 export function portalServer(operations: Operations, options: PortalOptions): FastifyPluginAsync {
   const { visitors, log } = options;
@@ -149,9 +167,7 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
     try {
       options.spend(partner);
     } catch (error) {
-      if (!(error instanceof HubError && error.code === 'rateLimited')) throw error;
-      const headers = { 'retry-after': String(Math.ceil(error.detail.retryAfterS ?? 1)) };
-      throw new Problem(429, `${partner} asked for too much within a minute`, { headers });
+      throw tooMuch(error, `${partner} asked for too much within a minute`);
     }
   };
   const allow: Gate = (...request) => {
@@ -162,7 +178,7 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
 
   /** [PORTAL-2] */
   const open = (scope: FastifyInstance) =>
-    void scope.post('/session', { bodyLimit: 8192 }, async (request, reply) => {
+    void scope.post('/session', { bodyLimit: bodyMax }, async (request, reply) => {
       const read = given.safeParse(request.body);
       const address = visitors.exact(request.raw);
       const session = read.success ? operations.openPortal(read.data.link) : null;
@@ -204,6 +220,13 @@ export function portalServer(operations: Operations, options: PortalOptions): Fa
     shutBecause: 'the hub serves no partners now',
     trail: new AuditTrail(operations, { visitors, isNoted, log }),
     open,
+    bounds: {
+      bodyMax,
+      inTurn: ({ name: partner }, response, work) =>
+        options.inTurn(partner, response, work).catch((error: unknown) => {
+          throw tooMuch(error, `too many requests of ${partner} wait for their turn`);
+        }),
+    },
     // The pages beside it answer any other path.
     more: (scope) =>
       void scope.all('/*', async ({ url }) => {

@@ -51,6 +51,7 @@ const titles: Readonly<Record<number, string>> = {
   403: 'Not permitted',
   404: 'Not found',
   405: 'Method not allowed',
+  406: 'Not acceptable',
   409: 'Conflict',
   413: 'Body too large',
   415: 'JSON required',

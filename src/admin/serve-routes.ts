@@ -4,7 +4,9 @@
  * SERVE-ROUTES-1  The token is checked before anything else, so that without one not even the existence of a path shows.
  * SERVE-ROUTES-2  While it is shut, as until recovery is complete, everything is answered 503.
  * SERVE-ROUTES-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
+ * SERVE-ROUTES-4  Where the requests of a caller are bounded, lists are no files: a file has no end that could be bounded.
  */
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerRole } from '../api/audit.ts';
 import { masking } from '../domain/mask.ts';
@@ -13,7 +15,7 @@ import { nextTurn } from '../kit/system-clock.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { otherMethods, servedMethods, withHead } from '../transport/methods.ts';
 import type { AuditTrail } from './audit-trail.ts';
-import { fileOf } from './list-files.ts';
+import { fileOf, isFile } from './list-files.ts';
 import { Problem, problemOf } from './problem.ts';
 import type { AdminRoute, Caller } from './route.ts';
 import { admitted, type Gate, requireRole } from './tokens.ts';
@@ -40,8 +42,16 @@ export interface ServedRoutes {
   readonly open?: (scope: FastifyInstance) => void;
   /** Paths of `open` and `more`, which are not in the table. */
   readonly besides?: readonly { readonly method: string; readonly path: string }[];
+  /** Bounds what one caller may have in progress. Absent: nothing does. [SERVE-ROUTES-4] */
+  readonly bounds?: Bounds;
   /** Adds what is no route of the table, and needs the token. */
   readonly more?: (scope: FastifyInstance) => void;
+}
+
+export interface Bounds {
+  /** Does the work of a request when it is its turn. */
+  readonly inTurn: (caller: Caller, response: ServerResponse, work: () => Promise<unknown>) => Promise<unknown>;
+  readonly bodyMax: number;
 }
 
 /** Register it under a prefix. */
@@ -76,28 +86,29 @@ export function serveRoutes(served: ServedRoutes): FastifyPluginAsync {
 }
 
 /** Registers everything that needs a token, unknown paths included. */
-function guard(guarded: FastifyInstance, { table, allow, least, trail, besides = [], more }: ServedRoutes): void {
-  const served = withHead([...table, ...besides].map(({ method, path }) => ({ method, path: fastifyPath(path) })));
+function guard(guarded: FastifyInstance, served: ServedRoutes): void {
+  const { table, allow, least, trail, besides = [], bounds, more } = served;
+  const known = withHead([...table, ...besides].map(({ method, path }) => ({ method, path: fastifyPath(path) })));
   guarded.addHook('onRequest', async (request) => {
     const caller = admitted(allow, request.raw, least);
     callers.set(request, caller);
     if (!request.is404 && request.routeOptions.url !== `${guarded.prefix}/*`) return;
     // Checked before the body is read: a refused method needs no valid body.
-    const methods = otherMethods(served, pathOf(request).slice(guarded.prefix.length), request.method);
+    const methods = otherMethods(known, pathOf(request).slice(guarded.prefix.length), request.method);
     if (methods.length > 0) throw methodRefused(request, methods);
   });
   for (const route of table) {
     guarded.route({
       method: servedMethods(route.method),
       url: fastifyPath(route.path),
-      bodyLimit: bodyBytesMax,
+      bodyLimit: bounds?.bodyMax ?? bodyBytesMax,
       onRequest: async (request) => requireRole(callerOf(request), route.role),
       preValidation: async (request) => trail.takeReason(route, request),
       onSend: async (request, reply) => {
         const caller = callers.get(request);
         if (caller) await trail.note(route, request, reply, caller, traceOf(request));
       },
-      handler: (request, reply) => answer(route, request, reply, callerOf(request)),
+      handler: (request, reply) => answer(route, request, reply, bounds),
     });
   }
   more?.(guarded);
@@ -108,15 +119,19 @@ async function answer(
   route: AdminRoute,
   request: FastifyRequest,
   reply: FastifyReply,
-  caller: Caller,
+  bounds: Bounds | undefined,
 ): Promise<unknown> {
   const { params, query, body } = request;
+  const caller = callerOf(request);
   const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };
   // [SERVE-ROUTES-3]
   const shown = caller.role === 'viewer' ? maskedInTurns : (value: unknown) => value;
-  const file = await fileOf(route, raw, request.headers.accept, shown);
+  const { accept } = request.headers;
+  if (bounds && isFile(accept)) throw new Problem(406, 'lists are answered as JSON pages alone here');
+  const file = bounds ? null : await fileOf(route, raw, accept, shown);
   if (file) return reply.type(file.type).send(file.content);
-  const result = await route.run(raw);
+  const run = () => route.run(raw);
+  const result = await (bounds ? bounds.inTurn(caller, reply.raw, run) : run());
   return reply.code(route.statusOf?.(result) ?? route.status).send(await shown(result));
 }
 

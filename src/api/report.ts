@@ -16,7 +16,9 @@ export const refusedPush = z.object({
   count,
   first_at: z.string(),
   last_at: z.string(),
-  body: z.string().meta({ description: 'of the last one, 65,536 characters at most; empty when none was read' }),
+  body: z
+    .string()
+    .meta({ description: 'of the last one, 65,536 characters at most, in the portal 1,024; empty when none was read' }),
 });
 
 const tally = {

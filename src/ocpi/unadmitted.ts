@@ -9,7 +9,7 @@
  * UNADMITTED-3  A party that repeats at once what is refused for its rate (429) costs little: of such answers it gets
  *     `refusalsPerS` a second, and as many to requests that a driver waits for. A further one waits for its turn, and
  *     holds no room of the partner meanwhile; when the wait would exceed `refusalMsMax`, it is sent at once and ends its
- *     connection. (A proxy counts a connection that is cut as a failure of the hub.)
+ *     connection. (A proxy counts a connection that is cut as a failure of the hub.) So does an address at the portal.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kit/clock.ts';
@@ -35,7 +35,8 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     const { raw, ocpi } = request;
     if (!isAdmitted(raw)) return visitors.turn(visitors.of(raw), isHealthCheck(request));
     // The connection of another node carries requests of many callers.
-    if (reply.statusCode !== 429 || !ocpi?.credential || isPassedOn(raw)) return 0;
+    if (reply.statusCode !== 429 || isPassedOn(raw)) return 0;
+    if (!ocpi?.credential) return refusals.take(`portal ${visitors.of(raw)}`, refusalMsMax);
     const party = ocpi.caller?.id ?? ocpi.credential.partner.id;
     const isAwaited = request.routeOptions.config.ocpi?.isAwaited === true;
     return refusals.take(isAwaited ? `${party} driver` : party, refusalMsMax);

@@ -2,8 +2,8 @@
  * Reads the changes of one object from the log and folds the object after each: for wholes that replace a part, and for
  * the diff that operators see.
  *
- * OBJECT-HISTORY-1  It reads at most `changesMax` changes, in pages, and yields to the event loop between pages: one
- *     object must not block the hub.
+ * OBJECT-HISTORY-1  It reads at most `changesMax` changes, in pages, and yields to the event loop between pages, and after
+ *     `foldedPerTurn` characters of objects that were folded: one object must not block the hub.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
@@ -14,6 +14,8 @@ import { nextTurn } from '../../kit/system-clock.ts';
 /** A change may have a body of 4 MiB. */
 const batch = 16;
 export const changesMax = 5_000;
+/** Characters; a fold of them takes some milliseconds. */
+const foldedPerTurn = 1_000_000;
 
 /** The changes after a sequence, oldest first. [OBJECT-HISTORY-1] */
 export async function* changesOf(
@@ -42,8 +44,14 @@ export async function* foldedTo(
   event: Pick<StoredEvent, 'stream' | 'seq'>,
 ): AsyncIterable<{ readonly change: StoredEvent; readonly object: HubObject | null }> {
   let object: HubObject | null = null;
+  let folded = 0;
   for await (const change of changesOf(store, event.stream)) {
     object = applyToObject(object, changeOf(change));
+    folded += object?.body.length ?? 0;
+    if (folded > foldedPerTurn) {
+      folded = 0;
+      await nextTurn();
+    }
     yield { change, object };
     if (change.seq >= event.seq) return;
   }
