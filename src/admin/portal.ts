@@ -45,7 +45,7 @@ interface Door {
   readonly answered?: (answer: never, own: Own) => unknown;
 }
 
-function doorsOf(isHostConfirmed: boolean): Readonly<Record<string, Door>> {
+function doorsOf(operations: Operations, isHostConfirmed: boolean): Readonly<Record<string, Door>> {
   const fields = (value: unknown) => (value ?? {}) as Readonly<Record<string, unknown>>;
   const ofPartner = (request: RawRequest, { partner }: Own) => {
     if (String(fields(request.params).id).toUpperCase() !== partner) throw new HubError('notFound');
@@ -70,7 +70,9 @@ function doorsOf(isHostConfirmed: boolean): Readonly<Record<string, Door>> {
     'POST /parties/{id}/initial-token': {
       asked(request, own) {
         if (isHostConfirmed) throw new Problem(403, 'an admin issues initial tokens here (HUB_CONFIRM_HOST_CHANGE)');
-        return ofPartner(request, own);
+        const checked = ofPartner(request, own);
+        operations.portalToken(own.partner);
+        return checked;
       },
     },
     'POST /parties/{id}/check': {
@@ -104,7 +106,7 @@ export function portalRoutes(
   operations: Operations,
   { isHostConfirmed }: Pick<PortalOptions, 'isHostConfirmed'>,
 ): AdminRoute[] {
-  const doors = doorsOf(isHostConfirmed);
+  const doors = doorsOf(operations, isHostConfirmed);
   const ownOf = ({ name: partner }: Caller): Own => ({
     partner,
     parties: new Set(operations.party(partner).roles.map((role) => keyOf(role).toUpperCase())),

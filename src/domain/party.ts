@@ -173,7 +173,7 @@ const ofSource = (partner: Partner, source: Endpoint['source']) =>
   partner.endpoints.filter((endpoint) => endpoint.source === source);
 
 /** Limit of remembered digests: a partner that keeps rotating must not make its record grow without bound. */
-const spentMax = 100;
+export const spentMax = 100;
 
 const spend = (partner: Partner, ...digests: (string | null | undefined)[]): string[] =>
   [...partner.spentDigests, ...digests.filter((digest) => typeof digest === 'string')].slice(-spentMax);

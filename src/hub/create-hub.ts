@@ -118,7 +118,7 @@ export function createHub(
   context.circuits.onFlow((partnerId) => dispatcher.pump(partnerId));
   const jobs = new Jobs(context);
   const resends = new Resends(context, jobs);
-  const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends);
+  const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends, daily);
   const orphans = new OrphanCases(context, (record, trace) => askForEnd(context, lists, record, trace));
   const stored = objectQuota(context);
   const { accept, acceptPulled } = ingest(context, isDoor ? noWatches : orphans, reports, daily, stored);

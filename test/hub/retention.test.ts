@@ -76,6 +76,29 @@ t.test(
   },
 );
 
+t.test('of initial tokens the newest stay in the log, as many as a partner remembers', async (t) => {
+  const stage = await scene(t);
+  const { operations } = stage.hub.created.hub;
+  for (let n = 0; n < 110; n++) await operations.issueInitialToken('NL-EMS', { requestId: 'R', correlationId: 'C' });
+  const { store } = stage.hub.created.context;
+  const issued = async () =>
+    (await store.history('partner:NL-EMS')).filter(({ type }) => type === 'partner.initialTokenIssued').length;
+  t.equal(await issued(), 110);
+  const row = async () => {
+    const found = await stage.hub.created.context.store.get({ kind: 'partners', owner: 'NL-EMS', id: 'NL-EMS' });
+    return found?.data as { spentDigests: string[]; initialTokenDigest: string };
+  };
+  await trimmed(stage);
+  const before = await row();
+  t.equal(await issued(), 101);
+  t.equal(before.spentDigests.length, 100);
+  await stage.hub.close();
+  await damageRows(stage.dataDir, [{ kind: 'partners', owner: 'NL-EMS', id: 'NL-EMS' }]);
+  await stage.restart();
+  t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, 1);
+  t.strictSame(await row(), before, 'the row that is made again is the same');
+});
+
 t.test(
   '[T1] nothing that is owed is trimmed, however old; [T2] dead letters go with their events, and the log counts them',
   async (t) => {

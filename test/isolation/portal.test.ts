@@ -7,6 +7,7 @@ import { deliveriesOf } from '../delivery/watched.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { Caller, callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
+import { statusOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
@@ -149,4 +150,49 @@ t.test('the portal answers no files, takes no large bodies, and shows the begin 
   t.equal((await ask('GET', `/deliveries/${delivery?.id}`)).status, 404);
   t.equal((await ask('POST', `/deliveries/${delivery?.id}/redrive`)).status, 404);
   t.same(events, [], 'of what is not its own nothing is read');
+});
+
+t.test(
+  'a partner issues ten initial tokens to itself within an hour, and operators as many as they want',
+  async (t) => {
+    const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+    const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1000000' }, { clock });
+    await partnersOf(t, hub);
+    const [one, two] = [await sessionOf(hub, 'NL-ONE'), await sessionOf(hub, 'NL-TWO')];
+    const issue = (id: string, auth: Record<string, string>) =>
+      callOnce('POST', `${hub.url}/portal/v1/parties/${id}/initial-token`, undefined, auth);
+    for (let n = 0; n < 10; n++) {
+      t.equal((await issue('NL-ONE', one)).status, 201);
+      clock.advance(60_000);
+    }
+    const refused = await issue('NL-ONE', one);
+    t.same([refused.status, refused.headers.get('retry-after')], [429, '3000']);
+    t.equal((await issue('NL-TWO', two)).status, 201, 'another one has its own');
+    await admin(hub, 'POST', '/parties/NL-ONE/initial-token');
+    clock.advance(3_000_000);
+    t.equal((await issue('NL-ONE', one)).status, 201);
+    t.equal((await issue('NL-ONE', one)).status, 429, 'one has run out, and no more');
+  },
+);
+
+t.test('an exchange of credentials counts against the quota of the day, and its names are cut', async (t) => {
+  const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '1' });
+  const bad = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const name = 'N'.repeat(100_000);
+  const website = `https://example.com/${'w'.repeat(9_000)}`;
+  const role = { role: 'CPO', country_code: 'NL', party_id: 'BAD', business_details: { name, website } };
+  const rotate = () =>
+    bad.call('PUT', '/2.2.1/credentials', { token: bad.token, url: `${bad.url}/ocpi/versions`, roles: [role] });
+  const rotated = await rotate();
+  t.equal(statusOf(rotated), '200/1000');
+  const { roles } = (await admin(hub, 'GET', '/parties/NL-BAD')) as { roles: { business_details: object }[] };
+  t.strictSame(roles[0]?.business_details, { name: name.slice(0, 100) });
+  bad.hubToken = (rotated.json.data as { token: string }).token;
+  for (let n = 0; n < 3; n++)
+    await bad.push(
+      'PUT',
+      `/2.2.1/locations/NL/BAD/L${n}`,
+      locationBody(`L${n}`, { party_id: 'BAD', x: 'x'.repeat(200_000) }),
+    );
+  t.equal(statusOf(await rotate()), '429/2901', 'the quota is used up');
 });

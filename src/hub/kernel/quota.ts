@@ -11,6 +11,7 @@
  *     push and the fact of an authorization are not recorded; the authorization itself is never refused for that.
  * QUOTA-6  An act in the portal counts what the audit log has of it. Beyond the quota it is refused; a sign-in is not, and
  *     has a line of the log alone.
+ * QUOTA-7  An exchange of credentials counts what it records. Beyond the quota the partner's are refused.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';

@@ -14,6 +14,7 @@ import type { CommandRecord } from '../../domain/command.ts';
 import type { CircuitChange, CommandEvent, OrphanEvent } from '../../domain/events.ts';
 import { baseOf } from '../../domain/fold.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
+import { spentMax } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
 import { foundAgainBy } from '../exchange/command-rows.ts';
@@ -62,7 +63,10 @@ const object: Keeper = async (past, { store }) => {
   return { keeps: [{ seq, stream, at, party, ...base, rows }], rows: [] };
 };
 
-/** Keeps every registration and operator event; of connection and circuit events keeps only the latest of each kind. */
+/**
+ * Keeps every registration and operator event, but of initial tokens the newest whose digests a partner keeps; of connection and
+ * circuit events keeps only the latest of each kind.
+ */
 const partner: Keeper = async (past, { directory }) => {
   const kindOf = ({ type, data }: StoredEvent): string | null => {
     if (type.startsWith('circuit.')) {
@@ -72,7 +76,12 @@ const partner: Keeper = async (past, { directory }) => {
     return type === 'partner.online' || type === 'partner.offline' ? 'connection' : null;
   };
   const last = new Map(past.map((event) => [kindOf(event), event.seq]));
-  const kept = past.filter((event) => kindOf(event) === null || last.get(kindOf(event)) === event.seq);
+  const tokens = past.filter(({ type }) => type === 'partner.initialTokenIssued');
+  // Each event adds the digest before it to the spent ones, so the first that is kept adds another one than it did.
+  const forgotten = new Set(tokens.slice(0, -spentMax - 1));
+  const kept = past.filter(
+    (event) => !forgotten.has(event) && (kindOf(event) === null || last.get(kindOf(event)) === event.seq),
+  );
   const written = kept.findLast(({ type }) => type.startsWith('partner.'));
   const present = directory.partner(idIn(lastOf(past)));
   const rows = present ? [keyOf(partnerPut(present))] : [];

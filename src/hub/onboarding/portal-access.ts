@@ -4,6 +4,8 @@
  * PORTAL-ACCESS-1  Both are sealed texts, each for one partner until it expires, and neither opens as the other: any node opens them, and
  *     nothing of them is stored.
  * PORTAL-ACCESS-2  A partner that is suspended gets in by neither, nor after it has come back by one from before. No clock decides that.
+ * PORTAL-ACCESS-3  A partner issues `tokensMax` initial tokens to itself within an hour: each is an event of its stream, which a start
+ *     reads whole. Each process counts for itself, and operators issue as many as they want.
  */
 import { HubError } from '../../domain/errors.ts';
 import { expiring } from '../../domain/expiring.ts';
@@ -15,6 +17,8 @@ import type { Quota } from '../kernel/quota.ts';
 import type { PortalVerbs } from '../ports/portal.ts';
 
 const sessionMs = 8 * hourMs;
+/** [PORTAL-ACCESS-3] */
+const tokensMax = 10;
 
 interface Pass {
   readonly partner: PartyId;
@@ -28,6 +32,8 @@ export function portalAccess(
 ): PortalVerbs {
   const { clock, secrets } = ports;
   const now = () => clock.wall();
+  /** When each partner issued its last initial tokens, hub time, oldest first. */
+  const issuedBy = new Map<PartyId, readonly number[]>();
   const read = (value: unknown): Pass => {
     const { partner, suspendedAt } = value as Pass;
     return { partner: String(partner), suspendedAt };
@@ -63,6 +69,16 @@ export function portalAccess(
     },
     portalPartner: (token) => admitted(sessions.open(token))?.id ?? null,
     portalAct: (partner) => quota.check(partner),
+    portalToken(partner) {
+      const at = clock.now();
+      const issued = (issuedBy.get(partner) ?? []).filter((one) => one > at - hourMs);
+      const [oldest = at] = issued;
+      if (issued.length >= tokensMax) {
+        const message = `${partner} has issued ${tokensMax} initial tokens within an hour`;
+        throw new HubError('quotaExceeded', { message, retryAfterS: (oldest + hourMs - at) / 1000 });
+      }
+      issuedBy.set(partner, [...issued, at]);
+    },
     portalNoted(partner, characters) {
       const hasRoom = quota.hasRoom(partner);
       if (hasRoom) quota.spend(partner, characters);

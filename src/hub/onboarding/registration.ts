@@ -34,6 +34,7 @@ import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, IssuedCredentials } from '../ports/hub.ts';
@@ -58,6 +59,7 @@ export class Registration {
   readonly #actors: PartnerActors;
   readonly #suspended: (partner: Partner) => void;
   readonly #resends: Pick<Resends, 'dueAfter' | 'registered'>;
+  readonly #quota: Pick<Quota, 'check' | 'spend'>;
   readonly #exchanges: ExchangeQueue;
   readonly #uses: TokenUses;
   readonly hosts: HostChanges;
@@ -74,7 +76,9 @@ export class Registration {
     actors: PartnerActors,
     suspended: (partner: Partner) => void,
     resends: Pick<Resends, 'dueAfter' | 'registered'>,
+    quota: Pick<Quota, 'check' | 'spend'>,
   ) {
+    this.#quota = quota;
     this.#context = context;
     this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
     this.#uses = new TokenUses(context.ports);
@@ -291,6 +295,7 @@ export class Registration {
     const { ports, recorder } = this.#context;
     const { secrets } = ports;
     const before = this.#inForce(credential, refuse);
+    this.#quota.check(before.id);
     const roles = acceptedRoles(before, body);
     const { url, token } = body;
     const { correlationId } = trace;
@@ -334,6 +339,7 @@ export class Registration {
       also(changed);
     };
     await this.recordPartner(partner, events, trace, { due, dispatched, late });
+    this.#quota.spend(partner.id, JSON.stringify(events).length);
   }
 
   #issued(token: string): IssuedCredentials {

@@ -12,6 +12,8 @@ export interface PortalVerbs {
   portalPartner(token: string): PartyId | null;
   /** Throws `quotaExceeded` when the partner has used up its quota of the day. [QUOTA-6] */
   portalAct(partner: PartyId): void;
+  /** Counts an initial token that the partner issues to itself; throws `quotaExceeded`. [PORTAL-ACCESS-3] */
+  portalToken(partner: PartyId): void;
   /** Counts the characters that are written of an act; false, and nothing is counted, when the quota is used up. */
   portalNoted(partner: PartyId, characters: number): boolean;
   /** Counts an act that was refused. */

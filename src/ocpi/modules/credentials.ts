@@ -94,6 +94,11 @@ async function exchanged(
   return data(issued);
 }
 
+/** Each exchange is an event that a start reads. A longer name is cut, and a longer website, which would lead elsewhere then, is left out. */
+const nameMax = 100;
+const websiteMax = 255;
+const short = (website: string | null | undefined) => (website && website.length <= websiteMax ? website : undefined);
+
 type Body = typeof credentialsBody extends Checked<infer T> ? T : never;
 
 function credentialsOf({ token, url, roles }: Body): CredentialsBody {
@@ -104,7 +109,9 @@ function credentialsOf({ token, url, roles }: Body): CredentialsBody {
       role,
       country_code,
       party_id,
-      ...(details?.name && { business_details: { name: details.name, website: details.website ?? undefined } }),
+      ...(details?.name && {
+        business_details: { name: details.name.slice(0, nameMax), website: short(details.website) },
+      }),
     })),
   };
 }
