@@ -1,7 +1,8 @@
 /**
  * Rate limits per minute and party (credentials exchanges: per partner). [D35] A window opens with the first request
  * after the previous window ended and grants exactly its number of requests, so "200 per minute" is exact. A request
- * that touches much counts as several, because its cost grows with the bytes that it sends, reads or changes.
+ * that touches much counts as several, because its cost grows with the bytes that it sends, reads or changes. What a
+ * command looks up in others' objects does not count.
  *
  * Memory is bounded by parties × budgets: only authenticated parties have windows, and ended windows are removed.
  *

@@ -71,7 +71,7 @@ export interface Exchange {
   readonly arrivedAt: () => string;
   /** Reserves memory before a large read. */
   readonly reserve: Reserve;
-  /** Reserves memory while a large read runs. */
+  /** Reserves memory while a large read runs; counts nothing against the caller's rate, since the object is another party's. */
   readonly reading: Reading;
 }
 

@@ -5,7 +5,7 @@
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { statusOf } from '../support/observed.ts';
-import { eventually } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -71,6 +71,26 @@ t.test('a fragment of a few bytes counts for what it touches (I5)', async (t) =>
   t.equal(await patch(attacker, path, more(0)), '429/2901');
   clock.advance(60_000);
   t.equal(await patch(attacker, path, more(0)), '200/1000', 'and the next minute grants anew');
+});
+
+t.test('the location of another CPO uses up no commands of an eMSP (I5)', async (t) => {
+  const hub = await hubFor(t);
+  const answer = () => ({ body: { result: 'ACCEPTED', timeout: 30 } });
+  const victim = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'GD5', answer });
+  const attacker = await attackerOf(t, hub, 'BD5');
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EM5' });
+  for (const { id } of [victim, attacker]) await admin(hub, 'PUT', `/routes/NL-EM5/${id}`, { active: true });
+  await victim.push('PUT', '/2.2.1/locations/NL/GD5/COPIED', locationBody('COPIED', { party_id: 'GD5' }));
+  await pushLargeLocation(attacker, 'COPIED');
+  await attacker.push('PATCH', '/2.2.1/locations/NL/BD5/COPIED', { last_updated: '2026-01-02T03:05:00Z', evses: [] });
+  const token = { uid: 'CARD1', type: 'RFID', contract_id: 'C1', issuer: 'I', valid: true, whitelist: 'NEVER' };
+  const command = {
+    response_url: `${emsp.url}/result`,
+    token: { ...token, country_code: 'NL', party_id: 'EM5', last_updated: '2026-01-02T03:05:00Z' },
+    ...{ location_id: 'COPIED', evse_uid: 'EVSE1' },
+  };
+  for (let n = 0; n < 5; n++)
+    t.equal(statusOf(await emsp.call('POST', '/2.2.1/commands/START_SESSION', command)), '200/1000');
 });
 
 t.test('fragments of a few bytes for a large session (I5)', atLength, async (t) => {
