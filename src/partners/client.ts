@@ -105,7 +105,8 @@ const envelopeMax = 64 * 1024;
  * Some partners answer a push with the object that they got, or with the whole one after a PATCH: an answer may be as
  * large as what was sent. An authorization, and the acceptance of a command, are small.
  */
-function answerMaxOf({ body, oneObject }: OutboundCall, usual: number): number {
+function answerMaxOf({ body, oneObject, answerMax }: OutboundCall, usual: number): number {
+  if (answerMax !== undefined) return Math.min(usual, answerMax);
   if (oneObject === 'allowed' || oneObject === 'result') return Math.min(usual, envelopeMax);
   // A character of the body takes three bytes at most.
   if (body === null || 3 * body.length <= usual) return usual;

@@ -29,7 +29,7 @@ import type { Client, Read } from './client.ts';
 
 /** Timeout per page, ms. */
 const timeoutMs = 30_000;
-/** Pages per list at most. */
+/** Pages per list at most, unless the call bounds them. */
 const pagesMax = 10_000;
 
 /** Requests of one page, and the wait before each further one, ms: without `Retry-After`, and at most. [PULL-8] */
@@ -65,9 +65,10 @@ interface Next {
 const failed = (reason: string): PartnerPage => ({ kind: 'failed', reason });
 
 export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): PartnerLists {
-  const readOnce = ({ end: _, ...list }: ListCall, url: string): Promise<Read> =>
+  const readOnce = ({ end: _, bounds, ...list }: ListCall, url: string): Promise<Read> =>
     client.read({
       ...list,
+      answerMax: bounds?.answerMax,
       method: 'GET',
       url,
       body: null,
@@ -143,9 +144,10 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
 }
 
 /** Why the page is not requested; null when it is. [PULL-2] */
-function refusalOf({ seen, total, firstRows, rows }: Reading, url: string): string | null {
+function refusalOf({ list, seen, total, firstRows, rows }: Reading, url: string): string | null {
   if (seen.has(url)) return `the link of page ${seen.size} leads back to a page that was read already`;
-  const most = total === null ? pagesMax : Math.min(pagesMax, Math.ceil(total / Math.max(firstRows, 1)) + 2);
+  const bound = list.bounds?.pagesMax ?? pagesMax;
+  const most = total === null ? bound : Math.min(bound, Math.ceil(total / Math.max(firstRows, 1)) + 2);
   if (seen.size === 0 || seen.size < most) return null;
   return total === null ? `the list has more than ${most} pages` : `${rows} of ${total} came in ${seen.size} pages`;
 }

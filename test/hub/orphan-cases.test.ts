@@ -257,6 +257,41 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
   t.equal(await noteOf(), 'the CPO reported INVALID');
 });
 
+t.test('a CPO is asked for twenty pages of 2 MiB at most, and for two minutes [ORPHAN-LOOKUP-3]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, cpo, served } = scenery;
+  await stopped(scenery);
+  const data = (text: string) => `{"status_code":1000,"timestamp":"2026-01-01T00:00:00Z","data":[${text}]}`;
+  let page = 0;
+  served.instead = ({ path }) => {
+    page += 1;
+    const next = `${cpo.url}${path.split('?', 1)[0]}?page=${page}`;
+    return { text: data(session(`OTHER${page}`, 'ACTIVE')), headers: { Link: `<${next}>; rel="next"` } };
+  };
+  const found = await opened(scenery);
+  const noteOf = async () => (await cases(hub))[0]?.note;
+  t.equal(found.note, 'could not be queried: the list has more than 20 pages');
+  t.equal(page, 20);
+  const path = `/orphans/${String(found.id)}/pull`;
+  served.instead = () => ({ text: data(session('S1', 'ACTIVE', { x: 'x'.repeat(2_100_000) })) });
+  await admin(hub, 'POST', path);
+  await hub.settled();
+  t.match(await noteOf(), /^could not be queried: page 1: .*larger than 2 MiB/);
+  let answered = () => {};
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => (asked = resolve));
+  served.instead = () => {
+    asked();
+    return new Promise((resolve) => (answered = () => resolve({ text: data('') })));
+  };
+  await admin(hub, 'POST', path);
+  await isAsked;
+  clock.advance(2 * minute);
+  await hub.settled(scenery.cpo);
+  t.equal(await noteOf(), 'could not be queried: it took longer than 120 s');
+  answered();
+});
+
 t.test('an operator closes a case by hand, with a note or without; what is not open is refused', async (t) => {
   const scenery = await scene(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });
   const { hub, clock, served, emsp } = scenery;

@@ -44,6 +44,8 @@ export interface OutboundCall {
   readonly bytes?: Uint8Array | undefined;
   /** Time-out of the whole exchange, milliseconds. */
   readonly timeoutMs: number;
+  /** Size limit of the answer, bytes, where that is less than usual. */
+  readonly answerMax?: number | undefined;
   /** A 2xx without a body counts as success. */
   readonly emptyOk: boolean;
   /**
@@ -112,7 +114,15 @@ export type ListCall = Pick<
 > & {
   /** Ends the wait of a list that is throttled. */
   readonly end: AbortSignal;
+  readonly bounds?: ListBounds | undefined;
 };
+
+/** How much of a list is read at most, where that is less than usual. */
+export interface ListBounds {
+  readonly pagesMax: number;
+  /** Bytes of a page. */
+  readonly answerMax: number;
+}
 
 export type PartnerPage =
   | {

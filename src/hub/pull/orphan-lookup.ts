@@ -4,6 +4,8 @@
  *
  * ORPHAN-LOOKUP-1  The hub stores and forwards the CPO's own text, and stores nothing when the list lacks the object.
  * ORPHAN-LOOKUP-2  The result is one sentence for the case, whatever the CPO answers.
+ * ORPHAN-LOOKUP-3  A list is read up to `bounds`, within `lookupMs`: a CPO may link to a further page without an end, and its eMSPs
+ *     begin a look-up with each session that they stop.
  */
 import type { ObjectModule } from '../../domain/modules.ts';
 import { dateMs } from '../../domain/object.ts';
@@ -19,6 +21,10 @@ const marginMs = 3_600_000;
 /** Objects of a page that are read in one turn. */
 const readPerTurn = 100;
 
+/** The list has what changed since the session did, 100 objects a page. [ORPHAN-LOOKUP-3] */
+const bounds = { pagesMax: 20, answerMax: 2 * 1024 * 1024 };
+const lookupMs = 120_000;
+
 /** For each kind of case the module whose list is read, and the field that holds the session's id. */
 const lookedFor: Record<OrphanRecord['kind'], { module: ObjectModule; what: string; sessionField: string }> = {
   stop_without_complete: { module: 'sessions', what: 'the session', sessionField: 'id' },
@@ -31,11 +37,24 @@ export async function askForEnd(
   record: OrphanRecord,
   trace: Trace,
 ): Promise<string> {
-  const { module, what } = lookedFor[record.kind];
+  const { module } = lookedFor[record.kind];
   const partner = context.directory.partnerOf(record.cpo);
   const refusal = partner ? lists.refusal(partner, module) : `${record.cpo} is not known any more`;
   if (!partner || refusal !== null) return `could not be queried: ${refusal}`;
-  const list: ListOf = { partner, cpo: record.cpo, module, query: await around(context, record), trace };
+  const { clock } = context.ports;
+  const ends = new AbortController();
+  const query = await around(context, record);
+  const list: ListOf = { partner, cpo: record.cpo, module, query, trace, bounds, end: ends.signal };
+  const timer = clock.setTimeout(() => ends.abort(`it took longer than ${lookupMs / 1000} s`), lookupMs);
+  try {
+    return await endOf(lists, list, record);
+  } finally {
+    clock.clearTimeout(timer);
+  }
+}
+
+async function endOf(lists: SenderLists, list: ListOf, record: OrphanRecord): Promise<string> {
+  const { what } = lookedFor[record.kind];
   const pages = lists.read(list);
   for (let page = await pages.next(); page !== null; page = await pages.next()) {
     if (page.kind === 'failed') return `could not be queried: ${page.reason}`;

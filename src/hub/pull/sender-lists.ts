@@ -18,7 +18,7 @@ import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { tokenFor } from '../kernel/partner-token.ts';
 import type { Caller } from '../ports/hub.ts';
-import type { PartnerPage } from '../ports/ports.ts';
+import type { ListBounds, PartnerPage } from '../ports/ports.ts';
 
 /** Refusals of the object alone: the others of the page are stored. */
 const ofObject: ReadonlySet<ErrorCode> = new Set(['invalid', 'tooLarge']);
@@ -31,6 +31,7 @@ export interface ListOf {
   /** Query parameters (`date_from`, `date_to`), percent-encoded; may be empty. */
   readonly query: string;
   readonly trace: Trace;
+  readonly bounds?: ListBounds;
   /** Aborted, with the reason as a text, to end the reading. [SENDER-LISTS-3] */
   readonly end?: AbortSignal;
 }
@@ -73,7 +74,7 @@ export class SenderLists {
   }
 
   /** Prepares a reading; the first `next` makes the first request. */
-  read({ partner, cpo, module, query, trace, end: asked }: ListOf): ListReading {
+  read({ partner, cpo, module, query, trace, bounds, end: asked }: ListOf): ListReading {
     const { ports, settings } = this.#context;
     const cpos = partner.roles.filter((party) => party.role === 'CPO' && (!cpo || keyOf(party) === cpo));
     const endpoint = endpointOf(partner, module, 'SENDER')?.url ?? '';
@@ -89,6 +90,7 @@ export class SenderLists {
       correlationId: trace.correlationId,
       about: { partner: partner.id, module, object: null },
       end: end.signal,
+      bounds,
     });
     return {
       next: async () => {
