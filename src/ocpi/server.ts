@@ -7,8 +7,8 @@
  * OCPI-SERVER-2  Token, path, caller, admission and rate limit are checked, in this order, before a byte of the body is
  *     read.
  * OCPI-SERVER-3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
- * OCPI-SERVER-4  Each admitted request writes one wide log line, which never contains a token or a body; of the others
- *     a sample is logged, with a count. [VISITORS-3]
+ * OCPI-SERVER-4  Each admitted request writes one wide log line, which never contains a token or a body; of the others,
+ *     and of those of a party that are refused with 429, a sample is logged, with a count. [VISITORS-3]
  * OCPI-SERVER-5  Answers of functional modules carry the routing headers as soon as the caller is known, refusals
  *     included.
  * OCPI-SERVER-6  A stale request, whose caller no longer waits, is refused before its work begins. [stale.ts]
@@ -201,7 +201,7 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
 
   app.addHook('onResponse', (request, reply, done) => {
     const { trace, credential, caller, ocpiStatus, reason } = request.ocpi ?? {};
-    const visit = isAdmitted(request.raw) ? {} : visitOf(visitors, request);
+    const visit = visitOf(visitors, request, reply.statusCode);
     if (visit === null) return done();
     const line = {
       method: request.method,
@@ -220,11 +220,21 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
   });
 }
 
-/** Address and count of requests that were not admitted, for the line that stands for them; null: no line is due. */
-function visitOf(visitors: Visitors, { raw }: FastifyRequest): { address: string; count: number } | null {
+/**
+ * What a line says of the requests that it stands for: count and address of those that were not admitted, the count of those of a
+ * party that were refused with 429. Null: no line is due.
+ */
+function visitOf(
+  visitors: Visitors,
+  { raw, ocpi }: FastifyRequest,
+  status: number,
+): { readonly address?: string; readonly count?: number } | null {
+  const isKnown = isAdmitted(raw);
+  if (isKnown && status !== 429) return {};
   const address = visitors.of(raw);
-  const count = visitors.refused(address);
-  return count === 0 ? null : { address, count };
+  const party = ocpi?.caller?.id ?? ocpi?.credential?.partner.id;
+  const count = visitors.refused(isKnown ? `party ${party}` : address);
+  return count === 0 ? null : { ...(!isKnown && { address }), count };
 }
 
 function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {

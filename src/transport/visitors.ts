@@ -10,7 +10,7 @@
  *     refused, too, else the limit would not slow a guesser down; only the token of an operator who was accepted from
  *     this address before still works.
  * VISITORS-3  Refusals are logged at most once a second per address and `linesPerS` times a second in total; each line
- *     has the count of that address's refusals since its last line.
+ *     has the count of that address's refusals since its last line. Parties that are refused for their rate are logged likewise.
  */
 import { pacer } from '../kit/pacer.ts';
 import { type ClientAddresses, clientAddresses } from './client-address.ts';

@@ -6,6 +6,7 @@ import { tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 import { askHanging } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
@@ -76,4 +77,28 @@ t.test('of each room the metrics name the five partners that have most of it', a
   t.equal(partnersOf('requests')?.length, 5);
   release();
   await Promise.all(calls);
+});
+
+t.test('refusals of a party for its rate are lines of the log once a second, with their count', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const env = { HUB_RATE_LISTS_PER_MIN: '1', HUB_LOG_LEVEL: 'info', HUB_PROBE_INTERVAL_S: '1000000' };
+  const hub = await hubFor(t, env, { clock, logTo });
+  const [bad, good] = await Promise.all(
+    ['BAD', 'GOD'].map((partyId) => partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId })),
+  );
+  const list = (of = bad) => of?.call('GET', '/2.2.1/locations');
+  const refusals = () =>
+    lines
+      .map((line) => JSON.parse(line) as { party?: string; httpStatus?: number; count?: number; address?: string })
+      .filter(({ httpStatus }) => httpStatus === 429)
+      .map(({ party, count, address }) => [party, count, address]);
+  for (let n = 0; n < 31; n++) await list();
+  t.strictSame(refusals(), [['NL-BAD', 1, undefined]]);
+  for (let n = 0; n < 2; n++) await list(good);
+  t.strictSame(refusals().slice(1), [['NL-GOD', 1, undefined]], 'another one has lines of its own');
+  clock.advance(1000);
+  await list();
+  t.strictSame(refusals().slice(2), [['NL-BAD', 30, undefined]]);
 });
