@@ -7,7 +7,7 @@ import { enumValue, isDigits, type Quirk } from '../domain/quirks.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import { memoized } from '../kit/memo.ts';
 import { parsedUrl } from '../kit/url.ts';
-import { type Envelope, readEnvelope, readRaw, soleObject, soleObjectText } from '../transport/envelope.ts';
+import { type Envelope, readEnvelope, readRaw, readStatus, soleObject, soleObjectText } from '../transport/envelope.ts';
 import { writeAuthorization } from '../transport/headers.ts';
 import type { Answer, Met, NoAnswer, TooLarge } from './wire/exchange.ts';
 
@@ -163,7 +163,7 @@ function excerptOf(text: string, call: Pick<OutboundCall, 'token' | 'encoding'>)
 }
 
 function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
-  const read = readEnvelope(met.text);
+  const read = (call.isDelivery ? readStatus : readEnvelope)(met.text);
   const told = read.ok ? withoutToken(read.envelope.statusMessage ?? '', call).slice(0, 200) : '';
   if (!isSuccess(met.status)) {
     const verdict = ofStatus(met.status, header(met.headers['retry-after']), now, leadsTo(met, call));

@@ -17,7 +17,7 @@
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
-import { readEnvelope } from '../transport/envelope.ts';
+import { readStatus } from '../transport/envelope.ts';
 import type { Answer, Met } from './wire/exchange.ts';
 
 type Meet = (call: OutboundCall) => Promise<Met> | Met;
@@ -83,7 +83,7 @@ function noted(met: Met): void {
 
 /** Whether a 404 may mean an object below the endpoint; at the endpoint itself there is none. */
 const isOfObject = ({ endpoint = '', url }: OutboundCall, { text }: Answer): boolean =>
-  bare(pathOf(url)) !== bare(pathOf(endpoint)) && readEnvelope(text).ok;
+  bare(pathOf(url)) !== bare(pathOf(endpoint)) && readStatus(text).ok;
 
 const isServed = (met: Met): met is Answer => met.kind === 'answer' && met.status >= 200 && met.status < 300;
 

@@ -3,12 +3,13 @@
  *
  * ENVELOPE-1  Every envelope has `status_code` and `timestamp`.
  * ENVELOPE-2  Stored objects are copied into an envelope as text, never parsed and serialized again. [D17]
+ * ENVELOPE-3  Of an answer whose data nobody reads, at most `statusMax` characters are parsed.
  */
 
 import { instantText } from '../domain/instant.ts';
-import { items, members, slice } from '../domain/json-text.ts';
+import { firstMember, items, members, slice, splice } from '../domain/json-text.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { excessOf } from './json-body.ts';
+import { excessOf, membersMax } from './json-body.ts';
 import type { Refusal } from './status-codes.ts';
 import { success } from './status-codes.ts';
 
@@ -108,6 +109,26 @@ export function readEnvelope(text: string): EnvelopeRead {
   if (typeof statusCode !== 'number' || !Number.isInteger(statusCode)) return failed(noStatusCode);
   const statusMessage = typeof message === 'string' ? message : null;
   return { ok: true, envelope: { statusCode, statusMessage, data, ...(isTextCode && { isTextCode }) } };
+}
+
+/** Characters of an answer that are parsed for its status. */
+const statusMax = 64 * 1024;
+
+/** As `readEnvelope` reads it, but for the data of a long answer: they are passed over, and null. [ENVELOPE-3] */
+export function readStatus(text: string): EnvelopeRead {
+  if (text.length <= statusMax) return readEnvelope(text);
+  const rest = withoutData(text);
+  return rest.length <= statusMax ? readEnvelope(rest) : { ok: false, reason: 'answer is long and no envelope' };
+}
+
+function withoutData(text: string): string {
+  try {
+    const span = firstMember(text, 'data', membersMax);
+    return span ? splice(text, [{ span, value: 'null' }]) : text;
+  } catch {
+    // A name that is not JSON.
+    return text;
+  }
 }
 
 /**

@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
-import { Exchange } from '../../src/partners/wire/exchange.ts';
+import { Exchange, type Met } from '../../src/partners/wire/exchange.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
@@ -447,6 +448,57 @@ t.test('What comes without an end is cut, be it no part of an answer [EXCHANGE-4
   const slices = envelope(1000, { data: 'x'.repeat(100_000) }).replace(/./gs, (byte) => `1\r\n${byte}\r\n`);
   const partner = await partnerOf(t, (socket) => void socket.write(`${chunked}${slices}0\r\n\r\n`));
   t.equal((await clientOf(t).call(callOf(partner.url))).class, 'delivered', 'an answer in chunks of one byte is one');
+});
+
+t.test('Of a long answer to a delivery the data are passed over [ENVELOPE-3]', async (t) => {
+  const values = (count: number) => Array.from({ length: count }, () => [[[[[0]]]]]);
+  const delivery = (url: string) => callOf(url, { isDelivery: true });
+  // Ten times as many values as are parsed.
+  const flood = await partnerOf(
+    t,
+    http(200, envelope(2001, { data: values(70_000), status_message: 'no such token' })),
+  );
+  t.match(await clientOf(t).call(callOf(flood.url)), { class: 'invalid_response' }, 'what is read has too many values');
+  const told = await clientOf(t).call(delivery(flood.url));
+  t.match(told, { class: 'client_error', ocpiStatus: 2001, message: /OCPI 2001: no such token$/ });
+  t.equal(told.data, null);
+  const whole = envelope(1000, { data: { id: '101', name: 'x'.repeat(70_000) } });
+  const answers = {
+    delivered: [whole, whole.replace('1000', '"1000"'), whole.replace('"data"', '"d\\u0061ta"')],
+    invalid_response: [
+      ...[whole.slice(0, -1), whole.replace('"data"', '"date"'), whole.replace('"data"', '"d\\x"')],
+      ...['x'.repeat(70_000), `{${'"a":0,'.repeat(20_000)}"data":0,"status_code":1000}`, `[${whole}]`],
+    ],
+  };
+  for (const [expected, texts] of Object.entries(answers))
+    for (const [n, text] of texts.entries()) {
+      const partner = await partnerOf(t, http(200, text));
+      t.equal((await clientOf(t).call(delivery(partner.url))).class, expected, `${expected} ${n}`);
+    }
+});
+
+t.test('Large answers that come at once are read one in a turn, small ones meanwhile [EXCHANGE-6]', async (t) => {
+  const large = gzipSync(envelope(1000, { data: 'x'.repeat(500_000) }));
+  const small = gzipSync(envelope(1000, { data: 'x' }));
+  const ended: string[] = [];
+  let turns = 0;
+  const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: 1024 * 1024 };
+  const sent = { method: 'PUT', origin: '', hostname: '', path: '', headers: {}, body: null } as const;
+  const arrives = (body: Buffer) => {
+    const end = ({ kind }: Met) => ended.push(`${kind} ${turns}`);
+    const exchange = new Exchange(sent, limits, null, end);
+    exchange.cutBy(() => t.fail("the connection is another exchange's by now"));
+    exchange.answered(200, 'content-encoding: gzip\r\n', body);
+  };
+  await nextTurn();
+  for (const body of [large, large, large, small, large]) arrives(body);
+  t.same(ended, ['answer 0', 'answer 0']);
+  for (turns = 1; turns <= 2; turns++) await nextTurn();
+  t.same(ended.slice(2), ['answer 1', 'answer 2']);
+  await limits.clock.advance(1000);
+  t.same(ended.slice(4), ['timeout 3'], 'its time passes while it waits');
+  for (turns = 4; turns <= 6; turns++) await nextTurn();
+  t.equal(ended.length, 5);
 });
 
 t.test('An answer over 1 MiB is refused and its connection dropped, announced or not', async (t) => {

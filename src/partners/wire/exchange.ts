@@ -9,10 +9,14 @@
  *     answers and chunk extensions are no part of an answer, but reading them takes as much CPU time.
  * EXCHANGE-5  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
  *     connection that was closed before any byte of the answer.
+ * EXCHANGE-6  In one turn of the event loop at most one answer is read that is larger than `smallMax`: a partner may let many come at
+ *     once, and others would wait until all are decoded and parsed.
  */
 import type { Dispatcher } from 'undici';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
+import { perTurn } from '../../kit/per-turn.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
 import { trimmed } from './answer-reader.ts';
 import { decoded, foreignText } from './content.ts';
 
@@ -86,7 +90,10 @@ export type Fields = Answer['headers'];
  * Bytes on the wire of an answer whose body may have so many. In chunks of one byte each byte takes six: a small answer may
  * come so, a large one would cost the thread a third of a second.
  */
-const wireMax = (answerMax: number): number => 2 * answerMax + 6 * Math.min(answerMax, 64 * 1024);
+const wireMax = (answerMax: number): number => 2 * answerMax + 6 * Math.min(answerMax, smallMax);
+
+const smallMax = 64 * 1024;
+const largeInTurns = perTurn(1, nextTurn);
 
 /** Error codes of a connection that the other side has closed. */
 const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
@@ -205,7 +212,19 @@ export class Exchange {
     this.#status = status;
     const read = typeof fields === 'string' && !encodingIn.test(fields) ? fields : fieldsOf(fields);
     const encoding = typeof read === 'string' ? null : encodingOf(read);
-    const bytes = encoding === null ? body : decoded(body, encoding, this.#limits.answerMax);
+    const max = this.#limits.answerMax;
+    const small = encoding === null ? body : decoded(body, encoding, Math.min(max, smallMax));
+    const isLarge = small === null ? max > smallMax : small.length > smallMax;
+    if (!isLarge) return this.#decoded(status, read, body, small);
+    // Its connection may carry another exchange by then.
+    this.#cut = null;
+    const go = () => this.#decoded(status, read, body, encoding === null ? body : decoded(body, encoding, max));
+    const inTurn = largeInTurns(true);
+    if (inTurn === null) go();
+    else void inTurn.then(() => (this.isOver ? undefined : go()));
+  }
+
+  #decoded(status: number, read: Fields | string, body: Buffer, bytes: Buffer | null): void {
     if (bytes === null) return this.#end(this.#tooLarge);
     const text = bytes.toString('utf8');
     const isForeign = text.includes(replacement);
