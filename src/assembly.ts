@@ -174,7 +174,6 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       clock,
       userAgent,
       instance,
-      closeGraceMs: 0,
       ...(mayCall && { mayCall }),
       ...(connectMs !== undefined && { connectMs }),
       ...(headMs !== undefined && { headMs }),

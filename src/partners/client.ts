@@ -53,8 +53,6 @@ export interface PartnerClientOptions {
   readonly answerMax?: number;
   /** PEM certificates to trust instead of the system's. */
   readonly trusted?: string;
-  /** How long `close` waits for calls in flight, ms. */
-  readonly closeGraceMs?: number;
   /**
    * Checked before each call. A refused call that may be resent is held until its timeout or `close` and then fails, so
    * that its retries do not spin; any other refused call fails at once, as after `close`. Default: every call is
@@ -78,7 +76,6 @@ const defaults = {
   // partner's keep-alive header overrides it.
   keepAliveMs: 4_000,
   answerMax: 1024 * 1024,
-  closeGraceMs: 10_000,
   mayCall: (_call: OutboundCall): boolean => true,
 };
 
@@ -118,7 +115,7 @@ const freshForMs = 10 * 60_000;
 /** Beyond so many origins all are forgotten; each is known again from its next such end. */
 const originsMax = 1000;
 
-/** The client of one hub. `close` waits up to `closeGraceMs` for calls in flight, then destroys every socket. */
+/** The client of one hub. `close` destroys every socket: calls in flight end as `unavailable`. */
 export function partnerClient(options: PartnerClientOptions): Client {
   const settings = settingsOf(options);
   const { clock, connectionsMax, keepAliveMs, keptMax } = settings;
@@ -131,8 +128,6 @@ export function partnerClient(options: PartnerClientOptions): Client {
   const unkept = new Connections({ connect, keepAliveMs, perOrigin: connectionsMax });
   /** Until when origins get calls on new connections, monotonic ms. [PARTNERS-CLIENT-5] */
   const freshUntil = new Map<string, number>();
-  let inFlight = 0;
-  let onIdle: (() => void) | null = null;
   const closing = new AbortController();
   // One for each held call, whose number the caller bounds: above 10 Node would warn of a leak that is none.
   setMaxListeners(0, closing.signal);
@@ -140,27 +135,16 @@ export function partnerClient(options: PartnerClientOptions): Client {
 
   async function call(call: OutboundCall): Promise<Outcome> {
     const startedAt = clock.monotonic();
-    return ended(call, startedAt, await begun(call));
+    return outcomeOf(await meet(call), call, clock.monotonic() - startedAt, clock.wall());
   }
 
   async function read(call: OutboundCall): Promise<Read> {
     const startedAt = clock.monotonic();
-    const met = await begun(call);
-    const outcome = ended(call, startedAt, met);
+    const met = await meet(call);
+    const outcome = outcomeOf(met, call, clock.monotonic() - startedAt, clock.wall());
     return met.kind === 'answer'
       ? { outcome, text: met.text, headers: met.headers }
       : { outcome, text: '', headers: {} };
-  }
-
-  function begun(call: OutboundCall): Promise<Met> | Met {
-    inFlight++;
-    return meet(call);
-  }
-
-  function ended(call: OutboundCall, startedAt: number, met: Met): Outcome {
-    inFlight--;
-    if (inFlight === 0) onIdle?.();
-    return outcomeOf(met, call, clock.monotonic() - startedAt, clock.wall());
   }
 
   function meetOnce(call: OutboundCall): Promise<Met> | Met {
@@ -224,13 +208,6 @@ export function partnerClient(options: PartnerClientOptions): Client {
 
   async function close(): Promise<void> {
     closing.abort();
-    if (inFlight > 0) {
-      const idle = new Promise<void>((resolve) => {
-        onIdle = resolve;
-      });
-      await withTimeout(clock, settings.closeGraceMs, idle);
-    }
-    // Calls still in flight end now, as `unavailable`.
     for (const connections of [kept, deliveries, fresh, unkept]) connections.destroy();
   }
 

@@ -103,7 +103,7 @@ async function answeredWith(status: number, field: string, bytes: Buffer, emptyO
     const head = `HTTP/1.1 ${status} Word\r\n${field}\r\nContent-Length: ${bytes.length}\r\n\r\n`;
     socket.write(Buffer.concat([Buffer.from(head), bytes]));
   });
-  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']), closeGraceMs: 0, answerMax });
+  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']), answerMax });
   const call: OutboundCall = {
     ...{ method: 'POST', url: `${partner.url}/cdrs`, token: 'partner-token', encoding: 'base64', body: '{}' },
     ...{ from: null, to: null, requestId: 'request-1', correlationId: 'correlation-1', timeoutMs: 30_000 },

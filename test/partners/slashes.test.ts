@@ -188,7 +188,7 @@ const done = http(200, envelope(1000));
 async function clientAt(t: Test, answer: Answering, clock?: SimulatedClock) {
   const partner = await stranger(answer);
   const client = partnerClient({
-    ...{ egress: egressGuard(['127.0.0.0/8', '::1']), closeGraceMs: 0 },
+    ...{ egress: egressGuard(['127.0.0.0/8', '::1']) },
     ...(clock && { clock }),
   });
   t.teardown(async () => {

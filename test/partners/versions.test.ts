@@ -22,7 +22,7 @@ async function partnerOf(test: Tap, told: Readonly<Record<string, Told>>): Promi
 }
 
 function versionsOf(test: Tap, settings: { endpointsMax?: number; timeoutMs?: number } = {}) {
-  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']), closeGraceMs: 0 });
+  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']) });
   test.teardown(() => client.close());
   return partnerVersions(client, settings);
 }
