@@ -5,14 +5,11 @@
 import type { Command } from 'commander';
 import type { CheckView, FindingView } from '../api/checks.ts';
 import { checkSummary, findingParts } from '../domain/findings.ts';
-import { sleep } from '../kit/clock.ts';
-import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
+import { watched } from './job.ts';
 import { many, type Page, plain } from './table.ts';
 import { verb } from './verb.ts';
-
-const lookEveryMs = 300;
 
 export function command(): Command {
   return verb<{ write?: boolean }>({
@@ -23,20 +20,18 @@ export function command(): Command {
     run: async ({ hub, screen }, [given = ''], { write = false }) => {
       const id = await complete(hub, kinds.party, given);
       const started = await hub.send<{ id: string }>('POST', `/parties/${encodeURIComponent(id)}/check`, { write });
-      const progress = screen.progress();
       const look = () => hub.get<CheckView>(`/checks/${encodeURIComponent(started.id)}`);
-      let check = await look();
-      for (; check.state === 'RUNNING'; check = await look()) {
-        const now = check.steps.find(({ state }) => state === 'running')?.name ?? 'it begins';
-        progress.show(0, 0, `${now}: ${many(check.calls, 'call')}, ${many(check.findings.length, 'finding')}`);
-        await sleep(systemClock, lookEveryMs);
-      }
-      progress.end();
+      const check = await watched(screen, await look(), look, wordsOf);
       screen.answer(check, checkLines);
       if (check.state === 'FAILED') throw new Failure(`the check failed: ${check.error ?? 'the hub gives no reason'}`);
       process.exitCode = exitCodeOf(check);
     },
   });
+}
+
+function wordsOf({ steps, calls, findings }: CheckView): string {
+  const now = steps.find(({ state }) => state === 'running')?.name ?? 'it begins';
+  return `${now}: ${many(calls, 'call')}, ${many(findings.length, 'finding')}`;
 }
 
 const colours = { error: 'red', warning: 'yellow', note: 'dim' } as const;

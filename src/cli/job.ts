@@ -1,14 +1,35 @@
 /**
- * Watches a job of the hub until it ends: a progress bar on a terminal, lines elsewhere. Ctrl-C asks the hub to cancel
- * the job.
+ * Watches what the hub does until it ends: a progress line on a terminal, lines elsewhere. Ctrl-C asks the hub to cancel
+ * a job.
  */
 import type { JobView } from '../api/jobs.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
+import type { Screen } from './screen.ts';
 import type { Context } from './verb.ts';
 
 const lookEveryMs = 300;
+
+/** Looks until it is no longer RUNNING; meanwhile shows it in `words`. Returns what was seen last. */
+export async function watched<T extends { readonly state: string }>(
+  screen: Pick<Screen, 'progress'>,
+  first: T,
+  look: () => Promise<T>,
+  words: (now: T) => string,
+): Promise<T> {
+  const progress = screen.progress();
+  let now = first;
+  try {
+    for (; now.state === 'RUNNING'; now = await look()) {
+      progress.show(0, 0, words(now));
+      await sleep(systemClock, lookEveryMs);
+    }
+  } finally {
+    progress.end();
+  }
+  return now;
+}
 
 /** `total` is the count of the dry run, 0 when there was none. Throws a `Failure` when the job does not end as DONE. */
 export async function watchJob({ hub, screen }: Context, started: JobView, total: number): Promise<void> {

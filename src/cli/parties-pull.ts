@@ -3,10 +3,9 @@
  */
 import type { Command } from 'commander';
 import type { PullView } from '../api/pulls.ts';
-import { sleep } from '../kit/clock.ts';
-import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
 import { complete, kinds } from './complete.ts';
+import { watched } from './job.ts';
 import { many } from './table.ts';
 import { verb } from './verb.ts';
 
@@ -15,7 +14,6 @@ interface PullFlags {
   readonly forward?: boolean;
 }
 
-const lookEveryMs = 300;
 const modules = ['locations', 'tariffs'];
 /** Of the newest pulls of a partner: it may have pulled its other list many times meanwhile. */
 const lookedThrough = 1000;
@@ -36,14 +34,9 @@ export function pullVerb(): Command {
       const id = await complete(hub, kinds.party, given);
       const path = `/parties/${encodeURIComponent(id)}/pull/${module}`;
       const started = await hub.send<{ id: string }>('POST', path, { full, forward });
-      const progress = screen.progress();
       const look = () => hub.get<PullView>(`/pulls/${encodeURIComponent(started.id)}`);
-      let pull = await look();
-      for (; pull.state === 'RUNNING'; pull = await look()) {
-        progress.show(0, 0, `${many(pull.pages, 'page')}, ${pull.received} received`);
-        await sleep(systemClock, lookEveryMs);
-      }
-      progress.end();
+      const words = ({ pages, received }: PullView) => `${many(pages, 'page')}, ${received} received`;
+      const pull = await watched(screen, await look(), look, words);
       screen.answer(pull, told);
       if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'the hub gives no reason'}`);
     },

@@ -3,25 +3,11 @@
  * machine.
  */
 import type { BackupKey } from '../../storage/level/backup-keys.ts';
-import { sleep } from '../kit/clock.ts';
-import { systemClock } from '../kit/system-clock.ts';
+import type { BackupView } from '../api/hub.ts';
 import { Failure } from './client.ts';
+import { watched } from './job.ts';
 import { backupLines } from './store-lines.ts';
 import type { Context } from './verb.ts';
-
-interface Backup {
-  readonly id: string;
-  readonly directory: string;
-  readonly state: 'RUNNING' | 'DONE' | 'FAILED' | 'INTERRUPTED';
-  readonly step: string | null;
-  readonly records: number;
-  readonly bytes: number | null;
-  readonly sequence: number | null;
-  readonly sealed_for: string | null;
-  readonly error: string | null;
-}
-
-const lookEveryMs = 300;
 
 /** `sealing`: the key for which the backup must be sealed; null when it does not matter. */
 export async function backupRunning(
@@ -29,17 +15,10 @@ export async function backupRunning(
   directory: string,
   sealing: Pick<BackupKey, 'fingerprint'> | null,
 ): Promise<void> {
-  let backup = await hub.send<Backup>('POST', '/backup', { directory });
-  const progress = screen.progress();
-  try {
-    while (backup.state === 'RUNNING') {
-      progress.show(0, 0, `${backup.step ?? ''}: ${backup.records} records`);
-      await sleep(systemClock, lookEveryMs);
-      backup = await hub.get<Backup>(`/backups/${encodeURIComponent(backup.id)}`);
-    }
-  } finally {
-    progress.end();
-  }
+  const started = await hub.send<BackupView>('POST', '/backup', { directory });
+  const look = () => hub.get<BackupView>(`/backups/${encodeURIComponent(started.id)}`);
+  const words = ({ step, records }: BackupView) => `${step ?? ''}: ${records} records`;
+  const backup = await watched(screen, started, look, words);
   screen.answer(backup, ({ state, sequence: head, ...made }) =>
     state === 'DONE' ? backupLines(directory, { head, ...made }, "the running hub's store") : [],
   );

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { watched } from '../../src/cli/job.ts';
 import { age, type Column, many, span, table } from '../../src/cli/table.ts';
 import type { OrphanRecord } from '../../src/domain/orphan.ts';
 import type { RunningHub } from '../../src/main.ts';
@@ -369,6 +370,22 @@ t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   t.equal(code, 1);
   t.match(out, /\n1 re-driven by job /);
   t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);
+});
+
+t.test('what is watched is shown until it ends, and a look that fails ends the line, too', async (t) => {
+  const told: string[] = [];
+  const progress = {
+    show: (_done: number, _of: number, words: string) => void told.push(words),
+    end: () => void told.push('end'),
+  };
+  const watch = (look: () => Promise<{ state: string }>) =>
+    watched({ progress: () => progress }, { state: 'RUNNING' }, look, ({ state }) => state);
+  t.strictSame(await watch(async () => ({ state: 'DONE' })), { state: 'DONE' });
+  await t.rejects(
+    watch(() => Promise.reject(new Error('the hub is gone'))),
+    { message: 'the hub is gone' },
+  );
+  t.strictSame(told, ['RUNNING', 'end', 'RUNNING', 'end']);
 });
 
 t.test(
