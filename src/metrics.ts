@@ -77,19 +77,9 @@ const storeStates = ['open', 'failed', 'quarantined', 'closed'];
 
 export function createMetrics(version: string): Metrics {
   const registry = new Registry();
-  const registers = [registry];
-  const counter = <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Counter({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers });
-  const gauge = <L extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly L[] = [],
-    collect?: (this: Gauge<L>) => void,
-  ) =>
-    new Gauge({ name: `ocpi_hub_${name}`, help, labelNames: [...labelNames], registers, ...(collect && { collect }) });
-  const histogram = <L extends string>(name: string, help: string, buckets: number[], labelNames: readonly L[] = []) =>
-    new Histogram({ name: `ocpi_hub_${name}`, help, buckets, labelNames: [...labelNames], registers });
-  const make = { counter, gauge, histogram };
+  const ofState = new Registry();
+  const make = makerIn(registry);
+  const { gauge } = make;
   gauge('info', 'Always 1; the version as a label', ['version']).set({ version }, 1);
   const full = gauge('load', 'How full the hub is, by figure; at 0.5 it begins to refuse, at 1 it refuses all', [
     'signal',
@@ -99,7 +89,7 @@ export function createMetrics(version: string): Metrics {
     'What a partner has of what one may have: requests, bytes, calls to it, storage of the day, objects; the five with most',
     ['partner', 'room'],
   );
-  const read = standing(make);
+  const read = standing(ofState);
   const kept = upkeep(gauge);
   return {
     ...happening(make),
@@ -120,7 +110,7 @@ export function createMetrics(version: string): Metrics {
         const most = [...shares].sort(([, a], [, b]) => b - a).slice(0, shownOfRoom);
         for (const [partner, share] of most) taken.set({ partner, room }, share);
       }
-      const all = Registry.merge([registry, processRegistry()]);
+      const all = Registry.merge([registry, ofState, processRegistry()]);
       return { contentType: all.contentType, text: await all.metrics() };
     },
   };
@@ -136,6 +126,18 @@ interface Make {
     collect?: (this: Gauge<L>) => void,
   ): Gauge<L>;
   histogram<L extends string>(name: string, help: string, buckets: number[], labels?: readonly L[]): Histogram<L>;
+}
+
+function makerIn(registry: Registry): Make {
+  const registers = [registry];
+  const named = (name: string, help: string) => ({ name: `ocpi_hub_${name}`, help, registers });
+  return {
+    counter: (name, help, labels = []) => new Counter({ ...named(name, help), labelNames: [...labels] }),
+    gauge: (name, help, labels = [], collect) =>
+      new Gauge({ ...named(name, help), labelNames: [...labels], ...(collect && { collect }) }),
+    histogram: (name, help, buckets, labels = []) =>
+      new Histogram({ ...named(name, help), buckets, labelNames: [...labels] }),
+  };
 }
 
 /** Metrics of events, counted where they happen. [METRICS-2] */
@@ -297,8 +299,9 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
   };
 }
 
-/** Metrics of state; the returned function sets all of them anew at each scrape. [METRICS-2] */
-function standing({ counter, gauge }: Make): (operations: Operations | null, isRecovered: boolean) => void {
+/** Metrics of state, alone in their registry; the returned function sets all of them anew at each scrape. [METRICS-2] */
+function standing(registry: Registry): (operations: Operations | null, isRecovered: boolean) => void {
+  const { counter, gauge } = makerIn(registry);
   const ready = gauge('ready', '1 when the hub accepts work');
   const store = gauge('store_state', '1 for the state in which the store is', ['state']);
   const events = counter('events_total', 'Events in the log since its beginning');
@@ -337,14 +340,10 @@ function standing({ counter, gauge }: Make): (operations: Operations | null, isR
     '1 for a connected CPO that has pushed nothing for silent_after_h or else HUB_SILENT_AFTER_H',
     ['partner'],
   );
-  const all = [
-    ...[push, silent, foreign, ready, store, events, actors, deadlines, lost],
-    ...[status, pullOnly, circuit, depth, oldest, overdue, dead, held, lag],
-  ];
 
   return (operations, isRecovered) => {
     // Without the reset, partners and states that no longer exist would keep their last value.
-    for (const metric of all) metric.reset();
+    registry.resetMetrics();
     // A reset sets 0, from which a takeover would look like as many events at once.
     if (operations === null) return events.remove();
     const now = operations.status();
