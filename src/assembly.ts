@@ -10,7 +10,6 @@
  */
 
 import { createHash } from 'node:crypto';
-import { statfs } from 'node:fs/promises';
 import type { IncomingMessage, Server } from 'node:http';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -65,6 +64,7 @@ import { hubKeys } from './secrets.ts';
 import { isAtOperators } from './transport/entrance.ts';
 import { isWithin } from './transport/networks.ts';
 import type { Visitors } from './transport/visitors.ts';
+import { diskOf } from './upkeep-metrics.ts';
 import { root, version } from './version.ts';
 
 /**
@@ -188,12 +188,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const telling = wrap({
       post: (notification: PostedNotification) => webhooks.post(notification),
       mail,
-      // A node on a database needs no such directory, and may have none.
-      disk: () =>
-        statfs(config.dataDir).then(
-          ({ bavail, blocks, bsize }) => ({ free: bavail * bsize, size: blocks * bsize }),
-          () => null,
-        ),
+      disk: () => diskOf(config.dataDir),
       consoleUrl: () => (config.operators === null ? publicUrl() : ''),
     });
     const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });

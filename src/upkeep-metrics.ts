@@ -18,6 +18,16 @@ export interface Upkeep {
   read(backupAt: string | null | undefined): Promise<void>;
 }
 
+/** Room on the file system of a directory, bytes; null where there is none: a node on a database needs no data directory. */
+export async function diskOf(directory: string): Promise<{ readonly free: number; readonly size: number } | null> {
+  try {
+    const { bavail, blocks, bsize } = await statfs(directory);
+    return { free: bavail * bsize, size: blocks * bsize };
+  } catch {
+    return null;
+  }
+}
+
 type Settable = { set(value: number): void };
 
 export function upkeep(gauge: (name: string, help: string) => Settable): Upkeep {
@@ -43,10 +53,9 @@ export function upkeep(gauge: (name: string, help: string) => Settable): Upkeep 
     },
     async read(backupAt) {
       if (backupAt !== undefined) backup.set(backupAt === null ? 0 : Date.parse(backupAt) / 1000);
-      // A node on a database needs no such directory, and may have none.
-      const disk = directory === null ? null : await statfs(directory).catch(() => null);
-      free.set(disk === null ? 0 : disk.bavail * disk.bsize);
-      size.set(disk === null ? 0 : disk.blocks * disk.bsize);
+      const disk = directory === null ? null : await diskOf(directory);
+      free.set(disk?.free ?? 0);
+      size.set(disk?.size ?? 0);
     },
   };
 }
