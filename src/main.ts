@@ -122,6 +122,30 @@ function watchedClock(config: Config, replaced: Replaced, { log, metrics }: Pick
   return async () => unwatch();
 }
 
+interface ServingParts extends Pick<Surroundings, 'metrics'> {
+  readonly config: Config;
+  readonly port: number;
+  readonly operators: { readonly url: string } | null;
+  /** Those that get a renewed certificate. */
+  readonly servers: readonly Server[];
+  readonly named: ReturnType<typeof operatorsIn>;
+  readonly closing: (() => Promise<void>)[];
+}
+
+function servingHub({ config, port, operators, servers, named, metrics, closing }: ServingParts): ServingHub {
+  const url = listenUrl(config, port);
+  return {
+    url,
+    adminUrl: operators?.url ?? url,
+    close: () => closeAll(closing),
+    reloadOperators: named.reload,
+    renewCertificate(tls) {
+      for (const server of servers) renewCertificate(server, tls);
+      metrics.upkeep.certificate(tls.cert);
+    },
+  };
+}
+
 /** Starts a hub on the configured store. `ending` ends a start that waits: it rejects with `StartStopped`. [STARTING-4] */
 export function startServing(config: Config, replaced: Replaced = {}, ending?: AbortSignal): Promise<ServingHub> {
   return config.store === 'level' ? startHub(config, replaced, ending) : startNode(config, replaced, ending);
@@ -188,18 +212,7 @@ export async function startHub(
     early.handOver();
     answer = (request, response) => app.routing(request, response);
     await restored(store, hub.recover);
-    return {
-      url: listenUrl(config, port),
-      adminUrl: operators?.url ?? listenUrl(config, port),
-      adminToken,
-      created,
-      close: () => closeAll(closing),
-      reloadOperators: named.reload,
-      renewCertificate(tls) {
-        for (const server of servers) renewCertificate(server, tls);
-        metrics.upkeep.certificate(tls.cert);
-      },
-    };
+    return { ...servingHub({ config, port, operators, servers, named, metrics, closing }), adminToken, created };
   } catch (error) {
     await closeAll(closing);
     if (error instanceof FoundDamaged && !isAgain) return startHub(config, replaced, ending, true);
@@ -341,16 +354,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     closing.unshift(() => running.leave().finally(() => front.last()));
     await running.settled(settledMs);
     if (running.doorway.fault !== null) throw new ConfigError(running.doorway.fault);
-    return {
-      url: listenUrl(config, port),
-      adminUrl: operators?.url ?? listenUrl(config, port),
-      close: () => closeAll(closing),
-      reloadOperators: named.reload,
-      renewCertificate(tls) {
-        for (const one of servers) renewCertificate(one, tls);
-        metrics.upkeep.certificate(tls.cert);
-      },
-    };
+    return servingHub({ config, port, operators, servers, named, metrics, closing });
   } catch (error) {
     await closeAll(closing);
     throw error;
