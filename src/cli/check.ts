@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import type { CheckView, FindingView } from '../api/checks.ts';
 import { checkSummary, findingParts } from '../domain/findings.ts';
 import { Failure } from './client.ts';
-import { complete, kinds } from './complete.ts';
+import { partyPath } from './complete.ts';
 import { watched } from './job.ts';
 import { many, type Page, plain } from './table.ts';
 import { verb } from './verb.ts';
@@ -18,8 +18,7 @@ export function command(): Command {
     options: [['--write', 'also send test objects, a test CDR and a command for an unknown location']],
     examples: ['check NL-CPO', 'check NL-EMS --write', 'check NL-CPO --json'],
     run: async ({ hub, screen }, [given = ''], { write = false }) => {
-      const id = await complete(hub, kinds.party, given);
-      const started = await hub.send<{ id: string }>('POST', `/parties/${encodeURIComponent(id)}/check`, { write });
+      const started = await hub.send<{ id: string }>('POST', `${await partyPath(hub, given)}/check`, { write });
       const look = () => hub.get<CheckView>(`/checks/${encodeURIComponent(started.id)}`);
       const check = await watched(screen, await look(), look, wordsOf);
       screen.answer(check, checkLines);

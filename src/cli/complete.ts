@@ -57,6 +57,11 @@ export async function complete(hub: HubClient, kind: Kind, given: string): Promi
   });
 }
 
+/** Path of a partner in the admin API; completes the prefix of an id. */
+export async function partyPath(hub: HubClient, given: string): Promise<string> {
+  return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+}
+
 function idsOf<T extends { readonly id: string }>(path: string, query: Query = {}) {
   return async (hub: HubClient, prefix: string): Promise<string[]> => {
     const { items } = await hub.list<T>(path, query, lookedThrough);

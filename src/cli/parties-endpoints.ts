@@ -5,7 +5,7 @@
 import type { Command } from 'commander';
 import type { EndpointView, PartyView } from '../api/parties.ts';
 import { Failure } from './client.ts';
-import { complete, kinds } from './complete.ts';
+import { partyPath } from './complete.ts';
 import { type Column, type Page, table } from './table.ts';
 import { repeated, verb } from './verb.ts';
 
@@ -42,7 +42,7 @@ export function endpointsVerb(): Command {
       'parties endpoints NL-EMS --unset sessions',
     ],
     run: async ({ hub, screen }, [given = ''], { set = [], unset = [] }) => {
-      const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+      const path = await partyPath(hub, given);
       let party = await hub.get<PartyView>(path);
       if (set.length + unset.length > 0) {
         party = await hub.send<PartyView>('PUT', `${path}/endpoints`, { endpoints: changed(party, set, unset) });

@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander';
 import type { MonthlyReport, PartnerHistory, PartnerPoint } from '../api/history.ts';
-import { complete, kinds } from './complete.ts';
+import { partyPath } from './complete.ts';
 import { type FileFlags, fileOptions, isFiled } from './list-verb.ts';
 import { type Column, type Page, plain, table } from './table.ts';
 import { type Context, instant, verb } from './verb.ts';
@@ -50,7 +50,7 @@ export function historyVerb(): Command {
     examples: ['parties history NL-EMS --from 1h', 'parties history NL-EMS --hours --csv'],
     async run(context, [given = ''], flags) {
       const { hub, screen } = context;
-      const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}/history`;
+      const path = `${await partyPath(hub, given)}/history`;
       const query = { step: flags.hours ? 'hour' : 'minute', from: flags.from, to: flags.to };
       if (await isFiled(context, path, query, flags)) return;
       const found = await hub.get<PartnerHistory>(path, query);

@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import type { PullView } from '../api/pulls.ts';
 import { Failure } from './client.ts';
-import { complete, kinds } from './complete.ts';
+import { complete, kinds, partyPath } from './complete.ts';
 import { watched } from './job.ts';
 import { many } from './table.ts';
 import { verb } from './verb.ts';
@@ -31,8 +31,7 @@ export function pullVerb(): Command {
       if (!modules.includes(module)) {
         throw new Failure(`"${module}" cannot be pulled: expected locations or tariffs`, { exitCode: 2 });
       }
-      const id = await complete(hub, kinds.party, given);
-      const path = `/parties/${encodeURIComponent(id)}/pull/${module}`;
+      const path = `${await partyPath(hub, given)}/pull/${module}`;
       const started = await hub.send<{ id: string }>('POST', path, { full, forward });
       const look = () => hub.get<PullView>(`/pulls/${encodeURIComponent(started.id)}`);
       const words = ({ pages, received }: PullView) => `${many(pages, 'page')}, ${received} received`;

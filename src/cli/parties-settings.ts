@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
 import { type SettingName, settingRows } from '../domain/partner-settings.ts';
 import { Failure } from './client.ts';
-import { complete, kinds } from './complete.ts';
+import { partyPath } from './complete.ts';
 import { type Column, table } from './table.ts';
 import { verb } from './verb.ts';
 
@@ -38,7 +38,7 @@ export function setVerb(): Command {
     ],
     run: async ({ hub, screen }, [given = '', ...changes]) => {
       const body = Object.fromEntries(changes.map(changeOf));
-      const path = `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+      const path = await partyPath(hub, given);
       const party = changes.length === 0 ? await hub.get<Shown>(path) : await hub.send<Shown>('PATCH', path, body);
       screen.answer(party, ({ id, settings, hub_token }, page) => {
         const lines = settingRows.map(([name, row]) => ({ name, row, value: settingText(settings[name]) }));

@@ -4,8 +4,8 @@
 import type { Command } from 'commander';
 import type { PartyView, ProbeView } from '../api/parties.ts';
 import { isModule, moduleNames } from '../domain/modules.ts';
-import { Failure, type HubClient } from './client.ts';
-import { complete, kinds } from './complete.ts';
+import { Failure } from './client.ts';
+import { partyPath } from './complete.ts';
 import { watchJob } from './job.ts';
 import { listVerb } from './list-verb.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
@@ -34,11 +34,6 @@ const columns: readonly Column<PartyView>[] = [
   { title: 'circuits', of: troubles },
   { title: 'last request', of: ({ last_request }, now) => (last_request === null ? 'none' : age(last_request, now)) },
 ];
-
-/** Path of a partner in the admin API; completes the prefix of an id. */
-export async function partyPath(hub: HubClient, given: string): Promise<string> {
-  return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
-}
 
 export function command(): Command {
   return noun('parties', 'partners: status, onboarding, endpoints, pulls', [
