@@ -1,8 +1,10 @@
 /**
- * Memoizes functions of texts that recur, such as tokens, headers and origins: partners are few and call often.
+ * Memoizes functions of texts that recur, such as tokens, headers and origins: partners are few and call often; and keeps
+ * maps small.
  *
  * MEMO-1  Memory is bounded, because partners choose the texts: a long text is not kept, and a memo that is full
  *     forgets everything and learns again what recurs.
+ * MEMO-2  A map that `keepNewest` fills holds at most `most` keys: it forgets the one that was kept longest ago.
  */
 
 const resultsMax = 10_000;
@@ -21,4 +23,14 @@ export function memoized<T extends NonNullable<unknown> | null>(work: (text: str
     results.set(text, result);
     return result;
   };
+}
+
+/** Sets the value of a key, which becomes the newest. [MEMO-2] */
+export function keepNewest<K, V>(map: Map<K, V>, key: K, value: V, most: number): void {
+  map.delete(key);
+  map.set(key, value);
+  for (const oldest of map.keys()) {
+    if (map.size <= most) return;
+    map.delete(oldest);
+  }
 }

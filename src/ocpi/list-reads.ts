@@ -17,6 +17,7 @@
  */
 import type { PartyId } from '../domain/party.ts';
 import type { Clock } from '../kit/clock.ts';
+import { keepNewest } from '../kit/memo.ts';
 import { type CursorPosition, type Page, type PageFound, previousOffset } from '../transport/pagination.ts';
 
 /** Within which a link is followed, ms: a later request is rather one that begins anew. */
@@ -129,15 +130,8 @@ export class ListReads {
 /** Notes where a page ended that others follow. [LIST-READS-2] */
 function noteEnds(read: Read, page: Page, { count, last }: { count: number; last: CursorPosition }, at: number): void {
   const { request, wanted } = page;
-  note(read.ends, request.offset + count, { last, wanted: null, at });
+  keepNewest(read.ends, request.offset + count, { last, wanted: null, at }, endsMax);
   if (!page.hasLimit || wanted <= count) return;
   read.next = request.offset + wanted;
-  note(read.ends, read.next, { last, wanted, at });
-}
-
-function note(ends: Map<number, End>, offset: number, end: End): void {
-  ends.delete(offset);
-  ends.set(offset, end);
-  const [oldest] = ends.keys();
-  if (ends.size > endsMax && oldest !== undefined) ends.delete(oldest);
+  keepNewest(read.ends, read.next, { last, wanted, at }, endsMax);
 }

@@ -17,6 +17,7 @@ import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { type Clock, withTimeout } from '../kit/clock.ts';
+import { keepNewest } from '../kit/memo.ts';
 import { systemClock } from '../kit/system-clock.ts';
 
 export type Addresses = readonly LookupAddress[];
@@ -107,12 +108,7 @@ export function createNames(options: NamesOptions = {}): Names {
 
   async function lookUp(name: string): Promise<Addresses> {
     const before = entries.get(name);
-    const keep = (entry: Entry) => {
-      entries.delete(name);
-      entries.set(name, entry);
-      const [oldest] = entries.keys();
-      if (entries.size > namesMax && oldest !== undefined) entries.delete(oldest);
-    };
+    const keep = (entry: Entry) => keepNewest(entries, name, entry, namesMax);
     try {
       const { addresses, ttlMs } = await ask(name);
       const now = clock.now();

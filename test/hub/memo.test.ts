@@ -1,5 +1,5 @@
-/** A memo answers as its function does, whatever it keeps, and it keeps a bounded number of short texts. */
-import { memoized } from '../../src/kit/memo.ts';
+/** A memo answers as its function does, whatever it keeps; it keeps a bounded number of short texts, as a map its newest. */
+import { keepNewest, memoized } from '../../src/kit/memo.ts';
 import { t } from '../support/tap.ts';
 
 t.test('a text is worked on once, null included; a long text, or one that throws, each time', async (t) => {
@@ -27,4 +27,17 @@ t.test('[MEMO-1] a memo that is full forgets, and learns again', async (t) => {
   t.equal(worked, texts.length, 'the last is kept');
   memo('0');
   t.equal(worked, texts.length + 1, 'the first is not');
+});
+
+t.test('[MEMO-2] a map keeps the newest, and a key that is set again is new', async (t) => {
+  const map = new Map<string, number>();
+  for (const [n, key] of ['a', 'b', 'c', 'a', 'd'].entries()) keepNewest(map, key, n, 3);
+  t.strictSame(
+    [...map],
+    [
+      ['c', 2],
+      ['a', 3],
+      ['d', 4],
+    ],
+  );
 });

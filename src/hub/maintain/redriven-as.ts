@@ -20,6 +20,7 @@ import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
+import { keepNewest } from '../../kit/memo.ts';
 import type { DeliveryMemory, RedrivenAs } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';
@@ -66,11 +67,7 @@ export class RedriveForms {
 
   /** Notes that a delivery goes as a whole. */
   sentWhole({ event, receiver }: Candidate): void {
-    const lane = laneKey(receiver, event.stream);
-    this.#wholes.delete(lane);
-    this.#wholes.set(lane, event.seq);
-    const [first] = this.#wholes.keys();
-    if (this.#wholes.size > wholesMax && first !== undefined) this.#wholes.delete(first);
+    keepNewest(this.#wholes, laneKey(receiver, event.stream), event.seq, wholesMax);
   }
 
   isRouted({ event, receiver }: Candidate): boolean {

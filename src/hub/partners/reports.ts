@@ -23,6 +23,7 @@ import {
   type TallyKind,
 } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { keepNewest } from '../../kit/memo.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
@@ -89,12 +90,9 @@ export class PartnerReports {
     const id = secrets.digest(`${push.method} ${push.path} ${push.reason}`).slice(0, 22);
     const { refused } = this.#notesOf(push.partner);
     const { count = 0, firstAt = at } = refused.get(id)?.record ?? {};
-    refused.delete(id);
     const record = { ...push, count: count + 1, firstAt, lastAt: at };
     const kept = this.#quota.hasRoom(party) ? cut(body ?? '') : null;
-    refused.set(id, { record, body: kept, correlationId, party });
-    const [oldest = ''] = refused.keys();
-    if (refused.size > pendingMax) refused.delete(oldest);
+    keepNewest(refused, id, { record, body: kept, correlationId, party }, pendingMax);
   }
 
   /** Notes the warnings of a change that a partner pushed, or that the hub pulled from it. */
