@@ -20,6 +20,8 @@ export const timerSMax = Math.floor(timerMsMax / 1000);
 const digits = /^\d+$/;
 const decimal = /^(\d+(\.\d+)?|\.\d+)$/;
 const toNumber = (text: string) => Number(text);
+const partsOf = (list: string) => list.split(',').map((part) => part.trim());
+const commaList = z.string().transform(partsOf);
 
 export function whole(unit: string, min: number, max: number): Kind<number> {
   const schema = z.string().regex(digits).transform(toNumber).pipe(z.number().min(min).max(max));
@@ -83,10 +85,7 @@ export const upperCase = (kind: Kind<string>): Kind<string> => ({
 });
 
 export const nameServers: Kind<string[]> = {
-  schema: z
-    .string()
-    .transform((value) => value.split(',').map((part) => part.trim()))
-    .pipe(z.array(z.string().refine(isServer))),
+  schema: commaList.pipe(z.array(z.string().refine(isServer))),
   unit: 'addresses, comma-separated',
   expected: 'a comma-separated list of IP addresses, each with or without a port: 192.0.2.53,[2001:db8::53]:5353',
 };
@@ -97,10 +96,9 @@ function isServer(text: string): boolean {
 }
 
 export const schedule: Kind<number[]> = {
-  schema: z
-    .string()
-    .transform((value) => value.split(',').map((part) => part.trim()))
-    .pipe(z.array(z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(timerSMax))).max(100)),
+  schema: commaList.pipe(
+    z.array(z.string().regex(decimal).transform(toNumber).pipe(z.number().gt(0).max(timerSMax))).max(100),
+  ),
   unit: 's, comma-separated',
   expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
 };
@@ -152,10 +150,7 @@ const address = /^[^\s@,;<>"]+@[^\s@,;<>"]+$/;
 export const mailAddress = text('address', address, 'a mail address such as hub@example.com');
 
 export const mailAddresses: Kind<string[]> = {
-  schema: z
-    .string()
-    .transform((value) => value.split(',').map((part) => part.trim()))
-    .pipe(z.array(z.string().regex(address)).max(20)),
+  schema: commaList.pipe(z.array(z.string().regex(address)).max(20)),
   unit: 'addresses, comma-separated',
   expected: 'a comma-separated list of at most 20 mail addresses such as ops@example.com',
 };
@@ -173,7 +168,7 @@ export const networks: Kind<string[]> = {
   schema: z.string().transform((value, context) => {
     if (value === 'none') return [];
     if (value === 'loopback') return [...loopbackNetworks];
-    const found = value.split(',').map((part) => toNetwork(part.trim()));
+    const found = partsOf(value).map(toNetwork);
     const known = found.filter((network) => network !== undefined);
     if (known.length < found.length) context.addIssue('not a network');
     return known;
