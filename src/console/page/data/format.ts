@@ -6,7 +6,8 @@ const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 1 });
 const compact = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+/** A day of this year: `5 Nov`. */
+export const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 
 export const count = (value: number): string => whole.format(value);
 

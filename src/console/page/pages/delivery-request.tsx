@@ -3,6 +3,7 @@
  */
 import { copyText } from '../data/clipboard.ts';
 import { curlOf, type ShownRequest } from '../data/curl.ts';
+import { count } from '../data/format.ts';
 import { laidOut } from '../data/json-layout.ts';
 import { say } from '../data/notices.ts';
 
@@ -39,7 +40,7 @@ export function RequestShown({ request }: { request: ShownRequest }) {
           <p class="quiet">It has no body.</p>
         ) : (
           <details open={body.length < openMax}>
-            <summary>Body, {body.length.toLocaleString('en-GB')} characters</summary>
+            <summary>Body, {count(body.length)} characters</summary>
             <pre class="body">{laidOut(body)}</pre>
           </details>
         )}

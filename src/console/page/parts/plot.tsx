@@ -4,7 +4,7 @@
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
-import { orDash } from '../data/format.ts';
+import { day, orDash } from '../data/format.ts';
 import { theme } from '../data/theme.ts';
 import '../style/plot.css';
 
@@ -93,7 +93,6 @@ function useColours(): string {
   return theme.value === 'auto' ? String(isDark) : theme.value;
 }
 
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 
 /** Of a tick, epoch seconds: the time, or the day where it begins. */
