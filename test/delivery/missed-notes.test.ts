@@ -206,3 +206,51 @@ async function failing(t: Test, by: (id: string) => Error | null) {
   };
   return { clock, refused, refuses, missedOf };
 }
+
+for (const module of ['locations', 'sessions'] as const)
+  t.test(
+    `${module}: the next refusal costs no more reads than the one before [MISSED-NOTES-7]`,
+    module === 'sessions' ? atLength : {},
+    async (t) => {
+      let reads = 0;
+      const counted = wrapStore((store) => ({
+        delivery: (...asked) => {
+          reads += 1;
+          return store.delivery(...asked);
+        },
+        history: async (...asked) => {
+          const read = await store.history(...asked);
+          reads += read.length;
+          return read;
+        },
+      }));
+      const hub = await hubFor(t, {}, { wrap: counted });
+      let reply: Reply = { status: 400 };
+      const { cpo, emsp } = await routedPair(t, hub, { emsp: () => reply });
+      const [id, body] = module === 'locations' ? ['L1', locationBody('L1')] : ['S1', sessionBody('S1')];
+      let n = 0;
+      const pushed = async () => {
+        const before = reads;
+        n += 1;
+        await cpo.push(n === 1 ? 'PUT' : 'PATCH', path(module, id), { ...(n === 1 && body), last_updated: at(n) });
+        await hub.settled(emsp);
+        return reads - before;
+      };
+      for (let early = 0; early < 4; early++) await pushed();
+      const few = await pushed();
+      for (let more = 0; more < 8; more++) await pushed();
+      t.ok((await pushed()) <= few, `at the fifth refusal ${few} reads`);
+      if (module === 'sessions') return;
+      const lastNote = async () => (await missed(hub)).at(-1)?.data;
+      t.match(await lastNote(), { sent: [], outdated: [] }, 'nothing has arrived');
+      // The first of all arrives now.
+      reply = {};
+      const dead = await deliveriesOf(hub, '?state=DEAD&limit=100');
+      const first = dead.reduce((one, other) => (Number(other.seq) < Number(one.seq) ? other : one));
+      await admin(hub, 'POST', `/deliveries/${first.id}/redrive`);
+      await hub.settled(emsp);
+      reply = { status: 400 };
+      await pushed();
+      t.match(await lastNote(), { sent: ['NL-EMS'], outdated: ['NL-EMS'] }, 'a version has arrived');
+    },
+  );

@@ -12,6 +12,8 @@
  * MISSED-NOTES-5  A receiver without a version to which a later change is still to be sent stays in `sent`, and its note owed:
  *     that change goes as a whole (`isOwed`), which makes up for it. Looked at again when that change has ended.
  * MISSED-NOTES-6  A note that cannot be recorded holds its own lane, for `retryMs`; a store that takes no writes holds all.
+ * MISSED-NOTES-7  A receiver that refuses everything costs the others little: what was read of a lane to learn whether anything arrived
+ *     is not read again, and after each note there is a pause as long as it took, `pauseMaxMs` at most.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -20,6 +22,7 @@ import { applyToObject } from '../../domain/fold.ts';
 import { isOwned } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
 import { objectPut, readObject } from '../kernel/row-codecs.ts';
@@ -56,6 +59,16 @@ interface Waiting {
 /** A change that did not arrive; of its event, whose body may be large, no more. */
 type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' | 'owner'>;
 
+/** Of a lane: up to `upTo` nothing arrived at the receiver; the first change that did, null while none is known. */
+interface Found {
+  upTo: Seq;
+  arrivedAt: Seq | null;
+}
+
+/** Beyond so many lanes all are forgotten, and read again. */
+const foundMax = 10_000;
+const pauseMaxMs = 50;
+
 /** Dead letters of a receiver that are read in its turn, to gather those of one lane. */
 const pageMax = 64;
 const retryMs = 10_000;
@@ -68,6 +81,9 @@ export class MissedNotes {
   readonly #owed = new Map<PartyId, OwedNotes>();
   /** By lane. */
   readonly #waiting = new Map<string, Waiting>();
+  /** By lane. [MISSED-NOTES-7] */
+  readonly #found = new Map<string, Found>();
+  readonly #ending = new AbortController();
   /** Rows that operators had replaced while the present notes are recorded. */
   readonly #replaced = new Set<string>();
   /** The lane whose note is recorded, and its last change that ended meanwhile. */
@@ -75,7 +91,6 @@ export class MissedNotes {
   #noting: Promise<void> | null = null;
   /** Nothing is recorded before the hub can record, after `close`, and while it waits after a failure. */
   #isHeld = true;
-  #isClosed = false;
 
   /** `noted`: a note of the lane was recorded with that sequence. */
   constructor(context: Context, deliveries: Deliveries, noted: (lane: string, at: Seq) => void) {
@@ -101,7 +116,9 @@ export class MissedNotes {
   }
 
   /** A change of a lane was delivered or became a dead letter. [MISSED-NOTES-5] */
-  ended(lane: string, seq: Seq): void {
+  ended(lane: string, seq: Seq, state: 'DELIVERED' | 'DEAD'): void {
+    // A re-drive may have brought an early one.
+    if (state === 'DELIVERED') this.#found.delete(lane);
     if (lane === this.#present.lane) this.#present.ended = seq;
     const waiting = this.#waiting.get(lane);
     if (waiting && seq >= waiting.until) this.#resume(lane);
@@ -115,8 +132,12 @@ export class MissedNotes {
 
   /** Records no further note: the rows still owe the rest at the next start. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#ending.abort();
     await this.#noting;
+  }
+
+  get #isClosed(): boolean {
+    return this.#ending.signal.aborted;
   }
 
   /** Whether the receiver misses a change before this one that is not noted yet. [MISSED-NOTES-4] */
@@ -136,18 +157,38 @@ export class MissedNotes {
 
   /** Whether any earlier delivery of the object arrived at the receiver: the first that did was a whole. [WHOLES-1] */
   async hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
-    for await (const { seq: earlier, to, data, type } of changesOf(this.#context.store, stream)) {
-      if (earlier >= seq) return false;
-      // `object.missed` lists the remaining receivers and says nothing about what arrived.
-      if (type === 'object.missed') continue;
-      const { sent, forwarded, method } = data as ObjectEventData;
-      // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
-      if (sent ? sent.includes(receiver) : forwarded) return true;
-      if (method === 'DELETE' || !to.includes(receiver)) continue;
-      if ((await this.#deliveries.standing(receiver, earlier)).state === 'DELIVERED') return true;
+    const found = this.#foundOf(laneKey(receiver, stream));
+    if (seq <= found.upTo) return false;
+    if (found.arrivedAt !== null && found.arrivedAt < seq) return true;
+    for await (const change of changesOf(this.#context.store, stream, found.upTo)) {
+      if (change.seq >= seq) return false;
+      if (await this.#hasArrived(change, receiver)) {
+        found.arrivedAt = change.seq;
+        return true;
+      }
+      found.upTo = Math.max(found.upTo, change.seq);
     }
     // More than `changesMax` changes: the part is sent, and healed when the receiver refuses it.
     return true;
+  }
+
+  #foundOf(lane: string): Found {
+    const known = this.#found.get(lane);
+    if (known) return known;
+    if (this.#found.size >= foundMax) this.#found.clear();
+    const found = { upTo: 0, arrivedAt: null };
+    this.#found.set(lane, found);
+    return found;
+  }
+
+  async #hasArrived({ seq, to, data, type }: StoredEvent, receiver: PartyId): Promise<boolean> {
+    // `object.missed` lists the remaining receivers and says nothing about what arrived.
+    if (type === 'object.missed') return false;
+    const { sent, forwarded, method } = data as ObjectEventData;
+    // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
+    if (sent ? sent.includes(receiver) : forwarded) return true;
+    if (method === 'DELETE' || !to.includes(receiver)) return false;
+    return (await this.#deliveries.standing(receiver, seq)).state === 'DELIVERED';
   }
 
   /** Whether a change arrived at the receiver as the whole object. */
@@ -233,8 +274,12 @@ export class MissedNotes {
   /** Does work for a lane, whose notes wait when it fails; false when all have to. [MISSED-NOTES-6] */
   async #goesOn(lane: string, receiver: PartyId, seqs: readonly Seq[], work: () => Promise<void>): Promise<boolean> {
     const { timers, ports } = this.#context;
+    const begun = ports.clock.monotonic();
     try {
       await work();
+      const tookMs = ports.clock.monotonic() - begun;
+      // A wait for nothing takes a millisecond.
+      if (tookMs >= 1) await sleep(ports.clock, Math.min(tookMs, pauseMaxMs), this.#ending.signal);
       return true;
     } catch (error) {
       const told = 'could not record that an object never reached its receiver; next try in 10 s';
@@ -268,7 +313,8 @@ export class MissedNotes {
     this.#replaced.clear();
     Object.assign(this.#present, { lane, ended: 0 });
     if (!(await this.#isMadeUp(last, receiver))) {
-      const hasBefore = await this.hasBefore({ receiver, seq, stream });
+      // The row of a session tells of its present eMSP alone: what it has of it makes no difference.
+      const hasBefore = !isOwned(last.module) && (await this.hasBefore({ receiver, seq, stream }));
       const noted = await this.#record(last, receiver, hasBefore);
       if (noted && 'until' in noted) {
         // When it has ended meanwhile, the notes are looked at again at once.

@@ -346,7 +346,7 @@ export class Receiver implements Sender, Measured {
   #end(lane: Lane, head: Item, state: 'DELIVERED' | 'DEAD', end: Ending): DeliveryRow {
     const row = this.#remember(head, state, end);
     this.#dropBody(head);
-    this.#desk.notes.ended(lane.key, head.seq);
+    this.#desk.notes.ended(lane.key, head.seq, state);
     this.#lanes.done(lane, this.#desk.context.ports.clock.now());
     this.#holdTried(lane);
     this.window.shortened(lane, head.receiver, head.stream);
