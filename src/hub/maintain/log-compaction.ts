@@ -50,7 +50,7 @@ const withRow: ReadonlySet<string> = new Set(['object.put', 'object.patched']);
  * of the last event that is not newer than the row.
  */
 const object: Keeper = async (past, { store }) => {
-  const found = foldObject(past);
+  const found = await foldObject(past);
   const last = lastOf(past);
   if (!found) return isEnd(last) ? nothing : whole(past);
   const { data, body } = baseOf(found);

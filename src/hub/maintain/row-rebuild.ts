@@ -15,6 +15,7 @@ import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/pa
 import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../../domain/pull.ts';
 import type { RefusedRecord, Tallies } from '../../domain/report.ts';
 import type { Route } from '../../domain/routing.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-cases.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
@@ -59,8 +60,21 @@ function fold<State>(
     .reduce<State | null>((state, event) => apply(state, event), null);
 }
 
-export function foldObject(events: readonly StoredEvent[]): HubObject | null {
-  return fold<HubObject>(events, 'object.', (before, event) => applyToObject(before, changeOf(event)));
+/** Characters of bodies that are written in one turn of the event loop: each PATCH of a large location writes all of it anew. */
+const turnChars = 1024 * 1024;
+
+export async function foldObject(events: readonly StoredEvent[]): Promise<HubObject | null> {
+  let object: HubObject | null = null;
+  let written = 0;
+  for (const event of events) {
+    if (!event.type.startsWith('object.')) continue;
+    object = applyToObject(object, changeOf(event));
+    written += object?.body.length ?? 0;
+    if (written < turnChars) continue;
+    written = 0;
+    await nextTurn();
+  }
+  return object;
 }
 
 /** Whether an event of an object deleted it, or sent that anew. */
@@ -68,7 +82,7 @@ export const isEnd = ({ data }: StoredEvent): boolean => (data as ObjectEventDat
 
 const object: Rebuild = async ({ kind, owner, id }, history) => {
   const events = await history(streamOf(kind.split(':')[0] as ObjectModule, owner, id));
-  const found = foldObject(events);
+  const found = await foldObject(events);
   const put = found && objectPut(found);
   if (put?.kind === kind) return put;
   // A deleted object that some receiver still has is a row of another kind, and so is one that has come again.
