@@ -253,15 +253,25 @@ export async function answerObject(...of: Parameters<typeof readText>): Promise<
   return stored(await readText(...of));
 }
 
+/** Nothing by which the hub decides is longer. */
+const factMax = 255;
+
+/**
+ * A text that becomes a fact; null when it is none, or longer than any that the hub could find again. Facts are stored beside
+ * the body, in the event and in the row.
+ */
+export const textFact = (value: unknown): string | null =>
+  typeof value === 'string' && value.length <= factMax ? value : null;
+
 /**
  * The party and uid that a `cdr_token` names; null when it is no object. That is no error: the session or CDR is
  * stored and not forwarded. [interface, Sessions 2]
  */
 export function cdrTokenFact(value: unknown): CdrTokenFact | null {
   if (typeof value !== 'object' || value === null) return null;
-  const { country_code: countryCode, party_id: partyId, uid } = value as Record<string, unknown>;
-  const hasParty = typeof countryCode === 'string' && typeof partyId === 'string';
-  return hasParty
-    ? { party: partyKey(countryCode, partyId), uid: typeof uid === 'string' ? uid : '' }
+  const { country_code, party_id, uid } = value as Record<string, unknown>;
+  const [country, party] = [textFact(country_code), textFact(party_id)];
+  return country !== null && party !== null
+    ? { party: partyKey(country, party), uid: textFact(uid) ?? '' }
     : { party: null, uid: '' };
 }

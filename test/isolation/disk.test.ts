@@ -1,9 +1,9 @@
 /** One partner that would fill the disk: it alone is refused, once it has used up its quota of the day. */
 import { join } from 'node:path';
 import { moduleNames } from '../../src/domain/modules.ts';
-import { locationBody, tariffBody } from '../support/bodies.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf, statusOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength, isAtLength } from '../support/share.ts';
@@ -154,4 +154,43 @@ t.test('an object that is stored while those of its party are counted counts onc
     statuses.push(statusOf(await cpo.call('PUT', `/2.2.1/tariffs/NL/BAD/${id}`, body)));
   }
   t.same(statuses, ['200/1000', '200/1000', '429/2901']);
+});
+
+t.test('what the hub copies out of sessions and CDRs is short, however long it is in the body (I7)', async (t) => {
+  const copied: string[] = [];
+  const wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      copied.push(
+        JSON.stringify([
+          commit.events.map(({ data }) => data),
+          (commit.puts ?? []).map((put) => 'data' in put && put.data),
+        ]),
+      );
+      return store.append(commit);
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const { cpo, emsp } = await routedPair(t, hub, {});
+  const long = 'x'.repeat(20_000);
+  const named = (fields: object) => ({ cdr_token: { ...(sessionBody('S').cdr_token as object), ...fields } });
+  copied.length = 0;
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', {
+    ...sessionBody('S1'),
+    ...named({ uid: long }),
+  });
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S2', {
+    ...sessionBody('S2'),
+    ...named({ party_id: long, country_code: long }),
+  });
+  await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { status: long, last_updated: '2026-06-01T00:00:00Z' });
+  await cpo.push('POST', '/2.2.1/cdrs', { ...cdrBody('C1'), ...named({ uid: long }) });
+  await hub.settled(emsp);
+  t.same(copied.filter((text) => text.includes('x'.repeat(300))).length, 0);
+  const came = emsp.received.filter(({ body }) => body.includes(long));
+  t.same(
+    came.map(({ method }) => method).sort(),
+    ['PATCH', 'POST', 'PUT'],
+    'lengths alone keep nothing from the eMSP [D64]',
+  );
+  t.match(await itemsOf(hub, '/stored-not-forwarded'), [{ object: 'NL-CPO/S2', reason: 'cdr_token names no party' }]);
 });

@@ -31,6 +31,7 @@ import {
   checkedPatch,
   pathId,
   sameIds,
+  textFact,
   wholeObject,
 } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, version } from '../route.ts';
@@ -96,11 +97,12 @@ function push<T extends AnySession['body']>(
 }
 
 function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): ObjectFacts {
+  const status = textFact(body.status);
   return {
     cdrToken: cdrTokenFact(value.cdr_token),
     authorizationReference: body.authorization_reference ?? null,
     // Some CPOs write enums in lower case; the text keeps what they wrote.
-    ...(typeof body.status === 'string' && { status: body.status.toUpperCase() }),
+    ...(status !== null && { status: status.toUpperCase() }),
   };
 }
 
