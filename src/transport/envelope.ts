@@ -118,7 +118,9 @@ const statusMax = 64 * 1024;
 export function readStatus(text: string): EnvelopeRead {
   if (text.length <= statusMax) return readEnvelope(text);
   const rest = withoutData(text);
-  return rest.length <= statusMax ? readEnvelope(rest) : { ok: false, reason: 'answer is long and no envelope' };
+  return rest.length <= statusMax
+    ? readEnvelope(rest)
+    : { ok: false, reason: `answer ${excessOf(rest) ?? 'is long and no envelope'}` };
 }
 
 function withoutData(text: string): string {
