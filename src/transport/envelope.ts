@@ -117,10 +117,10 @@ const statusMax = 64 * 1024;
 /** As `readEnvelope` reads it, but for the data of a long answer: they are passed over, and null. [ENVELOPE-3] */
 export function readStatus(text: string): EnvelopeRead {
   if (text.length <= statusMax) return readEnvelope(text);
-  const rest = withoutData(text);
-  return rest.length <= statusMax
-    ? readEnvelope(rest)
-    : { ok: false, reason: `answer ${excessOf(rest) ?? 'is long and no envelope'}` };
+  const excess = excessOf(text);
+  const rest = excess === null ? withoutData(text) : text;
+  if (rest.length <= statusMax) return readEnvelope(rest);
+  return { ok: false, reason: `answer ${excess ?? 'is long and no envelope'}` };
 }
 
 function withoutData(text: string): string {
