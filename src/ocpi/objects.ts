@@ -205,29 +205,35 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
   };
 }
 
-/** The page of a list that is asked for. Refuses with `invalid`. */
-export function pageOf(exchange: Exchange, module: string, demands: { dateFrom?: boolean } = {}): Page {
-  return exchange.reads.continued(readerOf(exchange, module), readPage(exchange.query, exchange.pages, demands));
+/** A request for a page of a list. */
+export interface ListRequest {
+  readonly reader: ListReader;
+  readonly page: Page;
 }
 
-const readerOf = (exchange: Exchange, module: string): ListReader => ({
-  partner: exchange.caller.partner.id,
-  party: exchange.caller.id,
-  to: addressed(exchange).to,
-  module,
-});
+/** Reads the query of a list; refuses with `invalid`. */
+export function listRequest(exchange: Exchange, module: string, demands: { dateFrom?: boolean } = {}): ListRequest {
+  const { caller, query, pages, reads } = exchange;
+  const read = readPage(query, pages, demands);
+  const reader = { partner: caller.partner.id, party: caller.id, to: addressed(exchange).to, module };
+  return { reader, page: reads.continued(reader, read) };
+}
 
 /** Answers a page of a list, and counts what the hub made up for, and the settings of the caller that made it what it is, or would help it. [D70] */
-export function listedFor(hub: Hub, exchange: Exchange, module: string, page: Page, found: Listed<string>): Answer {
-  const { id, settings } = exchange.caller.partner;
-  const answer = listed(addressOf(hub, `/${module}`), page, found);
+export function listedFor(
+  hub: Hub,
+  { caller, reads }: Exchange,
+  { reader, page }: ListRequest,
+  found: Listed<string>,
+): Answer {
+  const { module, partner } = reader;
   const used: Quirk[] = [];
-  const goesBack = exchange.reads.answered(readerOf(exchange, module), page, { ...found, count: found.items.length });
+  const goesBack = reads.answered(reader, page, { ...found, count: found.items.length });
   if (goesBack || isWithoutPrev(page, found)) used.push('first-link');
   if (page.continues === 'limits') used.push('own-limit');
-  if (settings.pull_only) used.push('pull-only');
-  hub.used({ partner: id, module, object: null }, used);
-  return answer;
+  if (caller.partner.settings.pull_only) used.push('pull-only');
+  hub.used({ partner, module, object: null }, used);
+  return listed(addressOf(hub, `/${module}`), page, found);
 }
 
 /** Answers a list of stored objects. */
@@ -237,9 +243,9 @@ export async function answerList(
   module: ObjectModule,
   demands: { dateFrom?: boolean } = {},
 ): Promise<Answer> {
-  const page = pageOf(exchange, module, demands);
-  const found = await hub.list(exchange.caller, module, page.request, addressed(exchange).to);
-  return listedFor(hub, exchange, module, page, found);
+  const asked = listRequest(exchange, module, demands);
+  const found = await hub.list(exchange.caller, module, asked.page.request, asked.reader.to);
+  return listedFor(hub, exchange, asked, found);
 }
 
 /** Text of a stored object, or of a part of a location. */

@@ -3,7 +3,7 @@
  * [D30]
  */
 import { anyParty } from '../caller.ts';
-import { listedFor, pageOf } from '../objects.ts';
+import { listedFor, listRequest } from '../objects.ts';
 import { type OcpiModule, version } from '../route.ts';
 
 export const hubclientinfo: OcpiModule = {
@@ -16,10 +16,10 @@ export const hubclientinfo: OcpiModule = {
       by: anyParty,
       budget: 'list:hubclientinfo',
       handle: (hub, exchange) => {
-        const page = pageOf(exchange, 'hubclientinfo');
-        const found = hub.clientInfo(page.request);
+        const asked = listRequest(exchange, 'hubclientinfo');
+        const found = hub.clientInfo(asked.page.request);
         const texts = found.items.map((info) => JSON.stringify(info));
-        return listedFor(hub, exchange, 'hubclientinfo', page, { ...found, items: texts });
+        return listedFor(hub, exchange, asked, { ...found, items: texts });
       },
     },
   ],
