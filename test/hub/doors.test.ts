@@ -237,7 +237,7 @@ t.test('a push through a door while the row of a re-drive is written goes behind
 
 const uid = '04A1B2C3D4E5F6';
 
-/** A session of a person, stored, and a door that is told of changes; `held` holds what the hub or the door appends. */
+/** A session of a person, stored, and a door that the owner notifies of changes; `held` holds what the hub or the door appends. */
 async function erasureScene(t: Test, held: (commit: Commit) => Promise<void> = async () => {}) {
   let door: CreatedHub | null = null;
   const wrap = wrapStore((store) => ({

@@ -62,7 +62,7 @@ t.test('mail tells all that is new, at most once a minute, and nothing is lost w
   await t.rejects(admin(again, 'DELETE', '/webhooks/mail'), /409/);
 });
 
-t.test('a webhook that follows the mail is told of what holds, although the mail was', async (t) => {
+t.test('a webhook that follows the mail is sent the present conditions, although the mail was', async (t) => {
   const sink = await smtpSink(t, password);
   const clock = new SimulatedClock('2026-02-03T04:05:06Z');
   const dataDir = directoryFor(t);

@@ -127,7 +127,7 @@ t.test('of an offline partner that is suspended it is not told that it answers a
   t.strictSame(told(receiver).slice(2), ['partner.online NL-EM2']);
 });
 
-t.test('nobody is told of a pull-only partner that polls more rarely than others are probed', async (t) => {
+t.test('a pull-only partner that polls more rarely than others are probed causes no notification', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());
   const hub = await hubFor(t, { ...quiet, HUB_PROBE_INTERVAL_S: '60', HUB_OFFLINE_AFTER_S: '60' }, { clock });
   const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'PUL' }];
@@ -290,7 +290,7 @@ t.test('a webhook gets the kinds and the party that it asks for, and nothing whi
 
 t.test('a webhook that was removed is owed nothing, also when another one gets its id', atLength, async (t) => {
   const { clock, hub, push } = await refusing(t, ['E01']);
-  // While it stays, none that is set is the first one, which would be told of what holds.
+  // While it stays, none that is set is the first one, which would be sent the present conditions.
   await webhookSet(hub, 'other', await webhookReceiver(t));
   const receiver = await webhookReceiver(t);
   receiver.answer = () => ({ status: 503 });
@@ -310,7 +310,7 @@ t.test('a webhook that was removed is owed nothing, also when another one gets i
   t.strictSame(told(receiver), []);
 });
 
-t.test('when the last webhook is removed, the next first one is told of what holds', async (t) => {
+t.test('when the last webhook is removed, the next first one is sent the present conditions', async (t) => {
   const { clock, hub, push, dataDir } = await refusing(t, ['E01']);
   const [first, second, third] = [await webhookReceiver(t), await webhookReceiver(t), await webhookReceiver(t)];
   await webhookSet(hub, 'first', first);

@@ -3,7 +3,7 @@
  *
  * NOTIFY-WATCH-1  A condition that began is recorded once, with its row: a restart neither repeats nor forgets it.
  * NOTIFY-WATCH-2  Without a receiver nothing is looked for, and what the last one was told of is forgotten. The first receiver
- *     is told of what holds then.
+ *     is sent every condition that is true then.
  * NOTIFY-WATCH-3  A condition that lasts less than `lookMs` may be missed, unless an event of `waking` shows it.
  */
 import type { Put, StoredEvent } from '../../../storage/contract.ts';
