@@ -226,6 +226,14 @@ t.test('whatever the CPO answers is passed on; its timeout counts, else 30 [inte
       { result: 'REJECTED', timeout: 0 },
     ],
     [
+      { result: 'NOT_SUPPORTED', timeout: 0 },
+      { result: 'NOT_SUPPORTED', timeout: 0 },
+    ],
+    [
+      { result: 'ACCEPTED', timeout: 0 },
+      { result: 'ACCEPTED', timeout: 30 },
+    ],
+    [
       { result: 'ACCEPTED', timeout: null },
       { result: 'ACCEPTED', timeout: 30 },
     ],

@@ -11,8 +11,8 @@ import { unambiguousText } from './sync-calls.ts';
 const timeoutMaxS = 86_400;
 
 /**
- * The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. A `timeout` of 0 passes as it came,
- * and the hub waits for the default: a refusal has no result to wait for. [D28, D72]
+ * The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. A refusal has no result to wait for:
+ * its `timeout` of 0 passes. With ACCEPTED 0 is unusable: the eMSP would take a command that goes on for failed. [D28, D72]
  */
 export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
   const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
@@ -20,7 +20,8 @@ export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAn
   const text = unambiguousText(outcome, 'result');
   if (typeof result !== 'string' || result === '' || text === null) return null;
   const seconds = isDigits(timeout) ? Number(timeout) : timeout;
-  const isUsable = typeof seconds === 'number' && seconds >= 0 && Number.isFinite(seconds);
+  const isEnough = (of: number) => of > 0 || (of === 0 && result !== 'ACCEPTED');
+  const isUsable = typeof seconds === 'number' && Number.isFinite(seconds) && isEnough(seconds);
   const used = isUsable && seconds > 0 ? Math.min(seconds, timeoutMaxS) : defaultTimeoutS;
   const isPlain = isUsable && seconds === timeout;
   return { result, timeout: used, text: isPlain ? text : setMembers(text, new Map([['timeout', String(used)]])) };
