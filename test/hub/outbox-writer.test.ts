@@ -103,6 +103,26 @@ t.test('[OUTBOX-WRITER-4] it is full of rows that are not written, until they ar
   t.strictSame([writer.isFull, writer.unwrittenRows().length, isFree()], [false, 0, true]);
 });
 
+t.test('[OUTBOX-WRITER-4] it says that there is room, also where a write that failed made it', async (t) => {
+  const { writer, fence, clock, warned, isFree } = await scene(t);
+  const a = progress('A');
+  const full: boolean[] = [];
+  fence.whenAsked = () => {
+    fence.whenAsked = () => {};
+    // Until the write in progress fails, the delivery has two rows.
+    for (const seq of [3, 4]) writer.remember(a, row('A', seq));
+    full.push(writer.isFull);
+  };
+  writer.remember(a, { ...row('A', 3), state: 'PENDING' });
+  await warned;
+  full.push(writer.isFull);
+  t.strictSame([full, isFree()], [[true, false], false]);
+  fence.isHeld = true;
+  clock.advance(1_000);
+  await writer.flushed();
+  t.equal(isFree(), true);
+});
+
 t.test('[OUTBOX-WRITER-2] many rows are written in several settles, the floor with the last of them', async (t) => {
   const { level, writer, fence, settled } = await scene(t);
   fence.isHeld = true;

@@ -101,7 +101,7 @@ export class OutboxWriter {
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   readonly #ending = new AbortController();
 
-  /** `hasRoom` is called when it is full no more. */
+  /** `hasRoom` is called after each successful write: a failed one may have made room before it, where a delivery had two rows. */
   constructor(
     { store, clock, log, rowsMax }: { store: Store; clock: Clock; log: Log; rowsMax: number },
     dispatchedTo: () => Seq,
@@ -174,10 +174,9 @@ export class OutboxWriter {
       this.#waiting = [];
       try {
         await this.#write([...rows.values()], touched);
-        const wasFull = this.isFull;
         this.#flying = none;
         for (const { resolve } of waiting) resolve();
-        if (wasFull && !this.isFull) this.#hasRoom();
+        this.#hasRoom();
       } catch (error) {
         const level = this.#store.held() ? 'error' : 'warn';
         const isLast = this.#ending.signal.aborted;
