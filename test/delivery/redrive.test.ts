@@ -805,6 +805,23 @@ t.test('a replay of a time reads only the log of that time', async (t) => {
   t.ok(reads.length > 0 && reads.every((after) => after >= (second?.after ?? 0)), `from ${reads} on`);
 });
 
+t.test('a replay of a time misses nothing when the wall clock was a day behind meanwhile [LOG-SPAN-2]', async (t) => {
+  const clock = new SimulatedClock('2026-03-02T09:40:00Z');
+  const hub = await hubFor(t, {}, { clock });
+  const { cpo } = await routedPair(t, hub);
+  await putSession(cpo, 'S1');
+  clock.step(-86_400_000);
+  // Most of the log, so that a bisection lands here first.
+  for (let kwh = 0; kwh < 40; kwh++) await putSession(cpo, 'S2', { kwh });
+  clock.advance(3_600_000);
+  clock.step(86_400_000);
+  await putSession(cpo, 'S3');
+  await quiet(hub);
+  const filter = { state: 'ANY', from: '2026-03-02T09:30:00.000Z' };
+  const sample = [{ object: 'NL-CPO/S1' }, { object: 'NL-CPO/S3' }];
+  t.match(await redrive(hub, { filter, dry_run: true }), { matched: 2, sample });
+});
+
 t.test('a re-drive goes on while one of its receivers has no room, and comes back to it [REDRIVE-6]', async (t) => {
   const clock = new SimulatedClock(at(0));
   const hub = await hubFor(t, {}, { clock, windowMax: 10 });

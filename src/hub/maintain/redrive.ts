@@ -28,7 +28,7 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
-import { logSpan } from '../kernel/log-span.ts';
+import { completeSpan } from '../kernel/log-span.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import { type Candidate, RedriveForms, type Routing } from './redriven-as.ts';
@@ -315,9 +315,9 @@ export class Redrive {
 
   /** Scans the log of the filter's time for deliveries, in order of the log. Their state is read when each one's turn comes. */
   async *#logged(filter: RedriveFilter, range: Range): AsyncIterable<Candidate> {
-    const { store, directory } = this.#context;
+    const { store, directory, ports } = this.#context;
     const receivers = directory.receiversOf(filter);
-    const span = await logSpan(store, filter);
+    const span = await completeSpan(store, ports.clock, filter);
     const last = Math.min(range.upTo, span.upTo);
     for (let after = Math.max(range.after, span.after); after < last; ) {
       const events = await store.read({ ...logPage, after });
