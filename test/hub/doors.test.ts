@@ -236,6 +236,22 @@ t.test('a push through a door while the row of a re-drive is written goes behind
 });
 
 const uid = '04A1B2C3D4E5F6';
+const token = { country_code: 'NL', party_id: 'EMS', uid, type: 'RFID', contract_id: 'NL-EMS-C1' };
+
+/** Holds the first commit whose first event has this type until it is released. */
+function holding(type: string) {
+  let release = () => {};
+  let isHeld = false;
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const held = async ({ events: [event] }: Commit): Promise<void> => {
+    if (event?.type !== type || isHeld) return;
+    isHeld = true;
+    await gate;
+  };
+  return { held, isHeld: () => isHeld, release };
+}
 
 /** A session of a person, stored, and a door that the owner notifies of changes; `held` holds what the hub or the door appends. */
 async function erasureScene(t: Test, held: (commit: Commit) => Promise<void> = async () => {}) {
@@ -249,8 +265,7 @@ async function erasureScene(t: Test, held: (commit: Commit) => Promise<void> = a
     },
   }));
   const hub = await hubFor(t, {}, { wrap, clock: new SimulatedClock('2026-03-01T00:00:00Z') });
-  const { cpo } = await routedPair(t, hub);
-  const token = { country_code: 'NL', party_id: 'EMS', uid, type: 'RFID', contract_id: 'NL-EMS-C1' };
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'REJECTED', timeout: 30 } }) });
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token: token }));
   await hub.settled();
   door = await doorOf(t, hub);
@@ -259,12 +274,12 @@ async function erasureScene(t: Test, held: (commit: Commit) => Promise<void> = a
   async function left(): Promise<string[]> {
     const found: string[] = [];
     const note = (where: string, what: unknown) => JSON.stringify(what).includes(uid) && found.push(where);
-    for (const kind of ['sessions', 'refused']) for await (const row of store.scan(kind)) note(kind, row);
+    for (const kind of ['sessions', 'refused', 'commands']) for await (const row of store.scan(kind)) note(kind, row);
     for (const event of await store.read({ after: 0, limit: 1000 })) note(event.type, event);
     return found;
   }
   const erase = () => admin(hub, 'POST', '/erase', { uid, force: true });
-  return { hub, cpo, door, left, erase };
+  return { hub, cpo, emsp, door, left, erase };
 }
 
 t.test('what a door holds of a refused push is erased, too [PERSONS-5]', async (t) => {
@@ -283,21 +298,13 @@ t.test('what a door holds of a refused push is erased, too [PERSONS-5]', async (
 });
 
 t.test('a PATCH that a door decided on before an erasure does not bring the name back [PERSONS-5]', async (t) => {
-  let release = () => {};
-  let isHeld = false;
-  const gate = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  const { cpo, door, left, erase, hub } = await erasureScene(t, async ({ events: [event] }) => {
-    if (event?.type !== 'object.patched' || isHeld) return;
-    isHeld = true;
-    await gate;
-  });
+  const { held, isHeld, release } = holding('object.patched');
+  const { cpo, door, left, erase, hub } = await erasureScene(t, held);
   const body = JSON.stringify({ kwh: 7, last_updated: '2026-03-01T00:00:00Z' });
   const plain = { module: 'sessions', method: 'PATCH', owner: 'NL-CPO', id: 'S1', within: [], warnings: [] } as const;
   const change: ObjectChange = { ...plain, facts: {}, lastUpdated: '2026-03-01T00:00:00Z', body };
   const patched = door.hub.accept(callerAt(door, cpo), change, async () => {});
-  await eventually('it is decided', () => isHeld);
+  await eventually('it is decided', isHeld);
   t.match(await erase(), { state: 'DONE' });
   release();
   await patched;
@@ -305,4 +312,25 @@ t.test('a PATCH that a door decided on before an erasure does not bring the name
   t.strictSame(await left(), []);
   const row = await hub.created.context.store.get({ kind: 'sessions', owner: 'NL-CPO', id: 's1' });
   t.match(JSON.parse(row?.body ?? ''), { kwh: 7 });
+});
+
+t.test('a late result that a door decided on before an erasure does not bring the name back [PERSONS-5]', async (t) => {
+  const { held, isHeld, release } = holding('command.resultReceived');
+  const { cpo, emsp, door, left, erase, hub } = await erasureScene(t, held);
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  const start = { response_url: `${emsp.url}/result`, token, location_id: 'LOC1' };
+  await emsp.push('POST', '/2.2.1/commands/START_SESSION', start);
+  const [command] = await itemsOf(hub, '/commands');
+  t.match(command, { state: 'rejected' }, 'it has ended');
+  const credential = door.hub.authenticate(cpo.hubToken, '127.0.0.1');
+  if (!credential) throw new Error('the door does not know the CPO');
+  const trace = { requestId: 'r', correlationId: 'c' };
+  const relayed = door.hub.callback(credential, String(command?.id), '{"result":"FAILED"}', 'FAILED', trace);
+  await eventually('it is decided', isHeld);
+  t.match(await erase(), { state: 'DONE' });
+  release();
+  await relayed;
+  await hub.settled();
+  t.strictSame(await left(), []);
+  t.match(await itemsOf(hub, '/commands'), [{ state: 'relayed', result: 'FAILED' }], 'and counts');
 });

@@ -309,7 +309,10 @@ export class Commands {
 
   /** Records an event of a command in its turn: a result may have been recorded while the forward was in flight. */
   #record(id: string, event: CommandEvent, how: With): Promise<CommandRecord> {
-    return this.#context.recorder.inTurn(actorId(id), async (seen) => {
+    const { recorder, directory } = this.#context;
+    return recorder.inTurn(actorId(id), async (seen) => {
+      // An erasure rewrites the row under the sequence that it had, and changes the directory after that. [PERSONS-5]
+      seen.push(directory.seen);
       const before = await this.#read(id, seen);
       if (before && how.only && before.state !== how.only) return before;
       // [COMMANDS-7]
