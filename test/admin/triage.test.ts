@@ -145,6 +145,32 @@ t.test('a triage that meets the end of its group does not outlive it', async (t)
   t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
 });
 
+t.test('a triage ends once the end of its last dead letter survives a kill [DEAD-GROUPS-1]', async (t) => {
+  const held = new HeldWrites();
+  const hub = await hubFor(t, {}, { wrap: held.wrap });
+  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  const { store, recorder } = hub.created.context;
+  const id = 'NL-EMS:sessions:not_found';
+  const stored = () => recorder.inTurn(`triage:${id}`, () => store.get({ kind: 'triage', owner: '', id }));
+  for (const [act, state] of [
+    ['discard', 'DISCARDED'],
+    ['redrive', 'PENDING'],
+  ] as const) {
+    await putSession(cpo, `S-${act}`);
+    await quiet(hub);
+    await admin(hub, 'POST', group, { assignee: 'ann' });
+    const [dead] = await deliveriesOf(hub, '?state=DEAD');
+    const isHeld = held.hold(state);
+    const done = admin(hub, 'POST', `/deliveries/${dead?.id}/${act}`);
+    await isHeld;
+    t.not(await stored(), null, `${act}: a kill now has the dead letter back, and its triage`);
+    held.release(state);
+    await done;
+    t.equal(await stored(), null, act);
+    await quiet(hub);
+  }
+});
+
 t.test('later dead letters do not inherit a triage whose end the store refused', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00.000Z');
   let isRefused = true;

@@ -173,7 +173,7 @@ export class Receiver implements Sender, Measured {
     return this.#dead.of(group);
   }
 
-  /** Stops counting a dead letter that is none any more: re-driven, discarded, or trimmed with the log. */
+  /** Stops counting a dead letter that was trimmed with the log. */
   forget(row: DeliveryRow): void {
     if (this.#dead.remove(row)) this.#desk.cleared(groupOf(row));
   }
@@ -376,8 +376,10 @@ export class Receiver implements Sender, Measured {
     const { writer, notes } = this.#desk;
     writer.remember(this.window.progressNow(row.dest), row);
     notes.replaced(row);
-    if (before?.state === 'DEAD') this.forget(before);
+    const wasLast = before?.state === 'DEAD' && this.#dead.remove(before);
     await writer.flushed();
+    // Not earlier: a kill would have the dead letter back. [DEAD-GROUPS-1]
+    if (wasLast && this.deadIn(groupOf(before)) === 0) this.#desk.cleared(groupOf(before));
     return row;
   }
 

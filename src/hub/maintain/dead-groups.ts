@@ -1,8 +1,8 @@
 /**
  * Triage of groups of dead letters: who takes care of one, until when it may wait, and what was remarked.
  *
- * DEAD-GROUPS-1  A triage ends with its group: when its last dead letter is re-driven, discarded or trimmed. Later dead
- *     letters of the same kind are another matter, also while the store refuses the event of the end.
+ * DEAD-GROUPS-1  A triage ends with its group: when it survives a kill that its last dead letter was re-driven, discarded or
+ *     trimmed. Later dead letters of the same kind are another matter, also while the store refuses the event of the end.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
