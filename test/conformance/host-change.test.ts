@@ -120,6 +120,19 @@ t.test('an operator confirms the host that was asked for, and no other [D87]', a
   );
 });
 
+t.test('each change of host that waits counts against the quota of its partner [QUOTA-7]', async (t) => {
+  const { hub, partner, elsewhere } = await scene(t, confirming);
+  const third = await plainPartner(id);
+  t.teardown(() => third.close());
+  const used = () => hub.created.hub.operations.vitals().quota['NL-CPO'] ?? 0;
+  for (const at of [elsewhere, third, elsewhere]) {
+    const before = used();
+    refused(t, await put(hub, partner.hubToken, at), waits, 'it waits');
+    t.ok(used() > before, `${before} of the day, then ${used()}`);
+  }
+  t.equal(await countOf(hub, 'partner.hostChangeAsked'), 3, 'each is recorded');
+});
+
 t.test('a confirmation is used up by the rotation, not by one that the store refused [HOST-CHANGES-1]', async (t) => {
   let refusals = 0;
   const wrap = wrapStore((store) => ({

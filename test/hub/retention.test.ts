@@ -1,11 +1,13 @@
 /** The log is trimmed when it is old enough, and everything that the hub has and owes goes on. [interface, HUB_EVENTS_KEEP_DAYS] */
 import { join } from 'node:path';
+import { applyToPartner, type Partner, type PartnerEvent } from '../../src/domain/party.ts';
+import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
 import { tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
-import { atLength } from '../support/share.ts';
+import { atLength, partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
@@ -16,6 +18,7 @@ import {
   inTime,
   passDays,
   patched,
+  type Scene,
   scene,
   storedTexts,
   storeOfEach,
@@ -90,13 +93,76 @@ t.test('of initial tokens the newest stay in the log, as many as a partner remem
   };
   await trimmed(stage);
   const before = await row();
-  t.equal(await issued(), 101);
+  t.equal(await issued(), 103);
   t.equal(before.spentDigests.length, 100);
   await stage.hub.close();
   await damageRows(stage.dataDir, [{ kind: 'partners', owner: 'NL-EMS', id: 'NL-EMS' }]);
   await stage.restart();
   t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, 1);
   t.strictSame(await row(), before, 'the row that is made again is the same');
+});
+
+/** Rotations of the CPO's token, each first used, and made with a change of host; the last one issues the token that the CPO has. */
+async function rotate({ hub, cpo }: Scene, count: number): Promise<void> {
+  const { recorder, directory, ports } = hub.created.context;
+  for (let done = 0; done < count; ) {
+    const at = recorder.instant();
+    const events: PartnerEvent[] = [];
+    let partner = directory.partner('NL-CPO') as Partner;
+    for (const upTo = Math.min(done + 100, count); done < upTo; ) {
+      done += 1;
+      const { url, roles, endpoints, partnerToken, hubTokenDigest } = partner;
+      const data = {
+        url: url ?? '',
+        roles,
+        discovered: endpoints.filter(({ source }) => source === 'discovered'),
+        hubTokenDigest: ports.secrets.digest(done === count ? cpo.hubToken : `token-${done}`),
+        partnerToken: partnerToken ?? '',
+        formerDigest: hubTokenDigest ?? '',
+        formerUntil: at,
+      };
+      const made: PartnerEvent[] = [
+        { type: 'partner.hostChanged', data: { from: `host-${done}:443`, to: `host-${done + 1}:443` } },
+        { type: 'partner.rotated', data },
+        { type: 'partner.tokenConfirmed', data: {} },
+      ];
+      for (const event of made) partner = applyToPartner(partner, event, at);
+      events.push(...made);
+    }
+    const facts = events.map((event) => ({ stream: 'partner:NL-CPO', event, party: 'NL-CPO' }));
+    await recorder.recordDirectory({ facts, puts: [partnerPut(partner)], trace: null, at });
+  }
+}
+
+t.test('of rotations and changes of host the newest stay in the log, as many as a partner’s row needs', async (t) => {
+  const stage = await scene(t);
+  const count = partOf(20_000);
+  await rotate(stage, count);
+  const key = { kind: 'partners', owner: 'NL-CPO', id: 'NL-CPO' };
+  const row = async () => (await stage.hub.created.context.store.get(key))?.data as Partner;
+  const tokens = ({ spentDigests, hubTokenDigest, formerToken, hostChange }: Partner) => {
+    return { spentDigests, hubTokenDigest, formerToken, hostChange };
+  };
+  const counts = async () => {
+    const types = (await stage.hub.created.context.store.history('partner:NL-CPO')).map(({ type }) => type);
+    const countOf = (kind: string) => types.filter((type) => type === `partner.${kind}`).length;
+    return ['rotated', 'tokenConfirmed', 'hostChanged'].map(countOf);
+  };
+  const before = tokens(await row());
+  t.strictSame(await counts(), [count, count, count]);
+  await stage.restart();
+  await trimmed(stage);
+  t.strictSame(await counts(), [103, 104, 100], '[LOG-COMPACTION-4]');
+  const trimmedRow = await row();
+  t.strictSame(tokens(trimmedRow), before);
+  await stage.hub.close();
+  await damageRows(stage.dataDir, [key]);
+  await stage.restart();
+  t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, 1);
+  t.strictSame(await row(), trimmedRow, 'the row that is made again is the same [LOG-COMPACTION-1]');
+  const kindOf = (n: number) => stage.hub.created.hub.authenticate(`token-${n}`, '127.0.0.1')?.kind ?? null;
+  t.strictSame([count - 1, count - 100, count - 101].map(kindOf), ['spent', 'spent', null]);
+  t.equal((await stage.cpo.call('GET', '/2.2.1/credentials')).status, 200, 'the hub token is good');
 });
 
 t.test(

@@ -7,6 +7,8 @@
  * LOG-COMPACTION-2  Ended commands, cases, pulls, jobs and refusals are removed whole, with their rows; those that have
  *     not ended are kept whole.
  * LOG-COMPACTION-3  In doubt the whole stream is kept.
+ * LOG-COMPACTION-4  Of rotations, initial tokens and changes of host, which a partner can repeat without end, only the newest are kept,
+ *     as many as its row needs: a start reads all events of a partner.
  */
 import { commandEnds } from '../../../machines/command.ts';
 import type { Kept, RowKey, StoredEvent } from '../../../storage/contract.ts';
@@ -64,8 +66,36 @@ const object: Keeper = async (past, { store }) => {
 };
 
 /**
- * Keeps every registration and operator event, but of initial tokens the newest whose digests a partner keeps; of connection and
- * circuit events keeps only the latest of each kind.
+ * Each rotation and each initial token has one token spent, but the first one kept, which has another one spent than it did; and two
+ * tokens may still be valid, the hub token and the former one.
+ */
+const tokensKept = spentMax + 3;
+/** Changes of host that operators still find in the log. */
+const hostsKept = 100;
+/** Events of each kind that one trim forgets of what earlier ones kept, at most: a trim is one batch. */
+const forgottenMax = 5_000;
+
+/** The events without which the others fold to the same partner. [LOG-COMPACTION-4] */
+function superseded(past: readonly StoredEvent[]): ReadonlySet<StoredEvent> {
+  const ofKind = (prefix: string) => past.filter(({ type }) => type.startsWith(prefix));
+  const older = (events: readonly StoredEvent[], kept: number) => events.slice(0, -kept).slice(0, forgottenMax);
+  const rotations = older(ofKind('partner.rotated'), tokensKept);
+  const last = rotations.at(-1)?.seq ?? 0;
+  const hosts = ofKind('partner.host');
+  const isConfirmed = (at: number) => hosts[at]?.type === 'partner.hostConfirmed';
+  return new Set([
+    ...older(ofKind('partner.initialTokenIssued'), tokensKept),
+    ...rotations,
+    // Without a rotation before it there is no former token for it to end.
+    ...ofKind('partner.tokenConfirmed').filter(({ seq }) => seq < last),
+    // A change of host replaces the one before it. Only a confirmation reads what it follows, and is read by what follows it.
+    ...older(hosts, hostsKept).filter((_, at) => ![at - 1, at, at + 1].some(isConfirmed)),
+  ]);
+}
+
+/**
+ * Keeps every registration and operator event, but those that newer ones supersede; of connection and circuit events keeps
+ * only the latest of each kind.
  */
 const partner: Keeper = async (past, { directory }) => {
   const kindOf = ({ type, data }: StoredEvent): string | null => {
@@ -76,9 +106,7 @@ const partner: Keeper = async (past, { directory }) => {
     return type === 'partner.online' || type === 'partner.offline' ? 'connection' : null;
   };
   const last = new Map(past.map((event) => [kindOf(event), event.seq]));
-  const tokens = past.filter(({ type }) => type === 'partner.initialTokenIssued');
-  // Each event adds the digest before it to the spent ones, so the first that is kept adds another one than it did.
-  const forgotten = new Set(tokens.slice(0, -spentMax - 1));
+  const forgotten = superseded(past);
   const kept = past.filter(
     (event) => !forgotten.has(event) && (kindOf(event) === null || last.get(kindOf(event)) === event.seq),
   );

@@ -5,12 +5,14 @@
  * HOST-CHANGES-1  A change leaves an event, in one commit with the rotation that makes it: neither is there without the
  *     other, and a confirmation is used up by a rotation alone.
  * HOST-CHANGES-2  While it waits for an operator, nothing changes and the new host is not called.
- * HOST-CHANGES-3  An operator confirms one host; a rotation to any other waits.
+ * HOST-CHANGES-3  An operator confirms one host; a rotation to any other waits. What is recorded of it counts against the partner's
+ *     quota. [QUOTA-7]
  */
 import { HubError } from '../../domain/errors.ts';
 import { hostOf, type Partner, type PartnerEvent, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
+import type { Quota } from '../kernel/quota.ts';
 import type { RecordPartner } from './partner-recorder.ts';
 
 type HostChanged = PartnerEvent & { readonly type: 'partner.hostChanged' };
@@ -19,10 +21,12 @@ type HostChanged = PartnerEvent & { readonly type: 'partner.hostChanged' };
 export class HostChanges {
   readonly #context: Context;
   readonly #record: RecordPartner;
+  readonly #quota: Pick<Quota, 'spend'>;
 
-  constructor(context: Context, record: RecordPartner) {
+  constructor(context: Context, record: RecordPartner, quota: Pick<Quota, 'spend'>) {
     this.#context = context;
     this.#record = record;
+    this.#quota = quota;
   }
 
   /** Throws `hostChangeWaits` when a rotation to `url` waits for an operator, and records that it was asked for. */
@@ -33,6 +37,7 @@ export class HostChanges {
     const { hostChange } = partner;
     if (hostChange?.state !== 'waiting' || hostChange.to !== move.to) {
       await this.#record(partner, [{ type: 'partner.hostChangeAsked', data: move }], trace);
+      this.#quota.spend(partner.id, JSON.stringify(move).length);
       log.warn({ partyId: partner.id, ...move }, 'a change of host waits for an operator');
     }
     meter.hostChanged('waiting');

@@ -83,7 +83,7 @@ export class Registration {
     this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
     this.#uses = new TokenUses(context.ports);
     this.recordPartner = partnerRecorder(context, actors);
-    this.hosts = new HostChanges(context, this.recordPartner);
+    this.hosts = new HostChanges(context, this.recordPartner, quota);
     this.#handshakes = new RegistrationLog(context.ports.clock);
     this.#actors = actors;
     this.#suspended = suspended;
