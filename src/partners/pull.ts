@@ -15,8 +15,9 @@
  * PULL-7  Where the partner tells a total, a link that it then refuses is left, and the list goes on by `offset`.
  * PULL-8  A page that is throttled (429, or 503 with `Retry-After`) is asked for again after `Retry-After`, but for at most
  *     `throttled.waitMsMax`, up to `throttled.triesMax` times: the next pull would begin at the first page and be throttled, too.
- * PULL-9  An empty page ends a list whose total has come, and the second one in a row a list without a total: some partners link to a
- *     next page from each.
+ * PULL-9  An empty page ends a list whose total has come: some partners link to a next page from each. Of a list without a total
+ *     `emptyMax` empty pages in a row are followed, since some partners filter after they cut pages; what the last of them links to is
+ *     then `unread`.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { isRefusal, type Outcome } from '../domain/errors.ts';
@@ -35,6 +36,9 @@ const pagesMax = 10_000;
 /** Requests of one page, and the wait before each further one, ms: without `Retry-After`, and at most. [PULL-8] */
 const throttled = { triesMax: 10, waitMs: 5_000, waitMsMax: 60_000 };
 
+/** Empty pages in a row at which a list without a total is left. [PULL-9] */
+const emptyMax = 10;
+
 /** How far a list was read. */
 interface Reading {
   readonly list: ListCall;
@@ -42,6 +46,8 @@ interface Reading {
   readonly seen: Set<string>;
   rows: number;
   firstRows: number;
+  /** Empty pages in a row, up to the last one. */
+  empty: number;
   /** The last `X-Total-Count`; null without one. */
   total: number | null;
   /** A page had a link to the next. */
@@ -89,7 +95,7 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
   }
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const read = { rows: 0, firstRows: 0, total: null, isLinked: false, isLinkRefused: false, last: '' };
+    const read = { rows: 0, firstRows: 0, empty: 0, total: null, isLinked: false, isLinkRefused: false, last: '' };
     const reading: Reading = { list, seen: new Set(), ...read };
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url);
@@ -119,13 +125,14 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       if (texts.length > 0 && content === reading.last) {
         return isGuess ? undefined : yield failed(`page ${number} repeats the one before`);
       }
-      // [PULL-9]
-      const isNothing = texts.length === 0 && (total === null ? content === reading.last : reading.rows >= total);
+      const isComplete = texts.length === 0 && total !== null && reading.rows >= total;
+      reading.empty = texts.length === 0 ? reading.empty + 1 : 0;
       reading.last = content;
       reading.rows += texts.length;
       if (number === 1) reading.firstRows = texts.length;
       reading.total = total;
-      const next: Next = isNothing ? { url: null } : afterPage(reading, one(headers.link), url, texts.length);
+      const next: Next = isComplete ? { url: null } : afterPage(reading, one(headers.link), url, texts.length);
+      const isLeft = total === null && reading.empty === emptyMax && next.url !== null;
       const guessed = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
       const quirk = reading.isLinkRefused ? 'refused-next-link' : guessed;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
@@ -134,9 +141,10 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
         ? total === reading.rows
         : isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
       const madeAt = number === 1 ? envelopeTime(text) : null;
-      yield { kind: 'page', texts, total, madeAt, isEndKnown, quirks };
+      const behind = isLeft ? 'unread' : isEndKnown ? 'nothing' : 'unsaid';
+      yield { kind: 'page', texts, total, madeAt, behind, quirks };
       if (next.failure) return yield failed(next.failure);
-      url = next.url;
+      url = isLeft ? null : next.url;
     }
   }
 
@@ -152,7 +160,7 @@ function refusalOf({ list, seen, total, firstRows, rows }: Reading, url: string)
   return total === null ? `the list has more than ${most} pages` : `${rows} of ${total} came in ${seen.size} pages`;
 }
 
-const emptyPage = { kind: 'page', texts: [], madeAt: null, isEndKnown: true } as const;
+const emptyPage = { kind: 'page', texts: [], madeAt: null, behind: 'nothing' } as const;
 
 /** What follows in place of a page that was linked to and refused; null when the list cannot go on. [PULL-7] */
 function insteadOf({ list, total, rows, isLinked, isLinkRefused }: Reading, outcome: Outcome): Next | null {

@@ -38,6 +38,12 @@ const without = ({ reply }: Page, total: string | null): Reply => ({
   headers: total === null ? {} : { 'X-Total-Count': total },
 });
 const foreign = (page: Page) => `<${page.elsewhere}/ocpi/2.2.1/locations?offset=${page.offset + 2}>; rel="next"`;
+/** Links to the page behind it, and tells no total. */
+const onward = (page: Page): Reply =>
+  linked(
+    { ...page, reply: without(page, null) },
+    `</ocpi/2.2.1/locations?limit=100&offset=${page.offset + 2}>; rel="next"`,
+  );
 /** Links to a page of its own that it refuses. */
 const refused = (page: Page): Reply =>
   page.offset === 900
@@ -89,12 +95,18 @@ const rows: readonly Row[] = [
     pull: { state: 'DONE', stored: 5, pages: 4 },
   },
   {
-    ...{ habit: 'a link on every page, also on empty ones, and no total', count: 5, offsets: [0, 2, 4, 6, 8] },
-    page: (page) => ({
-      ...without(page, null),
-      headers: { Link: `</ocpi/2.2.1/locations?limit=100&offset=${page.offset + 2}>; rel="next"` },
-    }),
-    pull: { state: 'DONE', stored: 5, pages: 5 },
+    ...{ habit: 'a link on every page, also on empty ones, and no total', count: 5 },
+    offsets: Array.from({ length: 13 }, (_, n) => 2 * n),
+    page: (page) => onward(page),
+    pull: { state: 'DONE', stored: 5, pages: 13, note: /further pages behind several empty ones/ },
+  },
+  {
+    ...{ habit: 'empty pages before the last one, and no total', count: 8, offsets: [0, 2, 4, 6] },
+    page: (page) => {
+      if (page.offset === 6) return without(page, null);
+      return onward(page.offset === 0 ? page : { ...page, reply: { body: [] } });
+    },
+    pull: { state: 'DONE', stored: 4, pages: 4, note: null },
   },
   {
     ...{ habit: 'no link and no total', count: 5, page: (page) => without(page, null), offsets: [0] },

@@ -246,6 +246,13 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
     await hub.settled();
     t.match(await noteOf(), note, 'its note says what came');
   }
+  let asked = 0;
+  served.instead = () => ({ body: [], headers: { Link: `<?page=${++asked}>; rel="next"` } });
+  await admin(hub, 'POST', path);
+  await hub.settled();
+  t.equal(asked, 10);
+  t.match(await noteOf(), /^could not be queried: the list links to further pages behind several empty ones/, '[PULL-9]');
+  served.instead = () => undefined;
   const { circuits } = await admin(hub, 'GET', '/parties/NL-CPO');
   t.match(circuits, [{ circuit: 'sync', failures: 0 }, { circuit: 'async' }], 'no circuit heard of it');
   await quiet(hub);

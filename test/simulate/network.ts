@@ -152,7 +152,7 @@ export class Network {
             texts: texts.slice(from, from + 3),
             total: texts.length,
             madeAt: null,
-            isEndKnown: true,
+            behind: 'nothing' as const,
             quirks: [],
           };
           pages.push({ kind: 'page', ...page });

@@ -14,7 +14,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { readObject } from '../kernel/row-codecs.ts';
-import { type ListOf, nameIn, type SenderLists } from './sender-lists.ts';
+import { type ListOf, nameIn, type SenderLists, unreadPages } from './sender-lists.ts';
 
 /** Margin, ms, before the session's last change and after now: clocks of CPOs differ, and date filters cut sharply. */
 const marginMs = 3_600_000;
@@ -59,6 +59,7 @@ async function endOf(lists: SenderLists, list: ListOf, record: OrphanRecord): Pr
   for (let page = await pages.next(); page !== null; page = await pages.next()) {
     if (page.kind === 'failed') return `could not be queried: ${page.reason}`;
     const text = await endIn(page.texts, record);
+    if (text === undefined && page.behind === 'unread') return `could not be queried: ${unreadPages}`;
     if (text === undefined) continue;
     const taken = await lists.take(list, text, page, true);
     if (taken.result === 'refused') return `pulled, but what the CPO has cannot be used: ${taken.reason}`;

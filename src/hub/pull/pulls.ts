@@ -6,8 +6,8 @@
  * PULLS-2  A refused object does not stop the pull: it is counted, and kept in quarantine with the reason.
  * PULLS-3  One pull at a time per partner and module. A pull that a restart cut off is FAILED.
  * PULLS-4  The next pull asks for changes since the start of the last successful one, by the partner's clock where its first
- *     page shows that clock to be behind: `last_updated` is of that clock. Pulled objects are not forwarded unless the
- *     operator asked for that.
+ *     page shows that clock to be behind: `last_updated` is of that clock. After a list with unread pages it asks as that pull did.
+ *     Pulled objects are not forwarded unless the operator asked for that.
  * PULLS-5  Only a pull of the whole tariff list deletes, and only tariffs that the list certainly lacks. Tariffs pushed
  *     meanwhile stay, and nothing is deleted when the list may have had gaps. Of several CPOs of one partner, those
  *     of which the list has nothing keep their tariffs: the partner may have listed one CPO alone.
@@ -34,13 +34,15 @@ import type { Context } from '../kernel/context.ts';
 import { listed, rowData, unlisted } from '../kernel/row-codecs.ts';
 import { untilDone } from '../kernel/until-done.ts';
 import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
-import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists } from './sender-lists.ts';
+import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists, unreadPages } from './sender-lists.ts';
 
 /** Objects of one page that are stored concurrently, so that they share a synced write (group commit). */
 const batch = 50;
 
 /** How far behind, ms, the time in a partner's page shows a clock to be: less is the time without its fraction, more is no clock. */
 const [lagMin, lagMax] = [1_000, 26 * 3_600_000];
+
+type PageRead = ReadPage & { readonly kind: 'page' };
 
 /** State of a running pull. */
 interface Run {
@@ -58,7 +60,7 @@ interface Run {
   /** `X-Total-Count` of the last page; null when it had none. */
   total: number | null;
   /** Of the last page. */
-  isEndKnown: boolean;
+  behind: PageRead['behind'];
   /** Head of the log before the first page was requested. */
   asOf: ReadPage['asOf'] | null;
   readonly quarantine: Quarantine;
@@ -73,6 +75,7 @@ interface Cancelable {
 }
 
 const canceled = 'an operator canceled it';
+const cutShort = `${unreadPages}: nothing was deleted, and the next pull asks for the same again`;
 
 export class Pulls {
   readonly #context: Context;
@@ -168,7 +171,7 @@ export class Pulls {
       owners: new Set(),
       nameless: false,
       total: null,
-      isEndKnown: false,
+      behind: 'unsaid',
       asOf: null,
       quarantine: new Quarantine(this.#context, record, list.trace),
     };
@@ -182,7 +185,8 @@ export class Pulls {
     }
     over();
     const last = { startedAt: run.nextFrom };
-    const puts = end.type === 'pull.done' ? [lastPut(record.party, record.module, last)] : [];
+    const isWhole = end.type === 'pull.done' && run.behind !== 'unread';
+    const puts = isWhole ? [lastPut(record.party, record.module, last)] : [];
     const { operator = list.trace.operator } = running;
     await this.#record(run.record, end, { ...list.trace, ...(operator && { operator }) }, puts).catch(
       (error: unknown) => ports.log.error({ err: error, pull: record.id }, 'could not record the end of a pull'),
@@ -201,14 +205,15 @@ export class Pulls {
       }
       await this.#takePage(run, page);
       run.total = page.total;
-      run.isEndKnown = page.isEndKnown;
+      run.behind = page.behind;
     }
-    const note = run.list.module === 'tariffs' && run.record.full ? await this.#deleteUnlisted(run) : null;
+    const isCatalogue = run.list.module === 'tariffs' && run.record.full;
+    const note = run.behind === 'unread' ? cutShort : isCatalogue ? await this.#deleteUnlisted(run) : null;
     if (run.list.end?.aborted) return { type: 'pull.failed', data: { ...run.counts, error: canceled } };
     return { type: 'pull.done', data: { ...run.counts, note } };
   }
 
-  async #takePage(run: Run, page: ReadPage & { readonly kind: 'page' }): Promise<void> {
+  async #takePage(run: Run, page: PageRead): Promise<void> {
     const { texts } = page;
     run.asOf ??= page.asOf;
     const { pages, received } = run.counts;
@@ -245,7 +250,7 @@ export class Pulls {
   async #deleteUnlisted(run: Run): Promise<string | null> {
     const { partner, module, trace } = run.list;
     if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
-    if (!run.isEndKnown) return 'nothing was deleted: the list did not say where it ends';
+    if (run.behind !== 'nothing') return 'nothing was deleted: the list did not say where it ends';
     if (run.total !== null && run.total > run.listed.size) {
       return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
     }

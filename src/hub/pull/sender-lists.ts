@@ -53,6 +53,9 @@ export interface Refused {
 const pageSize = 100;
 const closing = 'the hub was shut down meanwhile';
 
+/** Why a list may have more, after a last page with `unread` ones behind it. */
+export const unreadPages = 'the list links to further pages behind several empty ones, which were not read';
+
 export class SenderLists {
   readonly #context: Context;
   readonly #accept: AcceptPulled;
