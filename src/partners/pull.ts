@@ -4,7 +4,8 @@
  *
  * PULL-1  Nothing is thrown: a list that cannot be read completely ends with a `failed` page that states the reason.
  * PULL-2  Reading terminates: no page is requested twice, a page that repeats the one before ends it, and the number of
- *     pages is bounded: by the total over the rows of the first page, plus two, where the partner tells a total.
+ *     pages is bounded: by the total over the rows of the first page, plus two, where the partner tells a total. The call may bound
+ *     pages and bytes.
  * PULL-3  The client's egress guard checks every link, and no link is followed from https to http, or to another
  *     origin: the partner's token stays at the origin of the list.
  * PULL-4  Where the partner tells a total, fewer rows fail the list.
@@ -32,6 +33,7 @@ import type { Client, Read } from './client.ts';
 const timeoutMs = 30_000;
 /** Pages per list at most, unless the call bounds them. */
 const pagesMax = 10_000;
+const mebibyte = 1024 * 1024;
 
 /** Requests of one page, and the wait before each further one, ms: without `Retry-After`, and at most. [PULL-8] */
 const throttled = { triesMax: 10, waitMs: 5_000, waitMsMax: 60_000 };
@@ -46,6 +48,7 @@ interface Reading {
   readonly seen: Set<string>;
   rows: number;
   firstRows: number;
+  bytes: number;
   /** Empty pages in a row, up to the last one. */
   empty: number;
   /** The last `X-Total-Count`; null without one. */
@@ -95,8 +98,8 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
   }
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const read = { rows: 0, firstRows: 0, empty: 0, total: null, isLinked: false, isLinkRefused: false, last: '' };
-    const reading: Reading = { list, seen: new Set(), ...read };
+    const none = { rows: 0, firstRows: 0, bytes: 0, empty: 0, total: null, last: '' };
+    const reading: Reading = { list, seen: new Set(), isLinked: false, isLinkRefused: false, ...none };
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url);
       if (refusal !== null) return yield failed(refusal);
@@ -129,6 +132,7 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       reading.empty = texts.length === 0 ? reading.empty + 1 : 0;
       reading.last = content;
       reading.rows += texts.length;
+      reading.bytes += Buffer.byteLength(text);
       if (number === 1) reading.firstRows = texts.length;
       reading.total = total;
       const next: Next = isComplete ? { url: null } : afterPage(reading, one(headers.link), url, texts.length);
@@ -152,9 +156,11 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
 }
 
 /** Why the page is not requested; null when it is. [PULL-2] */
-function refusalOf({ list, seen, total, firstRows, rows }: Reading, url: string): string | null {
+function refusalOf({ list, seen, total, firstRows, rows, bytes }: Reading, url: string): string | null {
   if (seen.has(url)) return `the link of page ${seen.size} leads back to a page that was read already`;
-  const bound = list.bounds?.pagesMax ?? pagesMax;
+  const { bounds } = list;
+  if (bounds && bytes >= bounds.bytesMax) return `the list has more than ${bounds.bytesMax / mebibyte} MiB`;
+  const bound = bounds?.pagesMax ?? pagesMax;
   const most = total === null ? bound : Math.min(bound, Math.ceil(total / Math.max(firstRows, 1)) + 2);
   if (seen.size === 0 || seen.size < most) return null;
   return total === null ? `the list has more than ${most} pages` : `${rows} of ${total} came in ${seen.size} pages`;

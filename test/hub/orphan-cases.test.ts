@@ -264,26 +264,44 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
   t.equal(await noteOf(), 'the CPO reported INVALID');
 });
 
-t.test('a CPO is asked for twenty pages of 2 MiB at most, and for two minutes [ORPHAN-LOOKUP-3]', async (t) => {
+t.test('the list of a large CPO is looked through, an endless one up to its bounds [ORPHAN-LOOKUP-3]', async (t) => {
   const scenery = await scene(t);
   const { hub, clock, cpo, served } = scenery;
   await stopped(scenery);
-  const data = (text: string) => `{"status_code":1000,"timestamp":"2026-01-01T00:00:00Z","data":[${text}]}`;
-  let page = 0;
-  served.instead = ({ path }) => {
-    page += 1;
-    const next = `${cpo.url}${path.split('?', 1)[0]}?page=${page}`;
-    return { text: data(session(`OTHER${page}`, 'ACTIVE')), headers: { Link: `<${next}>; rel="next"` } };
-  };
+  const others = (count: number, fields: object = {}) =>
+    Array.from({ length: count }, (_, n) => session(`OTHER${n}`, 'ACTIVE', fields));
+  served.texts.sessions = [...others(44), session('S1', 'ACTIVE', { kwh: 2 })];
   const found = await opened(scenery);
-  const noteOf = async () => (await cases(hub))[0]?.note;
-  t.equal(found.note, 'could not be queried: the list has more than 20 pages');
-  t.equal(page, 20);
+  t.equal(found.note, 'queried: the CPO reports ACTIVE');
+  t.equal(pagesAsked(cpo.received, 'sessions').length, 23, 'it was on the last of small pages');
   const path = `/orphans/${String(found.id)}/pull`;
-  served.instead = () => ({ text: data(session('S1', 'ACTIVE', { x: 'x'.repeat(2_100_000) })) });
-  await admin(hub, 'POST', path);
-  await hub.settled();
-  t.match(await noteOf(), /^could not be queried: page 1: .*larger than 2 MiB/);
+  const noteNow = async () => {
+    await admin(hub, 'POST', path);
+    await hub.settled();
+    return (await cases(hub))[0]?.note;
+  };
+  served.pageSize = 100;
+  served.texts.sessions = [...others(99, { x: 'x'.repeat(25_000) }), session('S1', 'ACTIVE', { kwh: 3 })];
+  t.equal(await noteNow(), 'queried: the CPO reports ACTIVE', 'in a page of 2.5 MB');
+
+  const data = (text: string) => `{"status_code":1000,"timestamp":"2026-01-01T00:00:00Z","data":[${text}]}`;
+  const large = (mebibytes: number) => session('OTHER', 'ACTIVE', { x: 'x'.repeat(mebibytes * 1024 * 1024) });
+  let page = 0;
+  const endless = (text: string) => {
+    page = 0;
+    served.instead = () => {
+      page += 1;
+      return { text: data(text.replace('OTHER', `OTHER${page}`)), headers: { Link: `<?page=${page}>; rel="next"` } };
+    };
+  };
+  endless(large(7));
+  t.equal(await noteNow(), 'could not be queried: the list has more than 40 MiB');
+  t.equal(page, 6);
+  endless(session('OTHER', 'ACTIVE'));
+  t.equal(await noteNow(), 'could not be queried: the list has more than 1000 pages');
+  t.equal(page, 1_000);
+  endless(large(8));
+  t.match(await noteNow(), /^could not be queried: page 1: .*larger than 8 MiB/);
   let answered = () => {};
   let asked = () => {};
   const isAsked = new Promise<void>((resolve) => (asked = resolve));
@@ -294,8 +312,8 @@ t.test('a CPO is asked for twenty pages of 2 MiB at most, and for two minutes [O
   await admin(hub, 'POST', path);
   await isAsked;
   clock.advance(2 * minute);
-  await hub.settled(scenery.cpo);
-  t.equal(await noteOf(), 'could not be queried: it took longer than 120 s');
+  await hub.settled(cpo);
+  t.equal((await cases(hub))[0]?.note, 'could not be queried: it took longer than 120 s');
   answered();
 });
 

@@ -122,6 +122,8 @@ export interface ListBounds {
   readonly pagesMax: number;
   /** Bytes of a page. */
   readonly answerMax: number;
+  /** Bytes of all pages: none is asked for behind the one that reaches them. */
+  readonly bytesMax: number;
 }
 
 export type PartnerPage =

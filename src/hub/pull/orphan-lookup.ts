@@ -21,8 +21,12 @@ const marginMs = 3_600_000;
 /** Objects of a page that are read in one turn. */
 const readPerTurn = 100;
 
-/** The list has what changed since the session did, 100 objects a page. [ORPHAN-LOOKUP-3] */
-const bounds = { pagesMax: 20, answerMax: 2 * 1024 * 1024 };
+const mebibyte = 1024 * 1024;
+/**
+ * The list has what changed since the session did: 40 MiB are some 14,000 objects of 3 KB. A page is parsed in one turn of the event
+ * loop, so it has a bound of its own. [ORPHAN-LOOKUP-3]
+ */
+const bounds = { pagesMax: 1_000, answerMax: 8 * mebibyte, bytesMax: 40 * mebibyte };
 const lookupMs = 120_000;
 
 /** For each kind of case the module whose list is read, and the field that holds the session's id. */
