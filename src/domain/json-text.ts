@@ -109,17 +109,6 @@ export function members(text: string, object: Span = { start: 0, end: text.lengt
   return found;
 }
 
-/** Span of the first field of that name among the first `most` of an object; undefined when it is none of them. */
-export function firstMember(text: string, name: string, most: number): Span | undefined {
-  let found: Span | undefined;
-  let seen = 0;
-  eachMember(text, 0, (key, span) => {
-    if (key === name) found = span;
-    return found === undefined && ++seen < most;
-  });
-  return found;
-}
-
 /** Names that case folding leaves unchanged. */
 const isPlainName = /^[a-z_]+$/;
 
@@ -153,8 +142,8 @@ export function isUnambiguous(object: object, written: number, names: ReadonlySe
   );
 }
 
-/** Visits the fields of the object that begins at `from`, in order, until `visit` returns false. */
-function eachMember(text: string, from: number, visit: (key: string, span: Span) => unknown): void {
+/** Visits every field of the object that begins at `from`, in order. */
+function eachMember(text: string, from: number, visit: (key: string, span: Span) => void): void {
   const open = skipSpace(text, from);
   if (text.charCodeAt(open) !== BRACE) return;
   let at = skipSpace(text, open + 1);
@@ -165,7 +154,7 @@ function eachMember(text: string, from: number, visit: (key: string, span: Span)
     const colon = skipSpace(text, keyEnd);
     const start = skipSpace(text, text.charCodeAt(colon) === COLON ? colon + 1 : colon);
     const end = skipValue(text, start);
-    if (visit(key, { start, end }) === false) return;
+    visit(key, { start, end });
     at = skipSpace(text, end);
     if (text.charCodeAt(at) !== COMMA) return;
     at = skipSpace(text, at + 1);

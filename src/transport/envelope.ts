@@ -3,13 +3,13 @@
  *
  * ENVELOPE-1  Every envelope has `status_code` and `timestamp`.
  * ENVELOPE-2  Stored objects are copied into an envelope as text, never parsed and serialized again. [D17]
- * ENVELOPE-3  Of an answer whose data nobody reads, at most `statusMax` characters are parsed.
+ * ENVELOPE-3  Of an answer whose data nobody reads, at most `statusMax` characters are parsed: its status decides, whatever else it has.
  */
 
 import { instantText } from '../domain/instant.ts';
-import { firstMember, items, members, slice, splice } from '../domain/json-text.ts';
+import { items, members, slice, splice } from '../domain/json-text.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { excessOf, membersMax } from './json-body.ts';
+import { excessOf } from './json-body.ts';
 import type { Refusal } from './status-codes.ts';
 import { success } from './status-codes.ts';
 
@@ -114,19 +114,28 @@ export function readEnvelope(text: string): EnvelopeRead {
 /** Characters of an answer that are parsed for its status. */
 const statusMax = 64 * 1024;
 
-/** As `readEnvelope` reads it, but for the data of a long answer: they are passed over, and null. [ENVELOPE-3] */
+/**
+ * As `readEnvelope` reads it, but of a long answer the status alone: `data` is null. Some partners answer a push with the object that they
+ * got, as `data` or beside it. [ENVELOPE-3]
+ */
 export function readStatus(text: string): EnvelopeRead {
   if (text.length <= statusMax) return readEnvelope(text);
   const excess = excessOf(text);
-  const rest = excess === null ? withoutData(text) : text;
+  const rest = excess === null ? statusOf(text) : text;
   if (rest.length <= statusMax) return readEnvelope(rest);
   return { ok: false, reason: `answer ${excess ?? 'is long and no envelope'}` };
 }
 
-function withoutData(text: string): string {
+const ofStatus: ReadonlySet<string> = new Set(['status_code', 'status_message']);
+
+/** The text with null for all members but those of the status. */
+function statusOf(text: string): string {
   try {
-    const span = firstMember(text, 'data', membersMax);
-    return span ? splice(text, [{ span, value: 'null' }]) : text;
+    const others = [...members(text)].filter(([name]) => !ofStatus.has(name));
+    return splice(
+      text,
+      others.map(([, span]) => ({ span, value: 'null' })),
+    );
   } catch {
     // A name that is not JSON.
     return text;

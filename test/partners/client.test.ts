@@ -450,7 +450,7 @@ t.test('What comes without an end is cut, be it no part of an answer [EXCHANGE-4
   t.equal((await clientOf(t).call(callOf(partner.url))).class, 'delivered', 'an answer in chunks of one byte is one');
 });
 
-t.test('Of a long answer to a delivery the data are passed over [ENVELOPE-3]', async (t) => {
+t.test('Of a long answer to a delivery all but the status is passed over [ENVELOPE-3]', async (t) => {
   const values = (count: number) => Array.from({ length: count }, () => [[[[[0]]]]]);
   const delivery = (url: string) => callOf(url, { isDelivery: true });
   const flood = await partnerOf(t, http(200, envelope(1000, { data: values(70_000) })));
@@ -459,11 +459,17 @@ t.test('Of a long answer to a delivery the data are passed over [ENVELOPE-3]', a
   const told = await clientOf(t).call(delivery((await partnerOf(t, http(200, envelope(2001, refused)))).url));
   t.match(told, { class: 'client_error', ocpiStatus: 2001, message: /OCPI 2001: no such token$/ });
   t.equal(told.data, null);
+  const echo = { status_message: 'unknown object', echo: 'x'.repeat(70_000), data: {} };
+  const unknown = await clientOf(t).call(delivery((await partnerOf(t, http(404, envelope(2003, echo)))).url));
+  t.match(unknown, { class: 'not_found', ocpiStatus: 2003, message: /OCPI 2003: unknown object$/ });
   const whole = envelope(1000, { data: { id: '101', name: 'x'.repeat(70_000) } });
   const answers = {
-    delivered: [whole, whole.replace('1000', '"1000"'), whole.replace('"data"', '"d\\u0061ta"')],
+    delivered: [
+      ...[whole, whole.replace('1000', '"1000"'), whole.replace('"data"', '"d\\u0061ta"')],
+      ...[whole.replace('"data"', '"location"'), whole.replace('status_code', 'status_cod\\u0065')],
+    ],
     invalid_response: [
-      ...[whole.slice(0, -1), whole.replace('"data"', '"date"'), whole.replace('"data"', '"d\\x"')],
+      ...[whole.slice(0, -1), whole.replace('status_code', 'status'), whole.replace('"data"', '"d\\x"')],
       ...['x'.repeat(70_000), `{${'"a":0,'.repeat(20_000)}"data":0,"status_code":1000}`, `[${whole}]`],
     ],
   };
