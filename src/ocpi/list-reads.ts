@@ -8,7 +8,8 @@
  *     nodes answer pages of which this one does not know.
  * LIST-READS-2  A page ends by its items, and by the limit that the partner wrote where that is more: some partners add
  *     theirs to the offset although `X-Limit` is lower. The latter counts only for a partner that asked for such an
- *     offset next, and for none that asked for the one by the items.
+ *     offset next, and for none that asked for the one by the items. Behind a full page both are one offset, which says nothing of
+ *     the partner.
  * LIST-READS-3  A partner goes backward when it asks twice for the page before the last within `soonMs` of the last, and
  *     began the list anew in between neither by its filters nor by its first page. One that reads a list of two pages
  *     again without a pause, from an `offset=0` that it writes out, looks the same.
@@ -38,11 +39,15 @@ export interface ListReader {
   readonly module: string;
 }
 
+type Counted = NonNullable<Page['continues']>;
+
 /** Where a page ended. */
 interface End {
   readonly last: CursorPosition;
-  /** The limit that the partner wrote, when the end is by that; null when it is by the items. */
-  readonly wanted: number | null;
+  /** What the offset counts. */
+  readonly by: Counted;
+  /** The limit that the partner wrote for that page, else the default one. */
+  readonly wanted: number;
   readonly at: number;
 }
 
@@ -51,7 +56,7 @@ interface Read {
   /** By the offset that follows, in the order in which they were noted. */
   readonly ends: Map<number, End>;
   /** What its offsets count, once it has asked for one where a page ended. [LIST-READS-2] */
-  counts: Page['continues'];
+  counts: Exclude<Counted, 'both'> | undefined;
   /** The end by its limit of the page that was answered last, until the next request; else null. */
   next: number | null;
   /** Page size of the last request. */
@@ -91,11 +96,12 @@ export class ListReads {
     }
     const end = read.ends.get(offset);
     if (!end || this.#clock.now() - end.at > endMs) return page;
-    if (end.wanted === null) read.counts = 'items';
-    else if (end.wanted !== page.wanted) return page;
-    else if (next === offset) read.counts ??= 'limits';
-    const continues = end.wanted === null ? 'items' : 'limits';
-    return read.counts === continues ? { ...page, request: { ...request, after: end.last }, continues } : page;
+    const { by, wanted, last } = end;
+    if (by === 'limits' && wanted !== page.wanted) return page;
+    if (by === 'items') read.counts = by;
+    else if (by === 'limits' && next === offset) read.counts ??= by;
+    const isContinued = by === 'both' || by === read.counts;
+    return isContinued ? { ...page, request: { ...request, after: last }, continues: by } : page;
   }
 
   /** Notes a page that the partner is answered; true when it went back again. [LIST-READS-3] */
@@ -129,9 +135,11 @@ export class ListReads {
 
 /** Notes where a page ended that others follow. [LIST-READS-2] */
 function noteEnds(read: Read, page: Page, { count, last }: { count: number; last: CursorPosition }, at: number): void {
-  const { request, wanted } = page;
-  keepNewest(read.ends, request.offset + count, { last, wanted: null, at }, endsMax);
-  if (!page.hasLimit || wanted <= count) return;
+  const { request, wanted, hasLimit } = page;
+  const note = (by: Counted, rows: number) =>
+    keepNewest(read.ends, request.offset + rows, { last, by, wanted, at }, endsMax);
+  note(hasLimit && wanted === count ? 'both' : 'items', count);
+  if (!hasLimit || wanted <= count) return;
   read.next = request.offset + wanted;
-  keepNewest(read.ends, read.next, { last, wanted, at }, endsMax);
+  note('limits', wanted);
 }

@@ -52,8 +52,11 @@ export interface Page {
   readonly hasLimit: boolean;
   /** Page size that the caller wrote, else the default one, items; may be above the applied one. */
   readonly wanted: number;
-  /** A page without a cursor that begins behind another one: its offset counts the items of the pages before, or the limits that the caller wrote. */
-  readonly continues?: 'items' | 'limits';
+  /**
+   * A page without a cursor that begins behind another one: its offset counts the items of the pages before, or the limits that the caller
+   * wrote; `both` behind a page as full as the caller asked for.
+   */
+  readonly continues?: 'items' | 'limits' | 'both';
 }
 
 type Query = Readonly<Record<string, unknown>>;

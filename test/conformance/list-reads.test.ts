@@ -103,24 +103,45 @@ t.test('only the same list is continued, and only from the last pages of its las
   t.strictSame(await ids('limit=2&offset=4'), ['T8', 'T9'], 'the page of ten minutes ago');
 });
 
-/** A partner that was answered the pages at these offsets, of three tariffs each. */
+/** A partner that asks for pages of three tariffs, of which it has read these; `answers` reads one and gives the tariff that it begins behind. */
 function readerOf(isAlone: boolean, offsets: readonly number[]) {
   const reads = new ListReads({ clock: new SimulatedClock(), isAlone });
   const reader = { partner: 'NL-EMS', party: 'NL-EMS', to: undefined, module: 'tariffs' };
   const at = (offset: number) => readPage({ limit: '3', offset: String(offset) }, { pageDefault: 100, pageMax: 1000 });
-  const lastOf = (offset: number) => ({ upd: second(3), owner: 'NL-CPO', id: `T${offset + 3}` });
-  for (const offset of offsets)
-    reads.answered(reader, at(offset), { count: 3, total: 999, isLast: false, last: lastOf(offset) });
-  return (offset: number) => reads.continued(reader, at(offset)).request.after?.id;
+  const continued = (offset: number) => reads.continued(reader, at(offset));
+  const answers = (offset: number, count: number) => {
+    const page = continued(offset);
+    const last = { upd: second(3), owner: 'NL-CPO', id: `T${offset + count}` };
+    reads.answered(reader, page, { count, total: 999, isLast: false, last });
+    return page.request.after?.id;
+  };
+  for (const offset of offsets) answers(offset, 3);
+  return { after: (offset: number) => continued(offset).request.after?.id, answers };
 }
 
 t.test('one of several nodes, which do not know what the others answered, continues nothing', async (t) => {
-  t.equal(readerOf(true, [0])(3), 'T3');
-  t.equal(readerOf(false, [0])(3), undefined);
+  t.equal(readerOf(true, [0]).after(3), 'T3');
+  t.equal(readerOf(false, [0]).after(3), undefined);
+});
+
+t.test('a client that adds its own limit misses nothing behind a page cut for its size, after full ones, too [D31]', async (t) => {
+  const { answers } = readerOf(true, []);
+  const pages = [
+    [0, 3],
+    [3, 3],
+    [6, 2],
+    [9, 1],
+    [12, 3],
+    [15, 3],
+  ] as const;
+  const after = pages.map(([offset, count]) => answers(offset, count));
+  t.strictSame(after, [undefined, 'T3', 'T6', 'T8', 'T10', 'T15']);
+  const { answers: byItems } = readerOf(true, [0]);
+  t.strictSame([byItems(3, 2), byItems(5, 2), byItems(8, 3)], ['T3', 'T5', undefined], 'one that counts items goes on by them');
 });
 
 t.test('the last 32 pages of a read are remembered', async (t) => {
-  const after = readerOf(
+  const { after } = readerOf(
     true,
     Array.from({ length: 33 }, (_, n) => 3 * n),
   );
