@@ -10,6 +10,7 @@ export const quirks = {
   'not-utf8': 'its answers are not in UTF-8: they are read in the character set that they state, or as Windows-1252',
   'unasked-continue': 'its server says 100 Continue before an answer, although the hub asks for none',
   'url-fragment': 'URLs of its version details have a fragment, which is dropped',
+  'http-url': 'its versions list http on the host where it is called by https: they are read as https',
   'status-code-text': 'its answers have the status_code as text',
   'timeout-text': 'the timeout of its answers to commands is a text, which is read as the number',
   'array-of-one': 'it answers an array of one object in place of the object',

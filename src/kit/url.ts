@@ -21,20 +21,28 @@ export function parsedUrl(text: string, base?: string | URL): URL | null {
   }
 }
 
+const isDowngrade = (to: URL, from: URL): boolean => from.protocol === 'https:' && to.protocol === 'http:';
+
 /**
- * Resolves a link, which may be relative. Partners behind a TLS-terminating proxy often link to themselves with http,
- * so a link from https to http on the same host is read as https. Null when it is no URL, or leads from https to http
- * on another host. [PULL-3]
+ * A URL with http on the host and port of one with https, as https: partners behind a TLS-terminating proxy often take
+ * their own scheme for http. Null for any other, which is used as it is.
+ */
+export function secured(url: string, from: string): string | null {
+  const [own, before] = [parsedUrl(url), parsedUrl(from)];
+  if (own === null || before === null || !isDowngrade(own, before) || own.host !== before.host) return null;
+  own.protocol = 'https:';
+  return own.href;
+}
+
+/**
+ * Resolves a link, which may be relative. A link from https to http on the same host is read as https. Null when it is
+ * no URL, or leads from https to http on another host. [PULL-3]
  */
 export function resolvedLink(link: string, from: string): string | null {
   const [next, before] = [parsedUrl(link, from), new URL(from)];
   if (link === '' || next === null) return null;
   next.hash = '';
-  if (before.protocol === 'https:' && next.protocol === 'http:') {
-    if (next.host !== before.host) return null;
-    next.protocol = 'https:';
-  }
-  return next.href;
+  return isDowngrade(next, before) ? secured(next.href, from) : next.href;
 }
 
 /** The host of a URL without the brackets of an IPv6 address. */

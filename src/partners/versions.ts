@@ -6,6 +6,8 @@
  * PARTNERS-VERSIONS-1  A partner gets one sentence for every call without an answer, whether the name did not resolve, the hub
  *     may not call the address, nobody listens there or TLS failed: a partner that could tell these apart could map the
  *     network of the hub. Operators get the reason.
+ * PARTNERS-VERSIONS-2  What is listed with http on the host of a partner that is called by https is called by https, too: its token
+ *     does not cross the network readable, and a port of http that is closed or redirects would take no delivery.
  */
 import { randomUUID } from 'node:crypto';
 import { HubError, type Outcome } from '../domain/errors.ts';
@@ -13,7 +15,7 @@ import type { TokenEncoding } from '../domain/partner-settings.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { Discovered, Discovering, PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
-import { parsedUrl } from '../kit/url.ts';
+import { parsedUrl, secured } from '../kit/url.ts';
 import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
 import { type ListedEndpoint, openRoles } from './open-roles.ts';
@@ -85,7 +87,7 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
     let told = await fetchData(state, partner.url, 'versions');
     const { quirks } = state;
     if (Array.isArray(told) && !isDetails(soleObject(told)))
-      told = await fetchData(state, detailsUrl(told), `version details of ${version}`);
+      told = await fetchData(state, calledAt(detailsUrl(told), state), `version details of ${version}`);
     else quirks.add('details-url');
     const details = soleObject(told);
     const { encoding } = state;
@@ -120,7 +122,15 @@ function detailsUrl(list: readonly unknown[]): string {
   return entry.url;
 }
 
-function readDetails(details: unknown, endpointsMax: number, { partner, quirks }: State): Endpoint[] {
+/** [PARTNERS-VERSIONS-2] */
+function calledAt(url: string, { partner, quirks }: State): string {
+  const https = secured(url, partner.url);
+  if (https !== null) quirks.add('http-url');
+  return https ?? url;
+}
+
+function readDetails(details: unknown, endpointsMax: number, state: State): Endpoint[] {
+  const { partner, quirks } = state;
   if (!isFields(details) || !Array.isArray(details.endpoints)) {
     throw unusable('neither a versions list nor version details came back');
   }
@@ -139,7 +149,7 @@ function readDetails(details: unknown, endpointsMax: number, { partner, quirks }
   for (const { identifier, url, role } of [...listed, ...opened]) {
     const key = `${identifier}/${role}`;
     if (role === null || endpoints.has(key) || endpoints.size >= endpointsMax) continue;
-    endpoints.set(key, { identifier, role, url, source: 'discovered' });
+    endpoints.set(key, { identifier, role, url: calledAt(url, state), source: 'discovered' });
   }
   const found = [...endpoints.values()];
   if (!found.some((endpoint) => endpoint.identifier === 'credentials')) {

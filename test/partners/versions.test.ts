@@ -3,26 +3,32 @@ import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { partnerVersions } from '../../src/partners/versions.ts';
 import { t } from '../support/tap.ts';
+import { authority, key, valid } from './certificates.ts';
 import { envelope, http, type Stranger, stranger } from './stranger.ts';
 
 type Tap = { teardown(fn: () => unknown): void };
 type Told = unknown | ((url: string) => unknown);
 
 /** A partner that answers each path with an envelope around what is told, or with text as it stands. */
-async function partnerOf(test: Tap, told: Readonly<Record<string, Told>>): Promise<Stranger> {
-  const partner: Stranger = await stranger((socket, request) => {
+async function partnerOf(
+  test: Tap,
+  told: Readonly<Record<string, Told>>,
+  tls?: Parameters<typeof stranger>[1],
+): Promise<Stranger> {
+  const answer: Parameters<typeof stranger>[0] = (socket, request) => {
     const path = request.split(' ')[1] ?? '';
     const value = told[path];
     const data: unknown = typeof value === 'function' ? value(partner.url) : value;
     if (data === undefined) socket.write(http(404, ''));
     else socket.write(typeof data === 'string' ? data : http(200, envelope(1000, { data })));
-  });
+  };
+  const partner: Stranger = await stranger(answer, tls);
   test.teardown(() => partner.close());
   return partner;
 }
 
 function versionsOf(test: Tap, settings: { endpointsMax?: number; timeoutMs?: number } = {}) {
-  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']) });
+  const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']), trusted: authority });
   test.teardown(() => client.close());
   return partnerVersions(client, settings);
 }
@@ -64,6 +70,30 @@ t.test('A versions list leads to the details of 2.2.1 [D13]', async (t) => {
     t.match(request, /\r\nx-correlation-id: correlation-1\r\n/i);
     t.notMatch(request, /ocpi-from|ocpi-to/i, 'and no routing');
   }
+});
+
+t.test('A partner called by https that lists http on its host is called by https [PARTNERS-VERSIONS-2]', async (t) => {
+  const plain = (url: string) => url.replace('https:', 'http:');
+  const listed = (url: string) => ({
+    version: '2.2.1',
+    endpoints: [
+      { identifier: 'credentials', role: 'SENDER', url: `${plain(url)}/ocpi/2.2.1/credentials` },
+      { identifier: 'cdrs', role: 'SENDER', url: 'http://other.example/cdrs' },
+      { identifier: 'tariffs', role: 'SENDER', url: '/ocpi/tariffs' },
+    ],
+  });
+  const told = { '/ocpi/versions': (url: string) => list(plain(url)), '/ocpi/2.2.1': listed };
+  const partner = await partnerOf(t, told, { key, cert: valid });
+  const found = await versionsOf(t).discover(ask(`${partner.url}/ocpi/versions`));
+  t.same(
+    found.endpoints.map(({ url }) => url),
+    [`${partner.url}/ocpi/2.2.1/credentials`, 'http://other.example/cdrs'],
+  );
+  t.equal(partner.requests.length, 2, 'its details, too');
+  t.same(found.quirks, ['http-url', 'unusable-endpoint']);
+  const open = await partnerOf(t, { '/ocpi/versions': list, '/ocpi/2.2.1': listed });
+  const { quirks } = await versionsOf(t).discover(ask(`${open.url}/ocpi/versions`));
+  t.same(quirks, ['unusable-endpoint'], 'one that is called by http is not counted');
 });
 
 t.test('Version details are taken as they are, wherever they stand [D13]', async (t) => {
