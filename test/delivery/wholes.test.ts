@@ -14,7 +14,11 @@ const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
 const shown = ({ method, path: url }: Received) => `${method} ${url.split('/ocpi/2.2.1')[1]}`;
 const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<string, unknown>;
 const notFound: Reply = { status: 404 };
-const unknown: Reply = { text: '{"status_code":2003,"timestamp":"2026-01-01T00:00:00Z"}' };
+const says = (code: number, status = 200): Reply => ({
+  status,
+  text: `{"status_code":${code},"timestamp":"2026-01-01T00:00:00Z"}`,
+});
+const unknown = says(2003);
 
 const pause = (hub: HubAddress, paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
 const detail = (hub: HubAddress, { id }: Pick<DeliveryItem, 'id'>) => admin(hub, 'GET', `/deliveries/${id}`);
@@ -104,6 +108,8 @@ for (const [what, refusal] of [
   ['404', notFound],
   ['405', { status: 405 }],
   ['OCPI 2003', unknown],
+  ['OCPI 2001', says(2001)],
+  ['OCPI 2000 with HTTP 400', says(2000, 400)],
 ] as const) {
   t.test(
     `a PATCH answered ${what} is followed by one PUT of the whole as of it, before anything else [D59]`,
@@ -142,7 +148,7 @@ for (const [what, refusal] of [
 }
 
 t.test(
-  'a refused whole ends as dead, the next change goes as a whole, and what is refused for another reason is not followed by anything [D59]',
+  'a refused whole ends as dead, the next change goes as a whole, and a PATCH refused for another reason is not followed by anything [D59]',
   async (t) => {
     const hub = await hubFor(t);
     let answer: Reply = {};
@@ -160,7 +166,7 @@ t.test(
     const dead = await deliveriesOf(hub, '?state=DEAD');
     t.match(dead, [{ attempts: [{ class: 'not_found' }, { class: 'not_found' }] }]);
     t.strictSame([dead.length, dead[0]?.attempts.length], [1, 2]);
-    answer = { status: 400 };
+    answer = says(2001);
     const refused = await arrivals(hub, emsp, () =>
       cpo.push('PATCH', path('sessions', 'S1'), { kwh: 3, last_updated: at(2) }),
     );
@@ -168,6 +174,20 @@ t.test(
       refused.map(({ method }) => method),
       ['PUT'],
     );
+    for (const [id, otherwise] of [
+      ['S2', { status: 400 }],
+      ['S3', says(2004)],
+      ['S4', says(2000, 401)],
+    ] as const) {
+      answer = {};
+      await cpo.push('PUT', path('sessions', id), sessionBody(id));
+      await quiet(hub);
+      answer = otherwise;
+      const once = await arrivals(hub, emsp, () =>
+        cpo.push('PATCH', path('sessions', id), { kwh: 2, last_updated: at(1) }),
+      );
+      t.same(once.map(shown), [`PATCH /sessions/NL/CPO/${id}`]);
+    }
   },
 );
 

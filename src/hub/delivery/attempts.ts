@@ -159,7 +159,7 @@ export class Attempts {
     const { module, since } = item;
     const partner = directory.partnerOf(item.receiver);
     const mayRetry = !partner || !directory.isSuspendedSince(partner, item.owedAt);
-    // The receiver lacks the object of a part: the whole follows, once. [D59]
+    // The receiver may lack the object of a part: the whole follows, once. [D59]
     const healed = mayRetry && isToHeal(item, outcome) ? partner : undefined;
     const attempt = attemptOf(outcome, instantText(ports.clock.stamp(at)), healed && ['patch-refused']);
     const tried = this.#erasures.item({ ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 });

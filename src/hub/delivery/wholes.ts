@@ -42,9 +42,14 @@ interface Sent {
  */
 const missingMax = 10_000;
 
-/** Whether the receiver refused a part because it lacks the object: it gets the whole, once. */
-export function isToHeal({ form, asWhole }: Item, { httpStatus, ocpiStatus }: Outcome): boolean {
-  return form === 'part' && !asWhole && (httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003);
+/** OCPI statuses of client errors with which some receivers refuse a part of an object that they lack; 2003 would say so. */
+const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002]);
+
+/** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once. */
+export function isToHeal({ form, asWhole }: Item, { class: met, httpStatus, ocpiStatus }: Outcome): boolean {
+  if (form !== 'part' || asWhole) return false;
+  const isVague = met === 'client_error' && vague.has(ocpiStatus);
+  return isVague || httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003;
 }
 
 /** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
