@@ -5,6 +5,7 @@ import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const hub = await hubFor(t);
@@ -216,6 +217,37 @@ t.test('GET of one location, EVSE or connector [D20, D47]', async (t) => {
     t.equal(statusOf(await cpo.call('GET', base + below)), notFound, `receiver’s form ${below}`);
   }
   t.equal(statusOf(await cpo.call('GET', '/2.2.1/locations/GETS')), '403/2000', 'the sender’s form is for eMSPs [D7]');
+});
+
+t.test('GET of a location by its id alone reads it at its owner, not at each routed CPO [D47]', async (t) => {
+  const reads: string[] = [];
+  const wrap = wrapStore((store) => ({
+    get(key) {
+      if (key.kind === 'locations') reads.push(key.owner);
+      return store.get(key);
+    },
+  }));
+  const counted = await hubFor(t, {}, { wrap });
+  const reader = await partnerFor(t, counted, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  for (const partyId of ['C0', 'C1', 'C2', 'C3', 'C4']) {
+    const owner = await partnerFor(t, counted, { role: 'CPO', countryCode: 'NL', partyId });
+    const isRouted = partyId !== 'C4';
+    if (isRouted) await admin(counted, 'PUT', `/routes/NL-EMS/NL-${partyId}`, { active: true });
+    // A private one is in no list, so the store no longer knows by its lists which locations there are.
+    for (const [id, publish] of [
+      [`OF-${partyId}`, true],
+      [`PRIVATE-${partyId}`, false],
+    ] as const)
+      await owner.push('PUT', `/2.2.1/locations/NL/${partyId}/${id}`, locationBody(id, { party_id: partyId, publish }));
+  }
+  const readAt = async (id: string) => {
+    reads.length = 0;
+    return [statusOf(await reader.call('GET', `/2.2.1/locations/${id}`)), ...reads];
+  };
+  t.same(await readAt('NONE'), [notFound]);
+  t.same(await readAt('of-c2'), [done, 'NL-C2']);
+  t.same(await readAt('PRIVATE-C2'), [notFound, 'NL-C2']);
+  t.same(await readAt('OF-C4'), [notFound], 'one of a CPO without a rule is not read');
 });
 
 t.test(

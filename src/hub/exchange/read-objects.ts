@@ -52,9 +52,12 @@ export function readObjects({ store, directory }: Context) {
   async function candidates(caller: Caller, query: ObjectQuery): Promise<readonly PartyId[]> {
     if (query.owner !== null) return [query.owner];
     if (caller.party.role === 'CPO' && modules[query.module].owner === 'CPO') return [caller.id];
+    const counterparts = directory.counterparts(caller.id, caller.party.role);
+    if (!modules[query.module].isFoundById) return counterparts;
+    // One read, where a look at each counterpart would cost as many reads as there are counterparts.
+    const owners = await ownersOf(store, query.module, query.id);
     // A CDR belongs to its eMSP for ever, whatever the present routing. [D22]
-    if (!modules[query.module].hasPath) return ownersOf(store, query.module, query.id);
-    return directory.counterparts(caller.id, caller.party.role);
+    return modules[query.module].hasPath ? owners.filter((owner) => isCounterpart(caller, owner)) : owners;
   }
 
   async function read(caller: Caller, query: ObjectQuery, reserve: Reserve): Promise<string> {

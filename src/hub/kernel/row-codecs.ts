@@ -164,6 +164,7 @@ export function ownerPut(module: ObjectModule, key: string, owner: PartyId): Put
 
 export async function ownersOf(store: Store, module: ObjectModule, id: string): Promise<PartyId[]> {
   const owners: PartyId[] = [];
+  if (!isName(id)) return owners;
   for await (const row of store.scan(ownersKind(module), id.toLowerCase())) owners.push(row.id);
   return owners;
 }
