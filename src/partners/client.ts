@@ -24,6 +24,7 @@ import { type Egress, EgressRefused } from './egress.ts';
 import { outcomeOf } from './outcome.ts';
 import { followingSlashes } from './slash.ts';
 import { targetOf } from './target.ts';
+import { AnswerRoom } from './wire/answer-room.ts';
 import { onread } from './wire/connection.ts';
 import { Connections, type Connector } from './wire/connections.ts';
 import { type Answer, Exchange, type Limits, type Met, type Sent } from './wire/exchange.ts';
@@ -98,6 +99,9 @@ export const settingsOf = (options: PartnerClientOptions) => ({ ...defaults, ...
 /** What an envelope takes beside its data, bytes. */
 const envelopeMax = 64 * 1024;
 
+/** Bytes that large answers of one partner to deliveries may have at a time: eight of the usual limit. [ANSWER-ROOM-1] */
+const largeAnswersMax = 8 * 1024 * 1024;
+
 /**
  * Some partners answer a push with the object that they got, or with the whole one after a PATCH: an answer may be as
  * large as what was sent. An authorization, and the acceptance of a command, are small.
@@ -128,6 +132,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
   const unkept = new Connections({ connect, keepAliveMs, perOrigin: connectionsMax });
   /** Until when origins get calls on new connections, monotonic ms. [PARTNERS-CLIENT-5] */
   const freshUntil = new Map<string, number>();
+  const room = new AnswerRoom(largeAnswersMax);
   const closing = new AbortController();
   // One for each held call, whose number the caller bounds: above 10 Node would warn of a leak that is none.
   setMaxListeners(0, closing.signal);
@@ -156,7 +161,8 @@ export function partnerClient(options: PartnerClientOptions): Client {
       return isAllowed || !call.resend ? failed : sleep(clock, timeoutMs, closing.signal).then(() => failed);
     }
     const headMs = call.resend ? Math.min(settings.headMs, timeoutMs) : timeoutMs;
-    const limits = { clock, timeoutMs, headMs, answerMax: answerMaxOf(call, settings.answerMax) };
+    const answerMax = answerMaxOf(call, settings.answerMax);
+    const limits: Limits = { clock, timeoutMs, headMs, answerMax, room: call.isDelivery ? room : undefined };
     const connections = call.isDelivery ? deliveries : !call.resend && isToBeFresh(sent.origin) ? unkept : kept;
     if (connections === unkept || (call.isDelivery && deliveries.open > keptMax)) sent.reset = true;
     const exchange = (within: typeof limits) =>

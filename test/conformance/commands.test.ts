@@ -870,6 +870,17 @@ t.test('an eMSP may answer a result without a body [D29]', async (t) => {
   }
 });
 
+t.test('an eMSP answers a result in 64 KiB at most [COMMANDS-8]', async (t) => {
+  emspMood.behaviour = { body: 'x'.repeat(60_000) };
+  succeeded(t, await reply(await begun(), { result: 'ACCEPTED' }), 'a long answer');
+  emspMood.behaviour = { body: 'x'.repeat(70_000) };
+  const id = await begun();
+  const refusal: Refused = [502, 2000, 'Failed to forward command callback to eMSP'];
+  refused(t, await reply(id, { result: 'ACCEPTED' }), refusal, 'a longer one');
+  const reason = 'invalid_response: The answer is larger than 0.0625 MiB';
+  t.match(await record(id), { state: 'relayFailed', result: 'ACCEPTED', reason });
+});
+
 t.test(
   'an open circuit to the eMSP fails a callback at once, and a CPO may call again [interface, Errors]',
   async (t) => {

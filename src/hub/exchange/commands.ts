@@ -10,6 +10,7 @@
  *     timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
  * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
  * COMMANDS-7  What a CPO sends as results is bounded in number and counts against its quota: each is recorded.
+ * COMMANDS-8  The answer to a relayed result has at most `relayedAnswerMax` bytes: a CPO may have hundreds of results relayed at once.
  */
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -63,6 +64,8 @@ const recordedMs = 5_000;
 
 /** Results of one command at most: each is recorded, and relayed to the eMSP. [COMMANDS-7] */
 const resultsMax = 100;
+/** An envelope without data is much smaller. Nothing but its status counts. [COMMANDS-8] */
+const relayedAnswerMax = 64 * 1024;
 /** Commands whose history is read at the same time when the hub starts. */
 const revivedAtOnce = 64;
 
@@ -167,6 +170,7 @@ export class Commands {
         body,
         emptyOk: true,
         timeoutMs: settings.callbackTimeoutMs,
+        answerMax: relayedAnswerMax,
       } as const),
       source: credential.partner.id,
       from: directory.party(record.cpo, 'CPO') ?? null,

@@ -17,7 +17,8 @@ import type { OutboundCall } from '../ports/ports.ts';
 export interface SyncCall
   extends Pick<
     OutboundCall,
-    'method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'emptyOk' | 'unwritten' | 'oneObject'
+    | ('method' | 'url' | 'endpoint' | 'from' | 'to' | 'body' | 'timeoutMs' | 'answerMax')
+    | ('emptyOk' | 'unwritten' | 'oneObject')
   > {
   readonly module: 'tokens' | 'commands';
   readonly circuit: 'sync' | 'results';
@@ -62,6 +63,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
       to: call.to,
       body: call.body,
       timeoutMs: call.timeoutMs,
+      answerMax: call.answerMax,
       emptyOk: call.emptyOk,
       unwritten: call.unwritten,
       oneObject: call.oneObject,

@@ -111,6 +111,12 @@ export class Connection {
     this.#received += bytes.length;
     exchange.received(this.#received);
     if (exchange.isOver) return;
+    this.#take(bytes, load, reader);
+    if (this.#load === load) exchange.awaitsMore(this.#received, this.#socket);
+  }
+
+  #take(bytes: Buffer, load: Load, reader: AnswerReader): void {
+    const [, exchange] = load;
     if (this.#handedOver) return this.#handedOver.read(Buffer.from(bytes));
     const reading = reader.take(bytes);
     if (reader.isContinued) exchange.continued();

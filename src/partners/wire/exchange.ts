@@ -11,6 +11,8 @@
  *     connection that was closed before any byte of the answer.
  * EXCHANGE-6  In one turn of the event loop at most one answer is read that is larger than `smallMax`: a partner may let many come at
  *     once, and others would wait until all are decoded and parsed.
+ * EXCHANGE-7  With a room for large answers, no more than `smallMax` and one read of an answer comes into memory until its partner has room
+ *     for it (`answer-room.ts`). What waits counts against the time of the exchange.
  */
 import type { Dispatcher } from 'undici';
 import type { Quirk } from '../../domain/quirks.ts';
@@ -18,6 +20,7 @@ import type { Clock } from '../../kit/clock.ts';
 import { perTurn } from '../../kit/per-turn.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { trimmed } from './answer-reader.ts';
+import type { AnswerRoom, Place } from './answer-room.ts';
 import { decoded, foreignText } from './content.ts';
 
 /** A request as it is sent. */
@@ -44,6 +47,14 @@ export interface Limits {
   /** Timeout until the head of the answer. */
   readonly headMs: number;
   readonly answerMax: number;
+  /** Absent: a large answer needs no room. [EXCHANGE-7] */
+  readonly room?: AnswerRoom | undefined;
+}
+
+/** What the bytes of an answer come from. */
+interface Source {
+  pause(): unknown;
+  resume(): unknown;
 }
 
 /** What carries exchanges. */
@@ -93,6 +104,10 @@ export type Fields = Answer['headers'];
 const wireMax = (answerMax: number): number => 2 * answerMax + 6 * Math.min(answerMax, smallMax);
 
 const smallMax = 64 * 1024;
+
+/** Whose large answers share a room. */
+const roomOf = ({ partner, origin }: Sent): string => partner ?? origin;
+
 const largeInTurns = perTurn(1, nextTurn);
 
 /** Error codes of a connection that the other side has closed. */
@@ -157,6 +172,8 @@ export class Exchange {
   #cut: (() => void) | null = null;
   #status: number | null = null;
   #isContinued = false;
+  /** In the room for large answers. */
+  #place: Place | null = null;
 
   constructor(sent: Sent, limits: Limits, again: Carrier | null, settle: (met: Met) => void) {
     this.#sent = sent;
@@ -192,6 +209,14 @@ export class Exchange {
   /** So many bytes of its answer have come from the socket. [EXCHANGE-4] */
   received(bytes: number): void {
     if (bytes > wireMax(this.#limits.answerMax)) this.tooLarge();
+  }
+
+  /** So many bytes have come, and the answer goes on. [EXCHANGE-7] */
+  awaitsMore(bytes: number, source: Source): void {
+    const { room, answerMax } = this.#limits;
+    if (room === undefined || bytes <= smallMax || this.#place !== null || this.isOver) return;
+    this.#place = room.take(roomOf(this.#sent), answerMax, () => source.resume());
+    if (!this.#place.isIn) source.pause();
   }
 
   /** A `100 Continue` that it did not ask for came before its answer. */
@@ -267,6 +292,7 @@ export class Exchange {
     this.#settle = null;
     this.#cut = null;
     this.#limits.clock.clearTimeout(this.#timer);
+    if (this.#place !== null) this.#limits.room?.leave(roomOf(this.#sent), this.#place);
     settle(met);
   }
 }
