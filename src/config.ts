@@ -14,6 +14,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
+import { getHeapStatistics } from 'node:v8';
 import type { HubSettings } from './hub/ports/ports.ts';
 import { bareHost } from './kit/url.ts';
 import { loopbackNetworks } from './setting-kinds.ts';
@@ -43,7 +44,7 @@ export interface Config
     Omit<
       SettingValues,
       | ('tlsCert' | 'tlsKey' | 'egressAllow' | 'dataDir' | 'pageDefault' | 'adminHost' | 'adminPort')
-      | ('nodeHost' | 'nodePort')
+      | ('nodeHost' | 'nodePort' | 'objectsPerParty')
     >
   > {
   /** Absolute path. */
@@ -57,6 +58,8 @@ export interface Config
   readonly egressAllow: readonly string[];
   /** Never above `pageMax`. */
   readonly pageDefault: number;
+  /** 0: no limit. */
+  readonly objectsPerParty: number;
 }
 
 export interface ConfigSource {
@@ -72,6 +75,11 @@ export class ConfigError extends Error {
 /** The usual ports of the listeners of operators and nodes. */
 const [operatorsPort, nodesPort] = [8081, 8082];
 
+/** What the order of lists takes of the heap for an object, bytes. */
+const heapPerObject = 256;
+/** Objects of one party by which a quarter of the heap limit is full. */
+const objectsBorne = Math.floor(getHeapStatistics().heap_size_limit / 4 / heapPerObject);
+
 /** Variables of the client commands, which may be set in the same environment. */
 const ofCommands = ['HUB_URL'];
 
@@ -81,7 +89,7 @@ export function loadConfig(source: ConfigSource): Config {
   const texts = new Map(settingNames.map((name) => [name, textOf(name, source)]));
   const parsed: Record<string, unknown> = {};
   for (const [name, text] of texts) parsed[keyOfSetting(name)] = parse(name, text);
-  const { tlsCert, tlsKey, egressAllow, pageDefault, ...others } = parsed as SettingValues;
+  const { tlsCert, tlsKey, egressAllow, pageDefault, objectsPerParty, ...others } = parsed as SettingValues;
   const { adminHost, adminPort, nodeHost, nodePort, ...values } = others;
   const config = {
     ...values,
@@ -91,6 +99,7 @@ export function loadConfig(source: ConfigSource): Config {
     nodes: listenerOf(nodeHost, nodePort, nodesPort),
     egressAllow: egressAllow ?? (isLoopback(values) ? loopbackNetworks : []),
     pageDefault: Math.min(pageDefault, values.pageMax),
+    objectsPerParty: objectsPerParty ?? objectsBorne,
   };
   refuseWeak(texts);
   refusePlainHttp(config);

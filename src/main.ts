@@ -91,10 +91,11 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
 const settledMs = 10_000;
 
 function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnType<typeof createLog> {
-  const { logLevel, egressAllow } = config;
+  const { logLevel, egressAllow, objectsPerParty } = config;
   const log = createLog(logLevel, to);
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
   log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
+  log.info({ objectsPerParty }, 'objects that a party may have stored; 0 = no limit');
   const hosts = plainBeyondLoopback(config);
   if (hosts.length > 0) {
     log.warn(

@@ -29,9 +29,11 @@ export const bounds = {
       'what a party may have stored within a day (UTC): its pushes and the objects that they change; 0 = no limit',
     consequence: 'beyond it the pushes of that party get 429 until the day ends; at 80 % the hub warns',
   }),
-  HUB_OBJECTS_PER_PARTY: setting(whole('objects', 0, 1_000_000_000), '0', {
+  HUB_OBJECTS_PER_PARTY: setting(whole('objects', 0, 1_000_000_000), null, {
     meaning: 'objects that a party may have stored; 0 = no limit',
-    consequence: 'beyond it new objects of that party get 429; at 80 % the hub warns; its rows are read once a day',
+    consequence:
+      'beyond it new objects of that party get 429; at 80 % the hub warns; without a limit one party can fill the heap',
+    otherwise: 'a quarter of the heap limit, at 256 bytes an object',
   }),
   HUB_PAGE_DEFAULT: setting(whole('objects', 1, 100_000), '100', {
     meaning: 'page size of lists without limit; never above the maximum',

@@ -383,6 +383,8 @@ export interface Store extends Outbox {
   list(query: ListQuery): Promise<ListPage>;
   /** Every row of a kind (and of one owner, when given), listed or not, in order of owner and id. */
   scan(kind: string, owner?: string): AsyncIterable<Row>;
+  /** How many rows a kind and owner have, listed or not; it reads none of them. */
+  count(kind: string, owner: string): Promise<number>;
   /** Timers that are set, in order of instant. */
   due(): Promise<{ key: string; at: string }[]>;
 

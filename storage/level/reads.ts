@@ -34,7 +34,7 @@ import { Damaged, StoreUnavailable } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { decode, inspect } from '../records.ts';
 import { type RowHead, toEvent } from './event-log.ts';
-import { chunks, type Database, fetch, lookUp, sought } from './leveldb.ts';
+import { chunks, countIn, type Database, fetch, lookUp, sought } from './leveldb.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import { placeOf } from './order-index.ts';
@@ -168,6 +168,10 @@ export class Reads {
     } catch (error) {
       throw refusalOf(db, error);
     }
+  }
+
+  count(kind: string, owner: string): Promise<number> {
+    return this.reading(({ db }) => countIn(db, keys.rowsOf(kind, owner)));
   }
 
   due(): Promise<{ key: string; at: string }[]> {

@@ -116,6 +116,7 @@ select w.* from (
   where w.before < ${SCAN_CHARACTERS} order by w.owner, w.id`;
 const FIRST = scanning('');
 const SCAN = scanning('and (r.owner, r.id) > ($3, $4)');
+const COUNT = 'select count(*)::int8 as count from rows where kind = $1 and owner = $2';
 const DUE = 'select key, at from timers order by at, key';
 const FLOORS = 'select dest, seq from floors order by dest';
 const DELIVERY = 'select dest, seq, state, data from deliveries where dest = $1 and seq = $2';
@@ -217,6 +218,11 @@ export class PostgresReads {
       if (last === undefined || (found.length === last.reached && last.reached < SCAN_ROWS)) return;
       found = await this.#ask('scan', SCAN, [kind, owner ?? null, last.owner, last.id]);
     }
+  }
+
+  async count(kind: string, owner: string): Promise<number> {
+    const [found] = await this.#ask<{ count: number }>('count', COUNT, [kind, owner]);
+    return found?.count ?? 0;
   }
 
   due(): Promise<{ key: string; at: string }[]> {

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { getHeapStatistics } from 'node:v8';
 import { command as serveCommand } from '../../src/cli/serve.ts';
 import { type Config, ConfigError, hubSettings, listenUrl, loadConfig } from '../../src/config.ts';
 import { flagOfSetting, keyOfSetting, type SettingName, settingNames } from '../../src/settings.ts';
@@ -74,7 +75,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_RATE_EXCHANGES_PER_MIN: 10,
   HUB_RATE_OTHER_PER_MIN: 6000,
   HUB_QUOTA_MB_PER_DAY: 10000,
-  HUB_OBJECTS_PER_PARTY: 0,
+  HUB_OBJECTS_PER_PARTY: Math.floor(getHeapStatistics().heap_size_limit / 4 / 256),
   HUB_PAGE_DEFAULT: 100,
   HUB_PAGE_MAX: 1000,
   HUB_CONFIRM_HOST_CHANGE: false,

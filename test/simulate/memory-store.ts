@@ -300,6 +300,11 @@ export class MemoryStore implements Store {
     yield* rows.sort((a, b) => compareText(a.owner, b.owner) || compareText(a.id, b.id)).map(parsed);
   }
 
+  async count(kind: string, owner: string): Promise<number> {
+    await this.#read(kind, owner);
+    return [...(this.#disk.rows.get(kind)?.values() ?? [])].filter((row) => row.owner === owner).length;
+  }
+
   async due(): Promise<{ key: string; at: string }[]> {
     await this.#read();
     const due = [...this.#disk.due].map(([key, at]) => ({ key, at }));

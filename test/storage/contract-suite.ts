@@ -474,6 +474,27 @@ export function storeSuite(t: Test, open: Opener, done?: Done): void {
     t.strictSame(await collect(store.scan('none')), []);
   });
 
+  promise('count tells how many rows a kind and owner have, listed or not', async (t, store, again) => {
+    const many = Array.from({ length: 2_500 }, (_, n) => row(`${n}`, { owner: 'MANY' }));
+    const puts = [
+      row('b', { owner: 'B' }),
+      row('a', { owner: 'B', shelf: null }),
+      row('z', { owner: 'B2' }),
+      row('other', { owner: 'B', kind: 'session' }),
+      row('other', { owner: 'B', kind: 'sessions2' }),
+      row('gone', { owner: 'B' }),
+    ];
+    await append(store, { puts: [...puts, ...many] });
+    await append(store, { puts: [{ kind: 'sessions', owner: 'B', id: 'gone', gone: true }] });
+    for (const reopened of [false, true]) {
+      const s = reopened ? await again() : store;
+      t.equal(await s.count('sessions', 'B'), 2);
+      t.equal(await s.count('sessions', 'MANY'), 2_500);
+      t.equal(await s.count('sessions', 'NONE'), 0);
+      t.equal(await s.count('none', 'B'), 0);
+    }
+  });
+
   promise(
     'a list is ordered by upd, owner, id, over the shelves that are asked for, and counts itself',
     async (t, store, again) => {

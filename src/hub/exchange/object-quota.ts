@@ -1,17 +1,20 @@
 /**
- * How many objects a party may have stored, so that no party fills the store that all of them share.
+ * How many objects a party may have stored, so that no party fills the store that all of them share, nor the memory that holds the order of
+ * its lists.
  *
  * OBJECT-QUOTA-1  A push that would add an object beyond the quota is refused, of that party alone; changes and
  *     removals of what it has are accepted, and a pull of an operator is not refused.
  * OBJECT-QUOTA-2  Before a push is refused the party's rows are counted anew, unless that was done less than `exactMs`
  *     ago and nothing changed meanwhile. Otherwise a count may miss what expired and what other nodes added.
  * OBJECT-QUOTA-3  From `warnedFrom` of the quota on, the log has one warning, until the party has fewer.
- * OBJECT-QUOTA-4  Without a quota nothing is counted. With one, the rows of a party are read once for each
- *     `renewedMs` in which it adds objects, beginning with the first after a start; meanwhile its pushes are accepted.
+ * OBJECT-QUOTA-4  Without a quota nothing is counted. With one, the rows of a party are counted once for each
+ *     `renewedMs` in which it adds objects, beginning with the first after a start, those of one party at a time;
+ *     meanwhile its pushes are accepted.
  */
 import { HubError } from '../../domain/errors.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 
 const warnedFrom = 0.8;
@@ -44,14 +47,13 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
   const { clock, log } = ports;
   const most = settings.objectsPerParty;
   const counts = new Map<PartyId, Count>();
+  const oneAtATime = new Limit(1);
 
   async function recount(party: PartyId, count: Count): Promise<void> {
     const { objects: before, writes, underWay } = count;
     let stored = 0;
-    for (const module of moduleNames) {
-      for await (const _ of store.scan(module, party)) stored += 1;
-    }
-    // What was written while the rows were read may have been read or not.
+    for (const module of moduleNames) stored += await store.count(module, party);
+    // What was written while the rows were counted may have been counted or not.
     const isExact = underWay === 0 && count.writes === writes;
     Object.assign(count, { objects: stored + count.objects - before, at: clock.now(), isExact });
     if (count.objects < most * warnedFrom) count.isWarned = false;
@@ -59,7 +61,8 @@ export function objectQuota({ store, ports, settings }: Pick<Context, 'store' | 
   }
 
   function begin(party: PartyId, count: Count): Promise<void> {
-    count.counting ??= recount(party, count)
+    count.counting ??= oneAtATime
+      .run(() => recount(party, count))
       .catch((error: unknown) =>
         log.error({ err: error, partyId: party }, 'the objects of a party could not be counted'),
       )
