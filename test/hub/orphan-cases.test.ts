@@ -1,5 +1,8 @@
 /** Sessions that do not end as they should: the watch, the case, what the CPO says when it is asked. [D36, D52] */
 import { join } from 'node:path';
+import { orphanRow } from '../../src/hub/exchange/orphan-records.ts';
+import type { Replaced } from '../../src/main.ts';
+import { turnOfLoop } from '../../src/process-load.ts';
 import type { Put, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { HeldWrites } from '../delivery/held-writes.ts';
@@ -10,6 +13,7 @@ import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const minute = 60_000;
@@ -33,10 +37,11 @@ async function scene(
   t: Test,
   env: Record<string, string> = {},
   others: PlainPartnerOptions['others'] = [],
+  replaced: Pick<Replaced, 'wrap'> = {},
 ): Promise<Scene> {
   const clock = new SimulatedClock(now);
   const dataDir = join(directoryFor(t), 'data');
-  const hub = await hubFor(t, env, { clock }, dataDir);
+  const hub = await hubFor(t, env, { clock, ...replaced }, dataDir);
   const served = lists();
   Object.assign(served.texts, { sessions: [], cdrs: [] });
   const cpo = await partnerFor(t, hub, {
@@ -81,6 +86,15 @@ const longAfter = (at: string): string[] =>
 
 async function* noWatches(store: Store): AsyncIterable<Put> {
   for await (const { kind, owner, id } of store.scan('orphans')) yield { kind, owner, id, gone: true };
+}
+
+/** As many watches of stopped sessions as a CPO may have, `OLD0` and so on. */
+async function* manyWatches(): AsyncIterable<Put> {
+  for (let n = 0; n < 10_000; n++) {
+    const ends = { graceEndsAt: '2026-05-02T00:00:00.000Z', openedAt: null, pulledAt: null, resolvedAt: null, note: null };
+    const of = { id: `old${n}`, cpo: 'NL-CPO', emsp: 'NL-EMS', session: `OLD${n}` };
+    yield orphanRow({ ...of, ...ends, kind: 'stop_without_complete', state: 'GRACE' });
+  }
 }
 
 async function* completed(store: Store): AsyncIterable<Put> {
@@ -131,6 +145,51 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
     ['PUT /ocpi/2.2.1/sessions/NL/CPO/S1'],
     'what the CPO has is stored and forwarded, other sessions are not',
   );
+});
+
+t.test('a sweep opens one case in a turn of the event loop [ORPHAN-CASES-4]', async (t) => {
+  const reads = new Map<number, number>();
+  const wrap = wrapStore((store) => ({
+    get(key) {
+      const turn = turnOfLoop();
+      if (key.kind === 'sessions') reads.set(turn, (reads.get(turn) ?? 0) + 1);
+      return store.get(key);
+    },
+  }));
+  const scenery = await scene(t, {}, [], { wrap });
+  const { hub, clock } = scenery;
+  for (let n = 0; n < 20; n++) await stopped(scenery, `S${n}`);
+  reads.clear();
+  clock.advance(5 * minute);
+  await hub.settled();
+  t.equal((await itemsOf(hub, '/orphans?state=OPEN')).length, 20);
+  const counts = [...reads.values()];
+  t.ok(counts.length >= 20, `${counts.length} turns`);
+  // The sweep begins within a turn, and the look-up of a case that is open reads its session, too.
+  t.ok(Math.max(...counts) <= 3, `${Math.max(...counts)} sessions are read in one turn`);
+});
+
+t.test('a CPO has 10,000 stopped sessions that are watched or a case at most [ORPHAN-RECORDS-1]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, cpo, emsp, dataDir } = scenery;
+  await closed(hub, clock);
+  t.equal(await write(dataDir, [now], manyWatches), 10_000);
+  const lines: string[] = [];
+  const again = await hubFor(t, {}, { clock, logTo: { write: (line) => void lines.push(line) } }, dataDir);
+  for (const partner of [cpo, emsp]) partner.moveTo(again);
+  const isWatched = (id: string) => again.created.context.supervisor.has(`orphan-stop:NL-CPO/${id}`);
+  await stopped({ ...scenery, hub: again }, 'S1');
+  t.notOk(isWatched('s1'));
+  t.match(
+    lines.filter((line) => line.includes('are not watched')),
+    [/"partyId":"NL-CPO","count":1,"most":10000/],
+  );
+  t.ok(isWatched('old0'));
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/OLD0', session('OLD0', 'COMPLETED'));
+  await again.settled();
+  t.notOk(isWatched('old0'));
+  await stopped({ ...scenery, hub: again }, 'S2');
+  t.ok(isWatched('s2'), 'one that ends makes room');
 });
 
 t.test('of a platform of several CPOs, the query names the one of the session [D16]', async (t) => {

@@ -5,10 +5,11 @@
  * ORPHAN-CASES-1  A sweep opens a case once; the hub then queries the CPO once by itself, if need be after a restart.
  * ORPHAN-CASES-2  Only data of the CPO or an operator ends a watch or a case. The hub invents neither state nor CDR.
  * ORPHAN-CASES-3  The hub queries a CPO for one case at a time.
+ * ORPHAN-CASES-4  A sweep opens one case in a turn of the event loop: each reads its session, and one CPO may have hundreds that are due.
  */
 import { orphanStopMachine } from '../../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
-import type { Put, StoredEvent } from '../../../storage/contract.ts';
+import type { StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Actor, OrphanEvent, OrphanKind } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
@@ -18,16 +19,13 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { type TriageChange, triaged } from '../../domain/triage.ts';
 import { mapLimit, Running } from '../../kit/concurrency.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
 import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
 import { untilDone } from '../kernel/until-done.ts';
 import { FollowUpFloor } from './follow-up-floor.ts';
 import { ended, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
-
-const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
-const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string) => `${actorKinds[kind]}:${cpo}/${sessionKey}`;
-/** Each watch has a stream of its own: a session may be watched more than once. */
-const streamOf = (id: string) => `orphan:${id}`;
+import { actorId, actorKinds, named, OrphanRecords, orphanRow, streamOf } from './orphan-records.ts';
 
 const askAgainMs = 60_000;
 /** Watches and cases that a start restores at the same time. */
@@ -42,8 +40,7 @@ export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
 export class OrphanCases {
   readonly #context: Context;
   readonly #ask: AskForEnd;
-  /** Live watches and open cases, by actor, without the remarks of a triage, which an erasure finds in the row alone; null while one is being armed. */
-  readonly #records = new Map<string, OrphanRecord | null>();
+  readonly #records: OrphanRecords;
   /** Actors whose CPO is being queried, or whose query waits for its turn. */
   readonly #asking = new Set<string>();
   /** Queries, follow-ups, and beginnings and ends of watches. */
@@ -59,6 +56,7 @@ export class OrphanCases {
     this.#context = context;
     this.#ask = ask;
     this.#floor = new FollowUpFloor(context);
+    this.#records = new OrphanRecords(context.ports);
     this.#followUps = new OrphanFollowUps(context.store, context.ports.clock, this);
     this.#machine = orphanStopMachine.provide({
       actions: {
@@ -143,7 +141,7 @@ export class OrphanCases {
   startSweeps(): void {
     const { ports, supervisor } = this.#context;
     const at = ports.clock.now();
-    for (const actor of this.#records.keys()) {
+    for (const [actor] of this.#records) {
       const due = supervisor.snapshot(this.#machine, actor)?.context.due ?? null;
       if (due !== null && due <= at) supervisor.send(actor, { type: 'deadline.passed', at });
     }
@@ -153,11 +151,24 @@ export class OrphanCases {
 
   /** Opens the cases whose grace is over, and arms the next sweep: at a multiple of the interval, so that restarts delay none. */
   #sweep(at: number): void {
-    const { timers, ports, settings, supervisor } = this.#context;
-    for (const [actor, record] of this.#records) if (record) supervisor.send(actor, { type: 'sweep', at });
+    const { timers, ports, settings } = this.#context;
+    this.#running.add(this.#openDue(at));
     const intervalMs = settings.orphanSweepS * 1000;
     const next = (Math.floor(ports.clock.now() / intervalMs) + 1) * intervalMs;
     timers.arm('orphan-sweep', next, (instant) => this.#sweep(instant));
+  }
+
+  /** [ORPHAN-CASES-4] */
+  async #openDue(at: number): Promise<void> {
+    const { supervisor } = this.#context;
+    for (const [actor, { state }] of this.#records) {
+      if (this.#closed) return;
+      // Without a snapshot, it is being rebuilt, and the sweep waits for it.
+      const isWaiting = (supervisor.snapshot(this.#machine, actor)?.value ?? 'due') === 'due';
+      if (state !== 'GRACE' || !isWaiting) continue;
+      supervisor.send(actor, { type: 'sweep', at });
+      await nextTurn();
+    }
   }
 
   /** Restores every watch and open case; `mayWrite` is false on a damaged log. */
@@ -169,7 +180,7 @@ export class OrphanCases {
       if (record.state === 'RESOLVED') continue;
       kept.push({ actor: actorId(record.kind, record.cpo, record.session.toLowerCase()), record });
     }
-    for (const { actor, record } of kept) this.#keep(actor, record);
+    for (const { actor, record } of kept) this.#records.keep(actor, record);
     await mapLimit(kept, revivedAtOnce, ({ actor, record }) => supervisor.revive(this.#spec(actor, record, null)));
     if (!mayWrite) return;
     this.#isRestored = true;
@@ -220,8 +231,7 @@ export class OrphanCases {
   ): Promise<void> {
     const { recorder, ports, supervisor } = this.#context;
     const actor = actorId(kind, session.owner, session.key);
-    if (this.#records.has(actor)) return;
-    this.#records.set(actor, null);
+    if (!this.#records.begin(actor, kind, session.owner)) return;
     try {
       await recorder.inTurn(actor, async () => {
         if (!(await isNeeded())) return;
@@ -266,12 +276,12 @@ export class OrphanCases {
 
   /** The open cases, in no order. */
   *openCases(): Iterable<OrphanRecord> {
-    for (const record of this.#records.values()) if (record?.state === 'OPEN') yield record;
+    for (const [, record] of this.#records) if (record.state === 'OPEN') yield record;
   }
 
   async #openCase(id: string): Promise<{ actor: string; record: OrphanRecord }> {
     for (const [actor, record] of this.#records) {
-      if (record?.id !== id) continue;
+      if (record.id !== id) continue;
       // A reader may see the open case before its commit has updated the records: the turn waits for that.
       const present = await this.#context.recorder.inTurn(actor, async () => this.#records.get(actor));
       if (present?.id === id && present.state === 'OPEN') return { actor, record: present };
@@ -355,11 +365,6 @@ export class OrphanCases {
       .catch((error: unknown) => ports.log.error({ err: error, actor }, 'could not open an orphan case'));
   }
 
-  #keep(actor: string, record: OrphanRecord): void {
-    const { triage } = record;
-    this.#records.set(actor, triage ? { ...record, triage: { ...triage, remarks: [] } } : record);
-  }
-
   async #stored(kept: OrphanRecord): Promise<OrphanRecord> {
     return (await rowData<OrphanRecord>(this.#context.store, orphanRow(kept))) ?? kept;
   }
@@ -371,7 +376,7 @@ export class OrphanCases {
     at = this.#context.recorder.instant(),
   ): Promise<OrphanRecord | null> {
     const { recorder, supervisor, ports } = this.#context;
-    const kept = this.#records.get(actor) ?? null;
+    const kept = this.#records.get(actor);
     const before = kept?.triage ? await this.#stored(kept) : kept;
     const record = applyToOrphan(before, event, at);
     const { id, cpo } = record ?? before ?? { id: '', cpo: '' };
@@ -380,21 +385,11 @@ export class OrphanCases {
     const seq = await recorder.record({ facts: [fact], puts: [put], trace, at });
     const isOver = record === null || record.state === 'RESOLVED';
     if (isOver) this.#records.delete(actor);
-    else this.#keep(actor, record);
+    else this.#records.keep(actor, record);
     if (before) supervisor.send(actor, { type: event.type, at: ports.clock.steady(Date.parse(at)), seq });
     if (isOver) supervisor.stop(actor);
     return record;
   }
 }
 
-/** Adds the session and its parties to an event, so that the event can be understood alone. */
-function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): OrphanEvent {
-  return { ...event, data: { kind, session, cpo, emsp, ...event.data } } as OrphanEvent;
-}
-
 const notOpen = () => new HubError('conflict', { message: 'the case is not open' });
-
-export function orphanRow(record: OrphanRecord): Put {
-  const { id, cpo: owner, graceEndsAt: upd } = record;
-  return { kind: 'orphans', owner, id, shelf: 'orphans', upd, data: record, body: null };
-}

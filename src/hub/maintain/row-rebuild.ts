@@ -17,7 +17,7 @@ import type { RefusedRecord, Tallies } from '../../domain/report.ts';
 import type { Route } from '../../domain/routing.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
-import { orphanRow } from '../exchange/orphan-cases.ts';
+import { orphanRow } from '../exchange/orphan-records.ts';
 import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
