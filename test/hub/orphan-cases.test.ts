@@ -376,6 +376,33 @@ t.test('the list of a large CPO is looked through, an endless one up to its boun
   answered();
 });
 
+t.test('behind each page of a look-up the hub rests for three times as long as it took [SENDER-LISTS-4]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, cpo, served } = scenery;
+  await stopped(scenery);
+  let tookMs = 40;
+  served.texts.sessions = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].map((id) => session(id, 'ACTIVE'));
+  served.instead = ({ method }) => {
+    if (method === 'GET') clock.advance(tookMs);
+    return undefined;
+  };
+  clock.advance(5 * minute);
+  const pages = async (restMs: number) => {
+    clock.advance(restMs);
+    await hub.settled();
+    return pagesAsked(cpo.received, 'sessions').length;
+  };
+  t.equal(await pages(0), 1);
+  t.equal(await pages(119), 1);
+  t.equal(await pages(1), 2);
+  tookMs = 5_000;
+  t.equal(await pages(120), 3);
+  t.equal(await pages(149), 3, 'a slow partner is not held up as much');
+  t.equal(await pages(1), 4);
+  t.equal(await pages(150), 4);
+  t.match(await cases(hub), [{ note: 'queried: the CPO does not list the session' }]);
+});
+
 t.test('an operator closes a case by hand, with a note or without; what is not open is refused', async (t) => {
   const scenery = await scene(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });
   const { hub, clock, served, emsp } = scenery;

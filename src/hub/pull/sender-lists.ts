@@ -7,6 +7,8 @@
  *     other objects.
  * SENDER-LISTS-3  `close` ends every wait for a page, also that of a list that is throttled; so does the signal of a list for
  *     its own.
+ * SENDER-LISTS-4  Behind each page of a list with bounds the hub rests for `restShare` times as long as the page took, at most `restMsMax`,
+ *     before it reads on: nobody waits for it, and its partner decides how much of the thread each page takes.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
@@ -14,6 +16,7 @@ import { modules, type ObjectModule } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import { below, endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { sleep } from '../../kit/clock.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { tokenFor } from '../kernel/partner-token.ts';
@@ -51,6 +54,9 @@ export interface Refused {
 }
 
 const pageSize = 100;
+/** A page of 2 MiB takes 50 ms of the thread. Longer, a list of many pages would not be read in time. [SENDER-LISTS-4] */
+const restShare = 3;
+const restMsMax = 150;
 const closing = 'the hub was shut down meanwhile';
 
 /** Why a list may have more, after a last page with `unread` ones behind it. */
@@ -95,11 +101,15 @@ export class SenderLists {
       end: end.signal,
       bounds,
     });
+    let tookMs = 0;
     return {
       next: async () => {
+        if (bounds && tookMs > 0) await sleep(ports.clock, Math.min(restShare * tookMs, restMsMax), asked);
         const asOf = this.#context.store.head();
         if (asked?.aborted) return { ...failed(String(asked.reason)), asOf };
+        const begun = ports.clock.monotonic();
         const page = this.#closed ? failed(closing) : await this.#orCut(pages.next(), end, asked);
+        tookMs = ports.clock.monotonic() - begun;
         return page && { ...page, asOf };
       },
     };
