@@ -329,7 +329,7 @@ t.test('Partners of one platform do not wait for one another [WIRE-CONNECTIONS-1
 });
 
 t.test(
-  'Calls on behalf of one partner that hang leave half of the sockets to others [WIRE-CONNECTIONS-4]',
+  'Calls on behalf of some partners that hang leave half of the sockets to others, and one to each [WIRE-CONNECTIONS-4]',
   async (t) => {
     const held: Socket[] = [];
     const partner = await partnerOf(t, (socket, request) => {
@@ -346,18 +346,54 @@ t.test(
     const ask = (source: string) => client.call(callOf(partner.url, { source, correlationId: 'awaited' }));
     for (const source of ['NL-TWO', 'NL-SIX', 'NL-TWO']) t.equal((await ask(source)).class, 'delivered');
     t.equal(held.length, 2, 'the others of the one that hangs wait');
-    const all = [hang('NL-TWO'), hang('NL-TWO'), ask('NL-SIX')];
+    const all = [...hanging, hang('NL-TWO'), hang('NL-TWO')];
     await arrived(4);
-    held[3]?.write(http(200, ok));
-    t.equal((await (all[2] as ReturnType<typeof ask>)).class, 'delivered', 'passes those that were there before it');
-    for (let at = 0; at < 7; at++) {
+    for (const source of ['NL-SIX', 'NL-TEN'])
+      t.equal((await ask(source)).class, 'delivered', 'who has none under way waits for nobody');
+    const own = client.call(callOf(partner.url, { correlationId: 'awaited' }));
+    t.equal((await own).class, 'delivered', 'nor does the hub itself');
+    for (let at = 0; at < all.length; at++) {
       await arrived(at + 1);
-      if (at !== 3) held[at]?.write(http(200, ok));
+      held[at]?.write(http(200, ok));
     }
-    t.ok((await Promise.all([...hanging, ...all])).every((outcome) => outcome.class === 'delivered'));
-    t.ok(partner.sockets.length <= 4);
+    t.ok((await Promise.all(all)).every((outcome) => outcome.class === 'delivered'));
+    t.equal(partner.sockets.length, 5, 'one beside the four');
   },
 );
+
+t.test('Who has the fewest calls under way goes first, and sources take turns [WIRE-CONNECTIONS-4]', async (t) => {
+  const held = new Map<string, Socket>();
+  const idOf = (request: string) => /correlation-id: (\S+)/i.exec(request)?.[1] ?? '';
+  const partner = await partnerOf(t, (socket, request) => {
+    const id = idOf(request);
+    if (id.startsWith('held')) held.set(id, socket);
+    else socket.write(http(200, ok));
+  });
+  const client = clientOf(t, { connectionsMax: 6, clock: new SimulatedClock() });
+  const send = (name: string) => {
+    const [, source = ''] = name.split('-');
+    return client.call(callOf(partner.url, { source, correlationId: name, timeoutMs: 60_000 }));
+  };
+  const release = (name: string) => {
+    held.get(name)?.write(http(200, ok));
+    held.delete(name);
+  };
+  const calls = ['held-A-1', 'held-A-2', 'held-B-1', 'held-C-1', 'held-C-2', 'held-C-3'].map(send);
+  await asked(partner, 6);
+  const fewest = ['asked-A-1', 'asked-A-2', 'asked-B-1'].map(send);
+  release('held-C-1');
+  await Promise.all(fewest);
+  t.same(partner.requests.slice(6).map(idOf), ['asked-B-1', 'asked-A-1', 'asked-A-2']);
+
+  calls.push(...['held-C-4', 'held-D-1'].map(send));
+  await asked(partner, 11);
+  const inTurn = ['asked-B-2', 'asked-B-3', 'asked-D-1'].map(send);
+  for (const name of ['held-C-2', 'held-C-3']) release(name);
+  await Promise.all(inTurn);
+  t.same(partner.requests.slice(11).map(idOf), ['asked-B-2', 'asked-D-1', 'asked-B-3']);
+  for (const name of [...held.keys()]) release(name);
+  t.ok((await Promise.all(calls)).every((outcome) => outcome.class === 'delivered'));
+});
 
 t.test(
   'Deliveries have sockets of their own: no other call to the same address waits behind those that hang',

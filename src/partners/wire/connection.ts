@@ -76,9 +76,9 @@ export class Connection {
     socket.on('close', () => this.#closed());
   }
 
-  /** On whose behalf the present exchange is. */
-  get source(): string | undefined {
-    return this.#load?.[0].source;
+  /** Whether it has an exchange on behalf of this source. */
+  isFor(source: string | undefined): boolean {
+    return this.#load !== null && this.#load[0].source === source;
   }
 
   get isOpen(): boolean {

@@ -1,12 +1,14 @@
 /**
  * The connections to all servers for one kind of call, by origin.
  *
- * WIRE-CONNECTIONS-1  A partner has at most `perOrigin` connections to an origin; its further exchanges wait for one in the order in which they
- *     came. Partners whose servers share an origin, as tenants of one platform do, share no connection: else calls of one that hang
- *     would hold up the calls of the other.
+ * WIRE-CONNECTIONS-1  A partner has at most `perOrigin` exchanges under way with an origin, but for those of WIRE-CONNECTIONS-4; further ones wait. Partners
+ *     whose servers share an origin, as tenants of one platform do, share no connection: else calls of one that hang would hold up
+ *     the calls of the other.
  * WIRE-CONNECTIONS-2  A connection that cannot be opened fails the exchange for which it was opened, and no other.
  * WIRE-CONNECTIONS-3  Nothing is kept of an origin without connections.
- * WIRE-CONNECTIONS-4  Of the `perOrigin` exchanges at most half are on behalf of one source: those of others do not wait for calls of one that hang.
+ * WIRE-CONNECTIONS-4  Of the `perOrigin` exchanges at most half are on behalf of one source, and a source of which none is under way has one beside
+ *     them: it waits for no calls of others, however many hang. Of those that wait, the source with the fewest under way goes
+ *     first, of several the one that went longest ago, and each in the order in which its own came.
  * WIRE-CONNECTIONS-5  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed.
  */
 import type { Socket } from 'node:net';
@@ -73,12 +75,16 @@ interface Count {
 class Origin implements Owner {
   readonly #target: Parameters<Connector>[0];
   readonly #options: ConnectionsOptions;
+  /** Exchanges under way at most, and those on behalf of one source. */
+  readonly #most: number;
+  readonly #half: number;
   readonly #count: Count;
   readonly #onEmpty: () => void;
   readonly #open = new Set<Connection>();
   /** Those without an exchange; the one that was used last is used next, so that the others end when they are not needed. */
   readonly #idle: Connection[] = [];
-  readonly #waiting: Load[] = [];
+  /** By source; the one that went last is the last. */
+  readonly #waiting = new Map<string | undefined, Load[]>();
   /** Those for which a connection is being opened. */
   readonly #opening = new Set<Load>();
   #isDestroyed = false;
@@ -88,6 +94,8 @@ class Origin implements Owner {
     // Without the brackets of an IPv6 address.
     this.#target = { protocol, host, port, hostname: hostname.replace(/^\[(.*)\]$/, '$1') };
     this.#options = options;
+    this.#most = options.perOrigin ?? Number.POSITIVE_INFINITY;
+    this.#half = Math.ceil(this.#most / 2);
     this.#count = count;
     this.#onEmpty = onEmpty;
   }
@@ -96,18 +104,18 @@ class Origin implements Owner {
     return this.#open.size + this.#opening.size;
   }
 
+  get #busy(): number {
+    return this.#size - this.#idle.length;
+  }
+
   take(load: Load): void {
-    if (this.#isCrowded(load[0].source)) return void this.#waiting.push(load);
-    const connection = this.#idleOne();
-    if (connection) connection.carry(load);
-    else if (this.#size < (this.#options.perOrigin ?? Number.POSITIVE_INFINITY)) this.#openFor(load);
-    else this.#waiting.push(load);
+    if (this.#mayGo(load[0].source)) this.#go(load);
+    else this.#waitingOf(load).push(load);
   }
 
   free(connection: Connection): void {
-    const next = this.#next();
-    if (next) connection.carry(next);
-    else this.#idle.push(connection);
+    this.#idle.push(connection);
+    this.#carryOn();
   }
 
   closed(connection: Connection, unwritten: Load | null): void {
@@ -116,15 +124,23 @@ class Origin implements Owner {
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
     if (this.#isDestroyed) return unwritten?.[1].failed(new errors.ClientDestroyedError(), false);
-    if (unwritten && !unwritten[1].isOver) this.#waiting.unshift(unwritten);
+    if (unwritten) this.#waitingOf(unwritten).unshift(unwritten);
     this.#carryOn();
   }
 
   destroy(): void {
     this.#isDestroyed = true;
     for (const connection of this.#open) connection.destroy();
-    for (const [, exchange] of [...this.#opening, ...this.#waiting.splice(0)])
+    const waiting = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    for (const [, exchange] of [...this.#opening, ...waiting])
       exchange.failed(new errors.ClientDestroyedError(), false);
+  }
+
+  #go(load: Load): void {
+    const connection = this.#idleOne();
+    if (connection) connection.carry(load);
+    else this.#openFor(load);
   }
 
   #idleOne(): Connection | undefined {
@@ -134,38 +150,55 @@ class Origin implements Owner {
     }
   }
 
-  /** The first that waits, still has time, and is not kept out by others of its source. */
+  /** Those that wait on behalf of the same source. */
+  #waitingOf([{ source }]: Load): Load[] {
+    const known = this.#waiting.get(source);
+    if (known) return known;
+    const waiting: Load[] = [];
+    this.#waiting.set(source, waiting);
+    return waiting;
+  }
+
+  /** The next that waits, still has time, and may go. [WIRE-CONNECTIONS-4] */
   #next(): Load | undefined {
-    const crowded = new Set<string | undefined>();
-    for (let place = 0; place < this.#waiting.length; ) {
-      const load = this.#waiting[place] as Load;
-      const [{ source }, { isOver }] = load;
-      if (!isOver && !crowded.has(source) && this.#isCrowded(source)) crowded.add(source);
-      if (!isOver && crowded.has(source)) {
-        place++;
-        continue;
-      }
-      this.#waiting.splice(place, 1);
-      if (!isOver) return load;
+    let next: Load[] = [];
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const [source, loads] of this.#waiting) {
+      while (loads[0]?.[1].isOver) loads.shift();
+      if (loads.length === 0) this.#waiting.delete(source);
+      const own = loads.length === 0 ? fewest : this.#underWay(source);
+      if (own < fewest && this.#isFree(source, own)) [next, fewest] = [loads, own];
     }
-    return undefined;
+    const load = next.shift();
+    if (load === undefined) return undefined;
+    this.#waiting.delete(load[0].source);
+    if (next.length > 0) this.#waiting.set(load[0].source, next);
+    return load;
   }
 
-  /** Whether as many exchanges of the source are under way as one may have. [WIRE-CONNECTIONS-4] */
-  #isCrowded(source: string | undefined): boolean {
-    const most = Math.ceil((this.#options.perOrigin ?? Number.POSITIVE_INFINITY) / 2);
-    if (source === undefined || this.#size - this.#idle.length < most) return false;
+  /** While so few are under way that no source can have too many, none is counted. */
+  #mayGo(source: string | undefined): boolean {
+    return this.#busy < this.#half || this.#isFree(source, this.#underWay(source));
+  }
+
+  /** Whether a source that has so many exchanges under way may have one more. [WIRE-CONNECTIONS-1, WIRE-CONNECTIONS-4] */
+  #isFree(source: string | undefined, own: number): boolean {
+    return own === 0 || (this.#busy < this.#most && (source === undefined || own < this.#half));
+  }
+
+  /** How many exchanges on behalf of a source are under way. */
+  #underWay(source: string | undefined): number {
     let own = 0;
-    for (const connection of this.#open) if (connection.source === source) own++;
+    for (const connection of this.#open) if (connection.isFor(source)) own++;
     for (const [sent] of this.#opening) if (sent.source === source) own++;
-    return own >= most;
+    return own;
   }
 
-  /** There is one connection less: the next that waits gets one of its own. */
+  /** There is one exchange less: the next that waits goes. */
   #carryOn(): void {
     const next = this.#next();
-    if (next) return this.take(next);
-    if (this.#size === 0) this.#onEmpty();
+    if (next) this.#go(next);
+    else if (this.#size === 0) this.#onEmpty();
   }
 
   #openFor(load: Load): void {
