@@ -1,30 +1,63 @@
 /**
  * Spreads work over turns of the event loop, so that each turn is short.
  *
- * Lets at most `most` callers go on in one turn of the event loop, first in, first out, as long as the last of them says
- * that it matters; the others go on at once.
+ * PER-TURN-1  Users take turns, and each of them is served first in, first out.
+ * PER-TURN-2  In the process at most one large text is begun to be read, parsed or checked in `apartTurns` turns: what follows takes the
+ *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
+ *     at most.
  */
-export function perTurn(most: number, turn: () => Promise<void>): (matters: boolean) => Promise<void> | null {
-  const waiting: (() => void)[] = [];
+import { nextTurn } from './system-clock.ts';
+
+/** Turns of the event loop that an authorize takes. [PER-TURN-2] */
+const apartTurns = 4;
+
+/**
+ * Lets at most `most` callers go on in one turn of the event loop, as long as the last of them says that it matters; the others
+ * go on at once.
+ */
+export function perTurn(
+  most: number,
+  turn: () => Promise<void>,
+): (matters: boolean, user?: string) => Promise<void> | null {
+  const waiting = new Map<string, (() => void)[]>();
   let begun = 0;
   let isCounting = false;
   const count = async () => {
     isCounting = true;
-    while (begun > 0 || waiting.length > 0) {
+    while (begun > 0 || waiting.size > 0) {
       await turn();
       begun = 0;
-      for (const go of waiting.splice(0, most)) {
+      // A user who has more waits behind the others: the walk comes to it again. [PER-TURN-1]
+      for (const [user, queue] of waiting) {
+        if (begun >= most) break;
         begun += 1;
-        go();
+        waiting.delete(user);
+        queue.shift()?.();
+        if (queue.length > 0) waiting.set(user, queue);
       }
     }
     isCounting = false;
   };
-  return (matters) => {
-    if (!matters && waiting.length === 0) return null;
+  return (matters, user = '') => {
+    if (!matters && waiting.size === 0) return null;
     begun += 1;
     if (!isCounting) void count();
     if (begun <= most) return null;
-    return new Promise((go) => waiting.push(go));
+    return new Promise((go) => {
+      const queue = waiting.get(user) ?? [];
+      queue.push(go);
+      waiting.set(user, queue);
+    });
   };
 }
+
+/** Lets one caller go on in `apartTurns` turns. */
+export function largeTurns(turn: () => Promise<void>): (user: string) => Promise<void> | null {
+  const inTurns = perTurn(1, async () => {
+    for (let n = 0; n < apartTurns; n++) await turn();
+  });
+  return (user) => inTurns(true, user);
+}
+
+/** When a large text of a partner may be read, parsed or checked; null: now. [PER-TURN-2] */
+export const largeTurn = largeTurns(nextTurn);

@@ -17,9 +17,8 @@
  *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
- * ADMISSION-6  At most one large body is begun to be parsed, or large object to be read, in `apartTurns` turns of the event
- *     loop: what follows takes the thread for as long as the text is large, and a request that a driver waits for, which
- *     takes as many turns, meets two of them at most.
+ * ADMISSION-6  A large body is begun to be parsed, and a large object to be read, in a turn of the event loop that is far from those of
+ *     other large texts (PER-TURN-2); partners take turns.
  */
 import type { PartyId } from '../domain/party.ts';
 import type { Urgency } from './overload.ts';
@@ -98,7 +97,7 @@ class AdmittedRequest implements Pass {
     this.#reserved += more;
     this.#keep(more);
     await this.#takeReadTurn();
-    await this.#room.largeTurn();
+    await this.#room.largeTurn(this.#partner);
   }
 
   async reading<T>(bytes: number, read: () => Promise<T>): Promise<T> {
@@ -142,7 +141,7 @@ class AdmittedRequest implements Pass {
       if (begun !== null) await begun;
       if (this.#own > largeBody) {
         endOfTurn = await this.#room.bodyTurn(this.#partner);
-        await this.#room.largeTurn();
+        await this.#room.largeTurn(this.#partner);
       }
       if (this.#urgency !== 'list') return await begin();
       await this.#takeReadTurn();

@@ -4,7 +4,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
-import { perTurn } from '../kit/per-turn.ts';
+import { largeTurn, perTurn } from '../kit/per-turn.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import { addTo, turnstile } from '../kit/turnstile.ts';
 import { judge, type Load, type Scales, type Signal, scalesFor, shareOf, type Urgency } from './overload.ts';
@@ -22,6 +22,8 @@ export interface RoomOptions {
   readonly shed: (urgency: Urgency, signal: Signal) => void;
   /** Resolves in the next turn of the event loop. */
   readonly turnOf?: () => Promise<void>;
+  /** When a large text of a partner may be parsed or read; null: now. Default: `largeTurn` of the process. */
+  readonly large?: typeof largeTurn;
 }
 
 /** Reads of lists and large objects at a time, and large bodies that wait to be parsed; one partner gets half of them. */
@@ -31,8 +33,6 @@ const bodiesShare = 0.9;
 /** Share of the room that one partner may hold. [ADMISSION-4] */
 const partnerShare = 0.25;
 const noRoomRetryS = 5;
-/** Turns of the event loop that an authorize takes. [ADMISSION-6] */
-const apartTurns = 4;
 /** Pushes per turn of the event loop; fewer make smaller group commits, which cost more. [ADMISSION-5] */
 const pushesMax = 8;
 /** Requests of one partner that a driver waits for, per turn of the event loop. [ADMISSION-5] */
@@ -44,13 +44,14 @@ export class Room {
   /** A slot for a large body, which has its turn before that of its object. [ADMISSION-3] */
   readonly bodyTurn = turnstile(listsMax);
   readonly shed: RoomOptions['shed'];
+  /** [ADMISSION-6] */
+  readonly largeTurn: typeof largeTurn;
   readonly #felt: () => Felt;
   readonly #bytesMax: number;
   readonly #pageMax: number;
   readonly #turnOf: () => Promise<void>;
   readonly #scales: Scales;
   readonly #pushesInTurns: ReturnType<typeof perTurn>;
-  readonly #largeInTurns: ReturnType<typeof perTurn>;
   #requests = 0;
   readonly #requestsOf = new Map<PartyId, number>();
   #bytes = 0;
@@ -63,17 +64,15 @@ export class Room {
   /** Of partners that had more than `ofPartnerMax` of them at once. */
   readonly #turnsOf = new Map<PartyId, ReturnType<typeof perTurn>>();
 
-  constructor({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn }: RoomOptions) {
+  constructor({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn, large = largeTurn }: RoomOptions) {
     this.#felt = felt;
     this.#bytesMax = bytesMax;
     this.#pageMax = pageMax;
     this.shed = shed;
     this.#turnOf = turnOf;
+    this.largeTurn = large;
     this.#scales = scalesFor(bytesMax);
     this.#pushesInTurns = perTurn(pushesMax, turnOf);
-    this.#largeInTurns = perTurn(1, async () => {
-      for (let n = 0; n < apartTurns; n++) await turnOf();
-    });
   }
 
   /** Counts a request that is admitted, and says how long it is to wait, ms; refuses with `unavailable`. */
@@ -91,11 +90,6 @@ export class Room {
   begins(urgency: Urgency, partner: PartyId): Promise<void> | null {
     if (urgency === 'push') return this.#pushesInTurns(this.#drivers > 0);
     return urgency === 'driver' ? this.#driverBegins(partner) : null;
-  }
-
-  /** [ADMISSION-6] */
-  async largeTurn(): Promise<void> {
-    await this.#largeInTurns(true);
   }
 
   /** Counts bytes of a partner, which has made room for them. */

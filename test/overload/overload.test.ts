@@ -2,6 +2,8 @@
  * The verdict on a request by figures alone, and the counting of what was taken.
  */
 import { HubError } from '../../src/domain/errors.ts';
+import { largeTurn, largeTurns, perTurn } from '../../src/kit/per-turn.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -294,7 +296,7 @@ t.test(
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
     const { turnOf, pass: passTurns } = turnsByHand();
-    const { take } = admission({ felt, bytesMax: 20 * mebibyte, shed: () => {}, turnOf });
+    const { take } = admission({ felt, bytesMax: 20 * mebibyte, shed: () => {}, large: largeTurns(turnOf) });
     const begun: string[] = [];
     const start = (partner: string, bytes: number) => {
       const pass = take(partner, 'push');
@@ -330,7 +332,7 @@ t.test('[ADMISSION-6] a list with a large body gives its turn back', async (t) =
 t.test('[ADMISSION-6] one large object is begun to be read in four turns of the event loop', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
   const { turnOf, pass: passTurns } = turnsByHand();
-  const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, turnOf });
+  const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, large: largeTurns(turnOf) });
   const begun: string[] = [];
   for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) {
     const pass = take(partner, 'push');
@@ -345,6 +347,41 @@ t.test('[ADMISSION-6] one large object is begun to be read in four turns of the 
     t.strictSame(begun.splice(0), [partner]);
     await passTurns(4);
   }
+});
+
+t.test('[PER-TURN-2] a large body waits for what else is large in the process', async (t) => {
+  const { take } = counted(20 * mebibyte);
+  for (let n = 0; n < 8; n++) await nextTurn();
+  t.equal(largeTurn('NL-EMS'), null, 'as the answer of a partner does');
+  let isBegun = false;
+  const pass = take('NL-CPO', 'push');
+  t.ok(pass.hold(mebibyte));
+  const work = pass.work(() => {
+    isBegun = true;
+  });
+  for (let n = 0; n < 3; n++) await nextTurn();
+  t.notOk(isBegun, 'nor in the three turns behind it');
+  await work;
+  pass.closed();
+});
+
+t.test('[PER-TURN-1] users take turns, and each is served first in, first out', async (t) => {
+  const { turnOf, pass: passTurns } = turnsByHand();
+  const inTurn = perTurn(2, turnOf);
+  const begun: string[] = [];
+  const ask = (name: string) => {
+    const turn = inTurn(true, name[0]);
+    if (turn === null) begun.push(name);
+    else void turn.then(() => begun.push(name));
+  };
+  for (const name of ['A1', 'A2', 'A3', 'A4', 'A5', 'B1', 'C1', 'C2']) ask(name);
+  for (const expected of [['A1', 'A2'], ['A3', 'B1'], ['C1', 'A4'], ['C2', 'A5'], []]) {
+    await settle();
+    t.strictSame(begun.splice(0), expected);
+    await passTurns(1);
+  }
+  ask('B2');
+  t.strictSame(begun, ['B2'], 'nobody waits any more');
 });
 
 /** An admission whose turns of the event loop the test begins. */

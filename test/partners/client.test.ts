@@ -516,27 +516,29 @@ t.test('Of a long answer to a delivery all but the status is passed over [ENVELO
     }
 });
 
-t.test('Large answers that come at once are read one in a turn, small ones meanwhile [EXCHANGE-6]', async (t) => {
+t.test('Large answers that come at once have turns apart, small ones none [EXCHANGE-6, PER-TURN-2]', async (t) => {
   const large = gzipSync(envelope(1000, { data: 'x'.repeat(500_000) }));
   const small = gzipSync(envelope(1000, { data: 'x' }));
   const ended: string[] = [];
   let turns = 0;
   const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: 1024 * 1024 };
   const sent = { method: 'PUT', origin: '', hostname: '', path: '', headers: {}, body: null } as const;
-  const arrives = (body: Buffer) => {
-    const end = ({ kind }: Met) => ended.push(`${kind} ${turns}`);
-    const exchange = new Exchange(sent, limits, null, end);
+  const arrives = (partner: string, body: Buffer) => {
+    const end = ({ kind }: Met) => ended.push(`${partner} ${kind} ${turns}`);
+    const exchange = new Exchange({ ...sent, partner }, limits, null, end);
     exchange.cutBy(() => t.fail("the connection is another exchange's by now"));
     exchange.answered(200, 'content-encoding: gzip\r\n', body);
   };
-  await nextTurn();
-  for (const body of [large, large, large, small, large]) arrives(body);
-  t.same(ended, ['answer 0', 'answer 0']);
-  for (turns = 1; turns <= 2; turns++) await nextTurn();
-  t.same(ended.slice(2), ['answer 1', 'answer 2']);
+  for (let n = 0; n < 8; n++) await nextTurn();
+  for (let n = 0; n < 3; n++) arrives('A', large);
+  arrives('A', small);
+  arrives('B', large);
+  t.same(ended, ['A answer 0', 'A answer 0']);
+  for (turns = 1; turns <= 8; turns++) await nextTurn();
+  t.same(ended.slice(2), ['A answer 4', 'B answer 8'], 'partners take turns');
   await limits.clock.advance(1000);
-  t.same(ended.slice(4), ['timeout 3'], 'its time passes while it waits');
-  for (turns = 4; turns <= 6; turns++) await nextTurn();
+  t.same(ended.slice(4), ['A timeout 9'], 'its time passes while it waits');
+  for (turns = 10; turns <= 18; turns++) await nextTurn();
   t.equal(ended.length, 5);
 });
 

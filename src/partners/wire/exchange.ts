@@ -9,16 +9,15 @@
  *     answers and chunk extensions are no part of an answer, but reading them takes as much CPU time.
  * EXCHANGE-5  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
  *     connection that was closed before any byte of the answer.
- * EXCHANGE-6  In one turn of the event loop at most one answer is read that is larger than `smallMax`: a partner may let many come at
- *     once, and others would wait until all are decoded and parsed.
+ * EXCHANGE-6  An answer larger than `smallMax` is read in a turn of the event loop that is far from those of other large texts (PER-TURN-2): a
+ *     partner may let many come at once, and others would wait until all are decoded and parsed. Partners take turns.
  * EXCHANGE-7  With a room for large answers, no more than `smallMax` and one read of an answer comes into memory until its partner has room
  *     for it (`answer-room.ts`). What waits counts against the time of the exchange.
  */
 import type { Dispatcher } from 'undici';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
-import { perTurn } from '../../kit/per-turn.ts';
-import { nextTurn } from '../../kit/system-clock.ts';
+import { largeTurn } from '../../kit/per-turn.ts';
 import { trimmed } from './answer-reader.ts';
 import type { AnswerRoom, Place } from './answer-room.ts';
 import { decoded, foreignText } from './content.ts';
@@ -107,8 +106,6 @@ const smallMax = 64 * 1024;
 
 /** Whose large answers share a room. */
 const roomOf = ({ partner, origin }: Sent): string => partner ?? origin;
-
-const largeInTurns = perTurn(1, nextTurn);
 
 /** Error codes of a connection that the other side has closed. */
 const staleCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
@@ -244,7 +241,7 @@ export class Exchange {
     // Its connection may carry another exchange by then.
     this.#cut = null;
     const go = () => this.#decoded(status, read, body, encoding === null ? body : decoded(body, encoding, max));
-    const inTurn = largeInTurns(true);
+    const inTurn = largeTurn(this.#sent.partner ?? '');
     if (inTurn === null) go();
     else void inTurn.then(() => (this.isOver ? undefined : go()));
   }
