@@ -17,7 +17,7 @@
  *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
- * ADMISSION-6  A large body is begun to be parsed, and a large object to be read, in a turn of the event loop that is far from those of
+ * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, each in a turn of the event loop that is far from those of
  *     other large texts (PER-TURN-2); partners take turns.
  */
 import type { PartyId } from '../domain/party.ts';
@@ -44,6 +44,8 @@ export interface Pass {
   closed(): void;
   /** Runs the request's work; a list first waits for a read slot. */
   work<T>(run: () => T | Promise<T>): Promise<T>;
+  /** When the body may be checked, which the work has parsed; null: now, because it is small. [ADMISSION-6] */
+  checkTurn(): Promise<void> | null;
 }
 
 export interface Admission extends Pick<Room, 'shares' | 'partners'> {
@@ -51,7 +53,7 @@ export interface Admission extends Pick<Room, 'shares' | 'partners'> {
   take(partner: PartyId, urgency: Urgency): Pass;
 }
 
-/** A larger body is parsed in a turn of its own, bytes: it takes longer than all else of a turn. [ADMISSION-6] */
+/** A larger body is parsed and checked in turns of its own, bytes: each takes longer than all else of a turn. [ADMISSION-6] */
 const largeBody = 65_536;
 
 export function admission(options: RoomOptions): Admission {
@@ -128,7 +130,7 @@ class AdmittedRequest implements Pass {
   async work<T>(run: () => T | Promise<T>): Promise<T> {
     this.#isWorking = true;
     let endOfTurn = () => {};
-    /** `run` has parsed and checked the body when it returns, so the turn ends before the work does. */
+    /** `run` has parsed the body when it returns, so the turn ends before the work does. */
     const begin = () => {
       try {
         return run();
@@ -151,6 +153,10 @@ class AdmittedRequest implements Pass {
       this.#endReadTurn();
       this.#leave();
     }
+  }
+
+  checkTurn(): Promise<void> | null {
+    return this.#own > largeBody ? this.#room.largeTurn(this.#partner) : null;
   }
 
   #isTooMuch(bytes: number): boolean {

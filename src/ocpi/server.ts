@@ -264,7 +264,11 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, parts: Parts
     config: { ocpi: route },
     // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {
-      void answer(request, reply, () => route.handle(hub, exchangeOf(hub, request, parts)));
+      void answer(request, reply, () => {
+        const exchange = exchangeOf(hub, request, parts);
+        const handle = () => route.handle(hub, exchange);
+        return request.ocpi?.pass?.checkTurn()?.then(handle) ?? handle();
+      });
     },
   });
 }

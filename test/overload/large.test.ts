@@ -1,11 +1,13 @@
 /**
  * Objects of the largest size: pages of them, and a backlog of them that is read from the log, stay within what memory has.
  */
+import { largeTurn } from '../../src/kit/per-turn.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, idsOf, linksOf } from '../support/observed.ts';
 import { type Answer, admin, type PlainPartner } from '../support/plain-partner.ts';
 import { atLength, isAtLength } from '../support/share.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const padding = 'x'.repeat(1_000_000);
@@ -54,6 +56,31 @@ t.test('a page of large objects ends early, and who goes on misses nothing [D31,
     [3, '3'],
     'a page that fits is as long as asked for',
   );
+});
+
+t.test('a large body is checked in another turn than the one in which it is parsed [ADMISSION-6]', async (t) => {
+  const order: string[] = [];
+  const wrap = wrapStore((store) => ({
+    append: (commit) => {
+      if (commit.events[0]?.type === 'object.put') order.push('checked');
+      return store.append(commit);
+    },
+  }));
+  const { cpo } = await routedPair(t, await hubFor(t, {}, { wrap }));
+  const { parse } = JSON;
+  t.teardown(() => {
+    JSON.parse = parse;
+  });
+  JSON.parse = (text, reviver) => {
+    if (text.length > padding.length) {
+      JSON.parse = parse;
+      order.push('parsed');
+      void largeTurn('NL-OTH')?.then(() => order.push('another large text'));
+    }
+    return parse(text, reviver);
+  };
+  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { padding }));
+  t.strictSame(order, ['parsed', 'another large text', 'checked']);
 });
 
 t.test('the log is read in pieces of a size, and a backlog of large bodies arrives whole and in order', async (t) => {

@@ -349,6 +349,34 @@ t.test('[ADMISSION-6] one large object is begun to be read in four turns of the 
   }
 });
 
+t.test('[ADMISSION-6] a large body is checked in another turn than the one in which it is parsed', async (t) => {
+  const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+  const { turnOf, pass: passTurns } = turnsByHand();
+  const { take } = admission({ felt, bytesMax: 20 * mebibyte, shed: () => {}, large: largeTurns(turnOf) });
+  const begun: string[] = [];
+  const start = (partner: string, bytes: number) => {
+    const pass = take(partner, 'push');
+    t.ok(pass.hold(bytes));
+    void pass.work(async () => {
+      begun.push(`${partner} parsed`);
+      await pass.checkTurn();
+      begun.push(`${partner} checked`);
+    });
+    pass.closed();
+  };
+  start('NL-AAA', mebibyte);
+  start('NL-BBB', mebibyte);
+  start('NL-CCC', 65_536);
+  const small = ['NL-CCC parsed', 'NL-CCC checked'];
+  for (const expected of [[...small, 'NL-AAA parsed'], ['NL-BBB parsed'], ['NL-AAA checked'], ['NL-BBB checked']]) {
+    await settle();
+    t.strictSame(begun.splice(0).sort(), expected.sort());
+    await passTurns(3);
+    t.strictSame(begun, [], 'nor in the three turns behind it');
+    await passTurns(1);
+  }
+});
+
 t.test('[PER-TURN-2] a large body waits for what else is large in the process', async (t) => {
   const { take } = counted(20 * mebibyte);
   for (let n = 0; n < 8; n++) await nextTurn();
