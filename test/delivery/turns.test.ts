@@ -38,9 +38,9 @@ t.test('what is owed to many receivers begins over several turns of the event lo
   const wrap = <P extends object>(port: P): P => {
     if (!('call' in port)) return gathered(port);
     const client = port as unknown as PartnerClient;
-    const call = (call: OutboundCall) => {
-      if (call.isDelivery) addTo(begun, turnOfLoop(), 1);
-      return client.call(call);
+    const call = (sent: OutboundCall) => {
+      if (sent.isDelivery) addTo(begun, turnOfLoop(), 1);
+      return client.call(sent);
     };
     return { ...port, call };
   };
