@@ -1,12 +1,15 @@
 /**
  * A change that is less than the object is for those who have it: others get the whole, and a refused one is healed once. [D59, D82]
  */
+import { largeTurn } from '../../src/kit/per-turn.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 import { at, type DeliveryItem, deliveriesOf, Holding, type HubAddress } from './watched.ts';
 
@@ -463,4 +466,31 @@ t.test('a location goes private for those who were sent it, and never as a whole
   t.match(dead, [{ receiver: 'NL-EMS', attempts: [{ class: 'not_found' }] }]);
   t.strictSame([dead.length, dead[0]?.attempts.length], [1, 1]);
   t.same(newcomer.received, [], 'who never had it is not told');
+});
+
+t.test('a large whole is read in a turn of its own [WHOLES-5, PER-TURN-2]', async (t) => {
+  let isHealing = false;
+  let isOwn: boolean | null = null;
+  const wrap = wrapStore((store) => ({
+    get: (key) => {
+      if (isHealing && key.kind === 'locations') isOwn ??= largeTurn('NL-OTH') !== null;
+      return store.get(key);
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const emsp = async ({ method }: Received) => {
+    isHealing = method === 'PATCH';
+    // What the push took of large turns is over by then.
+    for (let n = 0; n < 8; n++) await nextTurn();
+    return isHealing ? notFound : {};
+  };
+  const { cpo, emsp: receiver } = await routedPair(t, hub, { emsp });
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1', { x: 'x'.repeat(100_000) }));
+  await cpo.push('PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(1) });
+  await quiet(hub);
+  t.same(
+    receiver.received.map(({ method }) => method),
+    ['PUT', 'PATCH', 'PUT'],
+  );
+  t.equal(isOwn, true, 'no other large text has it');
 });

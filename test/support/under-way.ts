@@ -16,8 +16,8 @@ export interface Holder {
 
 /** Waits up to here are no due times, but work that is gathered or paced. */
 const momentMs = 50;
-/** What follows from the end of a call begins within so many turns. */
-const turns = 3;
+/** What follows from the end of a call begins within so many turns; a large text waits for four. */
+const turns = 5;
 /** Longer than a machine stands still. */
 const standstillMs = 30_000;
 const limitMs = 150_000;

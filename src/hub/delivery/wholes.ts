@@ -12,6 +12,8 @@
  *     sent. [D21]
  * WHOLES-4  Where there is no whole that may be sent (the routing rule has ended, or it names an erased person), a part goes to a
  *     receiver that has a version of the object, and nothing goes to one that has none, has refused the part, or has something later.
+ * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (PER-TURN-2): many receivers may
+ *     lack theirs at once.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
@@ -21,10 +23,11 @@ import { type HubObject, keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
+import { largeTurn } from '../../kit/per-turn.ts';
 import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, foldedTo } from '../kernel/object-history.ts';
-import { objectFromRow, readObject } from '../kernel/row-codecs.ts';
+import { objectFromRow, objectsSize, readObject } from '../kernel/row-codecs.ts';
 import { type DeliveryMemory, leavesGap } from './delivery-row.ts';
 import type { Item } from './item.ts';
 import { laneKey } from './lanes.ts';
@@ -83,6 +86,7 @@ export class Wholes {
     const data = event.data as ObjectEventData;
     const asItCame = { owed: owedTo(data, item.receiver), head: item };
     if (!item.asWhole && !(item.form === 'part' && (await this.#isMissing(item, event)))) return asItCame;
+    if (await this.#isLarge(event)) await largeTurn(item.receiver);
     // A receiver without a routing rule gets no later state. A session goes as of its own change.
     const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
     const owed = mayHave ? await this.asOf(event, item.owedAt) : null;
@@ -90,6 +94,12 @@ export class Wholes {
     if (mayHave && !hasPseudonym(owed?.body ?? ''))
       return owed && { owed, head: { ...item, asWhole: true, size: owed.body?.length ?? 0 } };
     return !item.asWhole && (await this.notes.hasBefore(item)) ? asItCame : null;
+  }
+
+  /** Whether what is stored of the object is large. [WHOLES-5] */
+  async #isLarge(event: StoredEvent): Promise<boolean> {
+    const { owner, module } = event.data as ObjectEventData;
+    return (await objectsSize(this.#context.store, module, [owner], keyIn(event))) > 0;
   }
 
   /** Whether the receiver of a part misses a change before it: after a restart only the object says so. */
