@@ -37,7 +37,7 @@ import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { limitConnections, type RequestSeen } from './connections.ts';
-import { type Begin, firstUnsent, inTurn, refuseInTurn } from './pipeline.ts';
+import { type Begin, beyondLine, firstUnsent, inTurn, refuseInTurn } from './pipeline.ts';
 import { limitUnadmitted } from './unadmitted.ts';
 
 export interface HttpServerOptions {
@@ -310,24 +310,27 @@ function isRoutable(path: string): boolean {
   }
 }
 
-const refusals: Readonly<Record<string, string>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+/** Status line and OCPI status by code of the error; absent: 400. */
+const refusals: Readonly<Record<string, readonly [status: string, ocpi: number]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 2000],
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 2000],
+  [beyondLine]: ['503 Service Unavailable', 3000],
 };
 
-/** Answers HTTP that never became a request: late, oversized or malformed. */
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else refuseInTurn(error, socket, () => refuseNow(error, socket));
+/** Answers HTTP that never became a request: late, oversized, malformed, or one too many. */
+function refuseConnection({ code }: NodeJS.ErrnoException, socket: Socket): void {
+  if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  // The error holds all that the read has brought: its code alone waits.
+  refuseInTurn(code, socket, () => refuseNow(code, socket));
 }
 
-function refuseNow(error: NodeJS.ErrnoException, socket: Socket): void {
+function refuseNow(code: string | undefined, socket: Socket): void {
   // The answer before it ends the connection.
   if (!socket.writable) return;
   // An answer has begun: it ends incomplete, for the refusal would be taken for a part of it.
   if (firstUnsent(socket)?.headersSent) return void socket.destroy();
-  const status = refusals[error.code ?? ''] ?? '400 Bad Request';
-  const body = refusalText({ ocpi: 2000, message: status.slice(4) });
+  const [status, ocpi] = refusals[code ?? ''] ?? ['400 Bad Request', 2000];
+  const body = refusalText({ ocpi, message: status.slice(4) });
   const head = [`HTTP/1.1 ${status}`, 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
   socket.end(`${head.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
 }

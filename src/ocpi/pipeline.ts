@@ -4,12 +4,14 @@
  *
  * PIPELINE-1  Of the requests of one connection one is under way at a time, in order of arrival: the next begins when
  *     the answer before it has been sent. A request whose connection ends before its turn never begins.
- * PIPELINE-2  While `waitingMax` or more requests wait on a connection, it is not read. So at most what one read has
- *     brought, 64 KiB, waits beyond them.
+ * PIPELINE-2  While `waitingMax` or more requests wait on a connection, it is not read.
  * PIPELINE-3  A refusal by the parser, of what is malformed, too large or late, follows the answers to the requests
  *     before it and never takes the place of one.
  * PIPELINE-4  A request whose time to arrive ran out behind unanswered ones has that time once more when its turn comes:
  *     the hub itself may have left it unread.
+ * PIPELINE-5  At most `lineMax` requests wait on a connection, since one read of 64 KiB may bring thousands, of which each
+ *     takes kilobytes: the next one is refused behind the answers to those before it, what follows it is dropped unread,
+ *     also of the same read, and the connection ends.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -18,12 +20,19 @@ import { afterPoll, systemClock } from '../kit/system-clock.ts';
 
 /** Requests that wait on a connection until it is read no more. A higher number takes more memory per connection. */
 const waitingMax = 16;
+/** What a read brings while fewer than `waitingMax` wait may exceed that by as many. [PIPELINE-5] */
+const lineMax = 2 * waitingMax;
+
+/** The code of the error that the parser meets at a request beyond `lineMax`. */
+export const beyondLine = 'HPE_CB_HEADERS_COMPLETE';
 
 /** What Node keeps of a connection. */
 interface Served extends Socket {
   readonly server: Server;
   /** The response that is sent next; others are queued behind it. */
   readonly _httpMessage?: Response | null;
+  /** Gives `onIncoming` each request whose head has come; a negative result is an error of the parser. */
+  readonly parser?: { onIncoming: (...request: readonly unknown[]) => number } | null;
 }
 type Response = ServerResponse<IncomingMessage>;
 
@@ -39,6 +48,9 @@ interface Line {
 }
 
 const lines = new WeakMap<Socket, Line>();
+
+/** Connections on which a refusal by the parser waits for its turn. */
+const refused = new WeakSet<Socket>();
 
 /** Requests that have their time once more; null until the head has come. [PIPELINE-4] */
 const granted = new Map<Socket, { request: IncomingMessage | null }>();
@@ -56,6 +68,7 @@ export function inTurn(begin: Begin, clock: Clock): RequestListener {
     line.newest = response;
     line.waiting += 1;
     if (line.waiting >= waitingMax) hold(socket, line);
+    if (line.waiting === lineMax) refuseNext(socket, line);
     response.once('socket', () => {
       line.waiting -= 1;
       if (line.waiting === 0) lines.delete(socket);
@@ -85,17 +98,31 @@ function hold(socket: Socket, line: Line): void {
   process.nextTick(() => process.nextTick(stop));
 }
 
+/** [PIPELINE-5] A pause of the parser, or the end of the socket, would take effect only behind what this read has brought. */
+function refuseNext(socket: Socket, line: Line): void {
+  const { parser } = socket as Served;
+  if (!parser) return;
+  const take = parser.onIncoming;
+  parser.onIncoming = (...request) => {
+    if (line.waiting >= lineMax) return -1;
+    parser.onIncoming = take;
+    return take(...request);
+  };
+}
+
 /**
- * Runs `refuse` for the error that the parser met, when the requests before it have been answered. [PIPELINE-3]
+ * Runs `refuse` for the error of this code that the parser met, when the requests before it have been answered. [PIPELINE-3]
  */
-export function refuseInTurn(error: NodeJS.ErrnoException, socket: Socket, refuse: () => void): void {
+export function refuseInTurn(code: string | undefined, socket: Socket, refuse: () => void): void {
   const newest = lines.get(socket)?.newest ?? firstUnsent(socket);
   // The error is of the newest request if its body has not arrived, else of what follows it.
   const isOfNewest = newest?.req.complete === false;
   if (newest === null || (isOfNewest && newest === firstUnsent(socket))) return refuse();
   const turn = isOfNewest ? 'socket' : 'close';
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return void newest.once(turn, () => grant(socket, refuse));
-  // The parser would meet the error again with each further read.
+  // The parser meets an error again with each further read.
+  if (refused.has(socket)) return void socket.pause();
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return void newest.once(turn, () => grant(socket, refuse));
+  refused.add(socket);
   socket.pause();
   newest.once(turn, () => {
     socket.resume();

@@ -33,6 +33,7 @@ import {
   sendUnended,
   silentUrl,
   strangers,
+  tinyRequests,
   unknownToken,
   wrongItems,
 } from './attacks.ts';
@@ -145,6 +146,11 @@ async function attack({ hub, attacks }: Begin): Promise<void> {
   await partner('ACC', { role: 'EMSP', answer: () => new Promise(() => {}) });
   await admin(hub, 'PUT', '/routes/NL-ACC/NL-BHG', { active: true });
   rounds['requests that hang (I2)'] = (ends) => heldOpen(askHanging(ends, hub, hanging, 1_100));
+
+  const pipelining = await partner('BPI');
+  await admin(hub, 'PUT', '/routes/NL-ACC/NL-BPI', { active: true });
+  rounds['requests that wait on connections behind one that hangs (I2)'] = (ends) =>
+    heldOpen(askHanging(ends, hub, pipelining, 40, tinyRequests));
 
   const asking: PlainPartner[] = [];
   for (let n = 0; n < 8; n++) asking.push(await partner(`AN${n}`));

@@ -97,12 +97,15 @@ export const sendUnended = (ends: Ends, hub: { url: string }, from: PlainPartner
     return sendRaw(ends, hub, from, `${head}\nContent-Length: 1000000`, 'x'.repeat(999_000));
   });
 
-/** Authorizations that the accomplice NL-ACC never answers. (I2) */
-export const askHanging = (ends: Ends, hub: { url: string }, from: PlainPartner, count: number): Sent[] =>
+/** Authorizations that the accomplice NL-ACC never answers, and what is sent on the same connection behind each. (I2) */
+export const askHanging = (ends: Ends, hub: { url: string }, from: PlainPartner, count: number, behind = ''): Sent[] =>
   Array.from({ length: count }, () => {
     const head = 'POST /ocpi/2.2.1/tokens/U1/authorize\nOCPI-to-country-code: NL\nOCPI-to-party-id: ACC';
-    return sendRaw(ends, hub, from, `${head}\nContent-Length: 0`);
+    return sendRaw(ends, hub, from, `${head}\nContent-Length: 0`, behind);
   });
+
+/** As many requests as the hub reads at once. (I2) */
+export const tinyRequests = 'GET / HTTP/1.1\r\n\r\n'.repeat(3_600);
 
 // What a partner makes the hub call.
 

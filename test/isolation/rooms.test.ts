@@ -7,25 +7,36 @@ import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
-import { t } from '../support/tap.ts';
-import { askHanging } from './attacks.ts';
+import { type Test, t } from '../support/tap.ts';
+import { askHanging, tinyRequests } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
 
 /** More than half of the requests that the hub has in flight. */
 const hanging = 1_100;
 
-t.test('requests in flight that hang (I2)', async (t) => {
+/** A hub to attack, its victim, and NL-BAD, whose authorizations the accomplice NL-ACC never answers. */
+async function hangingScene(t: Test) {
   const hub = await attackedHub(t);
   const victim = await victimOf(t, hub);
-  const held: (() => void)[] = [];
-  const release = () => held.splice(0).forEach((end) => void end());
-  t.teardown(release);
-  const accomplice = await partnerFor(t, hub, {
+  await partnerFor(t, hub, {
     ...{ role: 'EMSP', countryCode: 'NL', partyId: 'ACC' },
-    answer: () => new Promise((resolve) => held.push(() => resolve({ body: { allowed: 'ALLOWED' } }))),
+    answer: () => new Promise(() => {}),
   });
   const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
-  await admin(hub, 'PUT', `/routes/${accomplice.id}/${attacker.id}`, { active: true });
+  await admin(hub, 'PUT', '/routes/NL-ACC/NL-BAD', { active: true });
+  return { hub, victim, attacker };
+}
+
+t.test('requests that wait on connections behind one that hangs (I2)', async (t) => {
+  const { hub, victim, attacker } = await hangingScene(t);
+  await victim.during(t, async (walked) => {
+    askHanging(t, hub, attacker, 40, tinyRequests);
+    await walked(pathsMin);
+  });
+});
+
+t.test('requests in flight that hang (I2)', async (t) => {
+  const { hub, victim, attacker } = await hangingScene(t);
   const refused: (string | null)[] = [];
   await victim.during(t, async (walked) => {
     for (const { status } of askHanging(t, hub, attacker, hanging)) void status.then((one) => refused.push(one));
