@@ -46,6 +46,10 @@ export function passageOf(request: FastifyRequest, reply: FastifyReply): Passage
   return request.ocpi;
 }
 
+/** Whether an answer of this status refuses what exceeds the rate of a party, or the room that it or the hub has for requests. */
+export const isBeyondLimits = ({ ocpi }: FastifyRequest, status: number): boolean =>
+  status === 429 || (status === 503 && ocpi?.credential != null && ocpi.pass === null);
+
 /** Sends an answer of a route, or a refusal. */
 export function send(request: FastifyRequest, reply: FastifyReply, answer: Answer): FastifyReply {
   const { http, ocpi, headers, body, size } = answer;

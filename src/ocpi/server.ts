@@ -8,14 +8,16 @@
  *     read.
  * OCPI-SERVER-3  A body is read up to its limit and no further, and parsed once; its text is kept. [D17, D38]
  * OCPI-SERVER-4  Each admitted request writes one wide log line, which never contains a token or a body; of the others,
- *     and of those of a party that are refused with 429, a sample is logged, with a count. [VISITORS-3]
+ *     and of those of a party that exceed its rate or have no room, a sample is logged, with a count. [VISITORS-3]
  * OCPI-SERVER-5  Answers of functional modules carry the routing headers as soon as the caller is known, refusals
  *     included.
  * OCPI-SERVER-6  A stale request, whose caller no longer waits, is refused before its work begins. [stale.ts]
+ * OCPI-SERVER-7  A request of a partner whose path, method or caller is refused counts against the partner's rate of other
+ *     requests, and beyond it is answered 429. One for which there is no room counts against none.
  */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { HubError } from '../domain/errors.ts';
+import { type ErrorCode, HubError } from '../domain/errors.ts';
 import type { WholeObject } from '../domain/object.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
@@ -44,7 +46,7 @@ import { tokens } from './modules/tokens.ts';
 import { versions } from './modules/versions.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
-import { passageOf, send } from './passage.ts';
+import { isBeyondLimits, passageOf, send } from './passage.ts';
 import { answerErrors, type RequestLog } from './refusals.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, version } from './route.ts';
 import { expectedForm, pathOf } from './unknown-path.ts';
@@ -138,6 +140,9 @@ const mayBeKnown = (error: unknown, { headers }: FastifyRequest): boolean =>
   error.code === 'invalidToken' &&
   authorizationTokens(headers.authorization ?? '').length > 0;
 
+/** Refusals that count against no rate: that of a rate, and for want of room. [OCPI-SERVER-7] */
+const uncounted: ReadonlySet<ErrorCode> = new Set(['rateLimited', 'unavailable']);
+
 type Done = (error?: Error) => void;
 
 /** Adds what admits a request before its body is read, and the log line of each request. [OCPI-SERVER-2, OCPI-SERVER-4] */
@@ -183,17 +188,29 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
     return pass;
   };
 
+  /** What the request is answered: the refusal, or that of the rate. [OCPI-SERVER-7] */
+  const counted = (refused: unknown, { raw, ocpi }: FastifyRequest): Error => {
+    const isCounted = refused instanceof HubError && isAdmitted(raw) && !uncounted.has(refused.code);
+    if (!isCounted || !ocpi?.credential) return refused as Error;
+    try {
+      limiter.spend(ocpi.credential.partner.id, 'other');
+      return refused;
+    } catch (beyond) {
+      return beyond as Error;
+    }
+  };
+
   const beforeBody = (request: FastifyRequest, reply: FastifyReply, done: Done, isAgain = false): void => {
     try {
       const { pauseMs } = admitted(request, reply);
       if (pauseMs > 0) clock.setTimeout(done, pauseMs);
       else done();
     } catch (error) {
-      if (isAgain || !mayBeKnown(error, request)) return done(error as Error);
+      if (isAgain || !mayBeKnown(error, request)) return done(counted(error, request));
       hub.caughtUp().then((isChanged) => {
         // What has closed meanwhile would never give back its place.
         if (isChanged && !reply.raw.closed) beforeBody(request, reply, done, true);
-        else done(error as Error);
+        else done(counted(error, request));
       }, done);
     }
   };
@@ -222,15 +239,16 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
 
 /**
  * What a line says of the requests that it stands for: count and address of those that were not admitted, the count of those of a
- * party that were refused with 429. Null: no line is due.
+ * party that exceeded its limits. Null: no line is due.
  */
 function visitOf(
   visitors: Visitors,
-  { raw, ocpi }: FastifyRequest,
+  request: FastifyRequest,
   status: number,
 ): { readonly address?: string; readonly count?: number } | null {
+  const { raw, ocpi } = request;
   const isKnown = isAdmitted(raw);
-  if (isKnown && status !== 429) return {};
+  if (isKnown && !isBeyondLimits(request, status)) return {};
   const address = visitors.of(raw);
   const party = ocpi?.caller?.id ?? ocpi?.credential?.partner.id;
   const count = visitors.refused(isKnown ? `party ${party}` : address);

@@ -1,15 +1,16 @@
 /**
  * Limits answers to requests that were not let through: those that no door admitted (refused tokens, pages and health
- * checks that need none, unknown paths [VISITORS-1]), and those of partners beyond their rates.
+ * checks that need none, unknown paths [VISITORS-1]), and those of partners beyond their rates and rooms.
  *
  * UNADMITTED-1  Such an answer waits for its address's turn, however many connections the address has. It waits no
  *     longer than its caller: a connection whose caller has ended its side is closed, because that caller may have left.
  * UNADMITTED-2  A refused token ends its connection, so that each further attempt costs its caller a new one, and
  *     requests pipelined behind it are dropped unread.
- * UNADMITTED-3  A party that repeats at once what is refused for its rate (429) costs little: of such answers it gets
- *     `refusalsPerS` a second, and as many to requests that a driver waits for. A further one waits for its turn, and
- *     holds no room of the partner meanwhile; when the wait would exceed `refusalMsMax`, it is sent at once and ends its
- *     connection. (A proxy counts a connection that is cut as a failure of the hub.) So does an address at the portal.
+ * UNADMITTED-3  A party that repeats at once what is refused for its rate (429), or unread because there is no room for it
+ *     (503), costs little: of such answers it gets `refusalsPerS` a second, and as many to requests that a driver waits
+ *     for. A further one waits for its turn, and holds no room of the partner meanwhile; when the wait would exceed
+ *     `refusalMsMax`, it is sent at once and ends its connection. (A proxy counts a connection that is cut as a failure
+ *     of the hub.) So does an address at the portal.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kit/clock.ts';
@@ -17,6 +18,7 @@ import { pacer } from '../kit/pacer.ts';
 import { isPassedOn } from '../transport/client-address.ts';
 import { isAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
+import { isBeyondLimits } from './passage.ts';
 
 /** Statuses of a refused token: unknown, or one of too many. */
 const refused: ReadonlySet<number> = new Set([401, 429]);
@@ -35,7 +37,7 @@ export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock:
     const { raw, ocpi } = request;
     if (!isAdmitted(raw)) return visitors.turn(visitors.of(raw), isHealthCheck(request));
     // The connection of another node carries requests of many callers.
-    if (reply.statusCode !== 429 || isPassedOn(raw)) return 0;
+    if (!isBeyondLimits(request, reply.statusCode) || isPassedOn(raw)) return 0;
     if (!ocpi?.credential) return refusals.take(`portal ${visitors.of(raw)}`, refusalMsMax);
     const party = ocpi.caller?.id ?? ocpi.credential.partner.id;
     const isAwaited = request.routeOptions.config.ocpi?.isAwaited === true;

@@ -13,6 +13,7 @@ import { sentTo } from '../support/tap-on.ts';
 import {
   answers,
   askHanging,
+  askUnknown,
   askUnread,
   exchangeAt,
   forms,
@@ -151,6 +152,9 @@ async function attack({ hub, attacks }: Begin): Promise<void> {
   await admin(hub, 'PUT', '/routes/NL-ACC/NL-BPI', { active: true });
   rounds['requests that wait on connections behind one that hangs (I2)'] = (ends) =>
     heldOpen(askHanging(ends, hub, pipelining, 40, tinyRequests));
+
+  const lost = await partner('BUP');
+  rounds['paths that no route has (I2)'] = () => Promise.all(Array.from({ length: 50 }, () => askUnknown(lost)));
 
   const asking: PlainPartner[] = [];
   for (let n = 0; n < 8; n++) asking.push(await partner(`AN${n}`));

@@ -107,6 +107,9 @@ export const askHanging = (ends: Ends, hub: { url: string }, from: PlainPartner,
 /** As many requests as the hub reads at once. (I2) */
 export const tinyRequests = 'GET / HTTP/1.1\r\n\r\n'.repeat(3_600);
 
+/** A path that no route has. (I2) */
+export const askUnknown = (from: PlainPartner): Promise<string> => from.call('GET', '/nothing').then(statusOf);
+
 // What a partner makes the hub call.
 
 /** A credentials exchange that leads to that URL. */

@@ -8,7 +8,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { askHanging, tinyRequests } from './attacks.ts';
+import { askHanging, askUnknown, tinyRequests } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
 
 /** More than half of the requests that the hub has in flight. */
@@ -27,10 +27,11 @@ async function hangingScene(t: Test) {
   return { hub, victim, attacker };
 }
 
-t.test('requests that wait on connections behind one that hangs (I2)', async (t) => {
+t.test('requests that wait on connections behind one that hangs, and paths that no route has (I2)', async (t) => {
   const { hub, victim, attacker } = await hangingScene(t);
   await victim.during(t, async (walked) => {
     askHanging(t, hub, attacker, 40, tinyRequests);
+    for (let n = 0; n < 6; n++) await Promise.all(Array.from({ length: 100 }, () => askUnknown(attacker)));
     await walked(pathsMin);
   });
 });

@@ -1,24 +1,25 @@
-/** Refusals of a partner beyond its rate: the first of a second come at once, the others in turn. [UNADMITTED-3] */
+/** Refusals of a partner beyond its rate, or its room: the first of a second come at once, the others in turn. [UNADMITTED-3] */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
-import { eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const path = '/2.2.1/locations/NL/CPO/L1';
 
-async function scene(t: Test) {
+async function scene(t: Test, more: Readonly<Record<string, string>> = {}) {
   const clock = new SimulatedClock('2026-03-01T00:00:00Z');
   const rates = { HUB_RATE_OTHER_PER_MIN: '1', HUB_RATE_UNAUTHENTICATED_PER_S: '100' };
-  const env = { HUB_PROBE_INTERVAL_S: '864000', ...rates };
-  const hub = await hubFor(t, env, { clock });
+  const env = { HUB_PROBE_INTERVAL_S: '864000', ...rates, ...more };
+  const lines: string[] = [];
+  const hub = await hubFor(t, env, { clock, logTo: { write: (line) => void lines.push(line) } });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   await cpo.push('PUT', path, locationBody('L1'));
-  return { clock, hub, cpo };
+  return { clock, hub, cpo, lines };
 }
 
 /** So many requests at once, each on a connection of its own; the statuses that came so far. */
@@ -38,10 +39,12 @@ function atOnce(t: Test, hub: TestHub, request: string, count: number) {
   };
 }
 
-function refusedRequest({ hubToken }: PlainPartner): string {
+function requestOf({ hubToken }: PlainPartner, line: string, ...fields: readonly string[]): string {
   const token = Buffer.from(hubToken).toString('base64');
-  return `GET /ocpi${path} HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`;
+  return [`${line} HTTP/1.1`, 'Host: hub', `Authorization: Token ${token}`, ...fields, '', ''].join('\r\n');
 }
+
+const refusedRequest = (from: PlainPartner) => requestOf(from, `GET /ocpi${path}`);
 
 const refusedAtOnce = (t: Test, hub: TestHub, cpo: PlainPartner, count: number) =>
   atOnce(t, hub, refusedRequest(cpo), count);
@@ -72,6 +75,40 @@ t.test(
     t.same(new Set(statuses()), new Set(['429']));
   },
 );
+
+t.test('so does one that has no room, and its refusals are one line of the log', async (t) => {
+  const { clock, hub, cpo, lines } = await scene(t, { HUB_RATE_OTHER_PER_MIN: '1000', HUB_LOG_LEVEL: 'info' });
+  const silent = { countryCode: 'NL', partyId: 'EMS', answer: () => new Promise<never>(() => {}) };
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', ...silent });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const to = ['OCPI-to-country-code: NL', 'OCPI-to-party-id: EMS', 'Content-Length: 0'];
+  atOnce(t, hub, requestOf(cpo, 'POST /ocpi/2.2.1/tokens/CARD1/authorize', ...to), 256);
+  await eventually('half of its room is taken', async () => (await loadOf(hub, 'ofPartner')) === '0.5');
+  const { statuses } = atOnce(t, hub, requestOf(cpo, 'GET /ocpi/2.2.1/tokens'), 103);
+  await eventually('a hundred lists are refused', () => statuses().length >= 100);
+  t.match(await emsp.call('GET', '/2.2.1/locations'), { status: 200 }, 'another partner is answered');
+  t.equal(statuses().length, 100, 'while the others wait');
+  clock.advance(30);
+  await eventually('and have their turn', () => statuses().length === 103);
+  t.same(new Set(statuses()), new Set(['503']));
+  t.equal(lines.filter((line) => line.includes('"httpStatus":503')).length, 1);
+});
+
+t.test('what a partner asks for in vain counts for its rate, for whatever it is refused [OCPI-SERVER-7]', async (t) => {
+  const { clock, hub, cpo } = await scene(t, { HUB_RATE_OTHER_PER_MIN: '5' });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  const unknown = ['GET', '/2.2.1/nothing', 404] as const;
+  const callback = ['POST', '/2.2.1/commands/callback/C1', 401] as const;
+  const refusedFor = async (from: PlainPartner, asked: readonly (readonly [string, string, number])[]) => {
+    for (const [method, to, status] of asked) t.equal((await from.call(method, to)).status, status, `${method} ${to}`);
+  };
+  // Its push counted, too.
+  await refusedFor(cpo, [unknown, ['POST', path, 405], ['GET', '/2.2.1/sessions', 403]]);
+  await refusedFor(cpo, [['PUT', '/2.2.1/locations/NL/OTH/L1', 404], ['GET', '/2.2.1/nothing', 429], ['GET', path, 429]]);
+  await refusedFor(emsp, [callback, callback, callback, callback, callback, ['GET', '/2.2.1/nothing', 429]]);
+  clock.advance(60_000);
+  await refusedFor(cpo, [unknown]);
+});
 
 t.test('a refusal that would wait longer than a second comes at once and ends its connection', async (t) => {
   const { clock, hub, cpo } = await scene(t);
