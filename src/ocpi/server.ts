@@ -250,8 +250,8 @@ function visitOf(
   const isKnown = isAdmitted(raw);
   if (isKnown && !isBeyondLimits(request, status)) return {};
   const address = visitors.of(raw);
-  const party = ocpi?.caller?.id ?? ocpi?.credential?.partner.id;
-  const count = visitors.refused(isKnown ? `party ${party}` : address);
+  const party = ocpi?.caller?.id ?? ocpi?.credential?.partner.id ?? '';
+  const count = isKnown ? visitors.partyRefused(party) : visitors.refused(address);
   return count === 0 ? null : { ...(!isKnown && { address }), count };
 }
 

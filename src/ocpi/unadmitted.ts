@@ -31,17 +31,19 @@ const healthChecks: ReadonlySet<string | undefined> = new Set(['/healthz', '/rea
 export function limitUnadmitted(app: FastifyInstance, visitors: Visitors, clock: Clock): void {
   /** For each answer that waits, what cuts its connection. */
   const waiting = new Set<() => void>();
-  const refusals = pacer(refusalsPerS, () => clock.monotonic());
+  const ofParties = pacer(refusalsPerS, () => clock.monotonic());
+  /** Of the portal, by address: however many addresses ask, parties keep their turns. */
+  const ofPortal = pacer(refusalsPerS, () => clock.monotonic());
   /** How long the answer waits, ms; null: it is not sent. */
   const turnOf = (request: FastifyRequest, reply: FastifyReply): number | null => {
     const { raw, ocpi } = request;
     if (!isAdmitted(raw)) return visitors.turn(visitors.of(raw), isHealthCheck(request));
     // The connection of another node carries requests of many callers.
     if (!isBeyondLimits(request, reply.statusCode) || isPassedOn(raw)) return 0;
-    if (!ocpi?.credential) return refusals.take(`portal ${visitors.of(raw)}`, refusalMsMax);
+    if (!ocpi?.credential) return ofPortal.take(visitors.of(raw), refusalMsMax);
     const party = ocpi.caller?.id ?? ocpi.credential.partner.id;
     const isAwaited = request.routeOptions.config.ocpi?.isAwaited === true;
-    return refusals.take(isAwaited ? `${party} driver` : party, refusalMsMax);
+    return ofParties.take(isAwaited ? `${party} driver` : party, refusalMsMax);
   };
   // A stop of the hub waits for none of them, nor for those of requests that are read while it stops.
   let isClosing = false;

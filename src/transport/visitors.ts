@@ -10,7 +10,8 @@
  *     refused, too, else the limit would not slow a guesser down; only the token of an operator who was accepted from
  *     this address before still works.
  * VISITORS-3  Refusals are logged at most once a second per address and `linesPerS` times a second in total; each line
- *     has the count of that address's refusals since its last line. Parties that are refused for their rate are logged likewise.
+ *     has the count of that address's refusals since its last line. So are those of parties that exceed their limits, by
+ *     party, with as many lines of their own: however many addresses strangers have, these are logged.
  */
 import { pacer } from '../kit/pacer.ts';
 import { type ClientAddresses, clientAddresses } from './client-address.ts';
@@ -31,22 +32,21 @@ export interface Visitors extends ClientAddresses {
   mayEnter(address: string, name: string): boolean;
   /** Counts a refusal; the count for its log line, or 0 when none is due. */
   refused(address: string): number;
+  /** The same of a party. */
+  partyRefused(party: string): number;
 }
 
 /** Longer than most clients wait, so that an attacker's connections are of no use to it for long. */
 const waitMsMax = 30_000;
 const linesPerS = 20;
-/** Names of tokens at addresses, and addresses with refusals that were not logged. */
+/** Names of tokens at addresses, and addresses, or parties, with refusals that were not logged. */
 const keptMax = 10_000;
 
 /** `now` returns monotonic ms. */
 export function createVisitors(limits: VisitorLimits, now: () => number): Visitors {
   const answers = pacer(limits.rateUnauthenticatedPerS, now);
   const guesses = pacer(limits.rateFailedTokensPerS, now);
-  const lines = pacer(1, now);
-  const allLines = pacer(linesPerS, now);
   const entered = new Set<string>();
-  const unsaid = new Map<string, number>();
   return {
     ...clientAddresses(limits.trustedProxies),
     turn: (address, isHealthCheck) => answers.take(isHealthCheck ? `${address} health` : address, waitMsMax),
@@ -59,14 +59,23 @@ export function createVisitors(limits: VisitorLimits, now: () => number): Visito
       entered.add(key);
       return true;
     },
-    refused(address) {
-      const count = (unsaid.get(address) ?? 0) + 1;
-      if (lines.take(address) === null || allLines.take('') === null) {
-        if (unsaid.has(address) || unsaid.size < keptMax) unsaid.set(address, count);
-        return 0;
-      }
-      unsaid.delete(address);
-      return count;
-    },
+    refused: refusals(now),
+    partyRefused: refusals(now),
+  };
+}
+
+/** Counts refusals by key; returns the count for a log line, or 0 when none is due. [VISITORS-3] */
+function refusals(now: () => number): (key: string) => number {
+  const lines = pacer(1, now);
+  const allLines = pacer(linesPerS, now);
+  const unsaid = new Map<string, number>();
+  return (key) => {
+    const count = (unsaid.get(key) ?? 0) + 1;
+    if (lines.take(key) === null || allLines.take('') === null) {
+      if (unsaid.has(key) || unsaid.size < keptMax) unsaid.set(key, count);
+      return 0;
+    }
+    unsaid.delete(key);
+    return count;
   };
 }

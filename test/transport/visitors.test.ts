@@ -45,6 +45,17 @@ t.test('a pacer keeps so many keys and no more; those that are over make room', 
   t.strictSame([take('yet another'), take('a third')], [0, 0], 'the others are over');
 });
 
+t.test('lines of the log about parties do not depend on how many addresses are refused [VISITORS-3]', async (t) => {
+  const limits = { trustedProxies: [], rateUnauthenticatedPerS: 100, rateFailedTokensPerS: 5 };
+  const { refused, partyRefused } = createVisitors(limits, () => 0);
+  // As many keys as a pacer keeps, and more lines than there are in a second.
+  const lines = Array.from({ length: 10_000 }, (_, n) => refused(`192.0.${n >> 8}.${n & 255}`));
+  t.equal(lines.filter((count) => count > 0).length, 20);
+  t.equal(partyRefused('NL-CPO'), 1);
+  t.equal(partyRefused('NL-CPO'), 0, 'once a second');
+  t.equal(partyRefused('NL-EMS'), 1);
+});
+
 const requestFrom = (remoteAddress: string | undefined, forwarded?: string) =>
   ({
     headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
