@@ -2,19 +2,24 @@
  * Connection limit of the server, so that the process keeps file descriptors for its store and its outbound calls.
  *
  * CONNECTIONS-1  The server never has more than `most` connections: it closes new ones beyond that.
- * CONNECTIONS-2  From `crowdedShare` of `most` on, each new connection evicts one without a request in flight: the
- *     untrusted one (no door has accepted a token on it) that has been idle longest, else the trusted one idle longest.
- *     So idle connections cannot keep new callers out.
+ * CONNECTIONS-2  From `crowdedShare` of `most` on, each new connection evicts one without a request in flight: that of a
+ *     partner with too many [CONNECTIONS-5], else the untrusted one (no door has accepted a token on it) that has been
+ *     idle longest, else the trusted one idle longest. So idle connections cannot keep new callers out.
  * CONNECTIONS-3  When the last place is taken and no connection is idle, the oldest untrusted connection is evicted
  *     even with a request in flight: without a token one can request large answers and read them slowly.
  * CONNECTIONS-4  An address has at most `ofAddressMax` untrusted connections: a new one evicts its oldest. Addresses of
  *     trusted proxies, which many callers share, are exempt.
+ * CONNECTIONS-5  A partner that leaves more than `partnerShare` of `most` idle loses its own first, those idle longest: its
+ *     new connections end none of others, which may be in their handshake. Trusted proxies are exempt.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { distrust, isTrusted, trust } from '../transport/trusted.ts';
+import { addTo } from '../kit/turnstile.ts';
+import { distrust, isTrusted, partnerOn, trust } from '../transport/trusted.ts';
 
 const crowdedShare = 0.75;
+/** A smaller one would end kept connections of a busy partner before those of strangers. [CONNECTIONS-5] */
+const partnerShare = 0.25;
 const unauthorized = 401;
 
 /** Must be called for each request of the server. */
@@ -39,14 +44,25 @@ export function limitConnections(server: Server, most: number, share: AddressSha
   server.maxConnections = most;
   /** In order of arrival. The key is remote address and port, since a TLS connection has two socket objects. */
   const open = new Map<string, Connection>();
-  /** Idle connections, untrusted and trusted, each in the order in which they became idle. */
+  /** Idle connections, untrusted and trusted, each in the order in which they became idle; the trusted ones with their partner. */
   const strangers = new Set<string>();
-  const idle = new Set<string>();
+  const idle = new Map<string, string>();
+  /** How many of them each partner has. */
+  const idleOf = new Map<string, number>();
   /** By address, in order of arrival: connections that were untrusted when last looked at. */
   const ofAddresses = new Map<string, Set<string>>();
   const isNoMoreIdle = (name: string) => {
     strangers.delete(name);
+    const partner = idle.get(name);
+    if (partner === undefined) return;
     idle.delete(name);
+    addTo(idleOf, partner, -1);
+  };
+  const becomesIdle = (name: string, socket: Socket) => {
+    if (!isTrusted(socket)) return void strangers.add(name);
+    const partner = share?.addressOf(socket) === null ? '' : partnerOn(socket);
+    idle.set(name, partner);
+    addTo(idleOf, partner, 1);
   };
 
   server.on('connection', (socket: Socket) => {
@@ -79,10 +95,19 @@ export function limitConnections(server: Server, most: number, share: AddressSha
   });
 
   function endOne(): void {
-    const [unused] = strangers.size > 0 ? strangers : idle;
-    const name = unused ?? (open.size + 1 >= most ? strangerInUse() : undefined);
+    const [unused] = strangers.size > 0 ? strangers : idle.keys();
+    const name = ofTooMany() ?? unused ?? (open.size + 1 >= most ? strangerInUse() : undefined);
     if (name === undefined) return;
     evict(name);
+  }
+
+  /** [CONNECTIONS-5] */
+  function ofTooMany(): string | undefined {
+    for (const [partner, count] of idleOf) {
+      if (partner === '' || count <= most * partnerShare) continue;
+      for (const [name, of] of idle) if (of === partner) return name;
+    }
+    return undefined;
   }
 
   function evict(name: string): void {
@@ -126,7 +151,7 @@ export function limitConnections(server: Server, most: number, share: AddressSha
       connection.underWay -= 1;
       if (response.statusCode === unauthorized) distrust(socket);
       if (connection.underWay > 0 || open.get(name) !== connection) return;
-      (isTrusted(socket) ? idle : strangers).add(name);
+      becomesIdle(name, socket);
     });
   };
 }

@@ -166,7 +166,7 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
     const credential = authenticate(hub, request.headers.authorization, visitors.exact(request.raw));
     passage.credential = credential;
     admit(credential, route?.onboarding);
-    markAdmitted(request.raw);
+    markAdmitted(request.raw, credential.partner.id);
     if (!route) throw noSuchRoute(request, reply);
     const params = request.params as Record<string, string>;
     const isStale = pauses.arrived(request.raw.socket);

@@ -4,24 +4,28 @@
  */
 import type { IncomingMessage } from 'node:http';
 
-const trusted = new WeakSet<object>();
+/** Connections, each with the partner whose token was accepted last; empty: of an operator, or at another node. */
+const trusted = new WeakMap<object, string>();
 /** A field of the request: what a WeakSet holds is promoted by the collector and costs it time, for each request. */
 const admitted = Symbol('admitted');
 interface Request extends IncomingMessage {
   [admitted]?: true;
 }
 
-/** A token was accepted on the connection. */
-export const trust = (connection: object): void => void trusted.add(connection);
+/** A token was accepted on the connection: that of `partner`, if it is one of a partner at this node. */
+export const trust = (connection: object, partner = ''): void => void trusted.set(connection, partner);
 
 export const distrust = (connection: object): void => void trusted.delete(connection);
 
 export const isTrusted = (connection: object): boolean => trusted.has(connection);
 
+/** The partner whose token was accepted last on a trusted connection; empty: none is known. */
+export const partnerOn = (connection: object): string => trusted.get(connection) ?? '';
+
 /** Doors call this when they accept the token of a request. */
-export function markAdmitted(request: Request): void {
+export function markAdmitted(request: Request, partner?: string): void {
   request[admitted] = true;
-  trust(request.socket);
+  trust(request.socket, partner);
 }
 
 export const isAdmitted = (request: Request): boolean => request[admitted] === true;

@@ -6,9 +6,10 @@ import { tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { rawClient } from '../support/raw-client.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
-import { askHanging, askUnknown, tinyRequests } from './attacks.ts';
+import { askHanging, askUnknown, strangers, tinyRequests } from './attacks.ts';
 import { attackedHub, pathsMin, victimOf } from './victim.ts';
 
 /** More than half of the requests that the hub has in flight. */
@@ -46,6 +47,32 @@ t.test('requests in flight that hang (I2)', async (t) => {
   });
   t.ok(refused.length > hanging / 2, `${refused.length} of ${hanging} were refused`);
   t.same([...new Set(refused)], ['503'], 'with 503');
+});
+
+t.test('where connections are short, those that a partner leaves idle end before those of others (I8)', async (t) => {
+  const hub = await hubFor(t, { HUB_CONNECTIONS_MAX: '16' });
+  const [bad, good] = await Promise.all(
+    ['BAD', 'GOD'].map((partyId) => partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId })),
+  );
+  const asking = (of: PlainPartner | undefined) => {
+    const token = Buffer.from(of?.hubToken ?? '').toString('base64');
+    return `GET /ocpi/versions HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`;
+  };
+  const leaveIdle = async (count: number) => {
+    for (let n = 0; n < count; n++) {
+      const { socket, came } = await rawClient(t, Number(new URL(hub.url).port), false);
+      socket.write(asking(bad));
+      await eventually('it is answered', () => came() !== '');
+    }
+  };
+  await leaveIdle(12);
+  // From another address, since those without a token are few of each.
+  const [slow] = strangers(t, hub, 1, '');
+  await eventually('it is connected', () => slow?.socket.readyState === 'open');
+  await leaveIdle(8);
+  slow?.socket.write(asking(good));
+  await eventually('it is over', () => slow?.socket.destroyed === true || slow?.statuses().length === 1);
+  t.same(slow?.statuses(), ['200'], 'one that had sent nothing yet is served');
 });
 
 t.test('of each room the metrics name the five partners that have most of it', async (t) => {

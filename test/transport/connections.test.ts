@@ -19,7 +19,8 @@ async function scene(t: Test, tls: { cert: string; key: string } | null) {
   const app = createHttpServer({ connectionsMax: 8, ...(tls && { tls }) });
   const held: (() => void)[] = [];
   app.addHook('onRequest', async ({ raw }) => {
-    if (raw.headers.authorization !== undefined) trust(raw.socket);
+    const { authorization } = raw.headers;
+    if (authorization !== undefined) trust(raw.socket, authorization.split(' of ')[1]);
   });
   app.get('/quick', async () => 'quick');
   app.get('/open', (_request, reply) => void held.push(() => reply.send('open')));
@@ -67,7 +68,7 @@ async function scene(t: Test, tls: { cert: string; key: string } | null) {
   const answerAll = () => {
     for (const one of held.splice(0)) one();
   };
-  return { app, open, wait, upgraded: () => open(upgrade), answerAll };
+  return { app, port, open, wait, upgraded: () => open(upgrade), answerAll };
 }
 
 const ended = (socket: Socket) => eventually('it was ended', () => socket.destroyed || socket.readableEnded);
@@ -96,6 +97,34 @@ for (const tls of [null, { cert: testCert, key: testKey }]) {
       for (let n = 0; n < 20; n++) await open(get('/quick'));
       t.notOk(busy.destroyed, 'one that waits for its answer stays');
       t.notOk(watched.destroyed, 'and one that has left HTTP');
+    },
+  );
+}
+
+for (const tls of [null, { cert: testCert, key: testKey }]) {
+  t.test(
+    `where room is short, those end first that a partner leaves idle beyond a quarter [CONNECTIONS-5]${tls ? ', with TLS' : ''}`,
+    async (t) => {
+      const { port, open } = await scene(t, tls);
+      const other = (await open(get('/quick'))).resume();
+      const own: Socket[] = [];
+      const another = async () =>
+        own.push((await open(ask('/quick', 'Authorization: Token good of NL-BAD\r\n'))).resume());
+      for (let n = 0; n < 5; n++) await another();
+      const slow = connect({ host: '127.0.0.1', port }).on('error', () => {});
+      t.teardown(() => slow.destroy());
+      await once(slow, 'connect');
+      for (let n = 0; n < 6; n++) await another();
+      await ended(own[0] as Socket);
+      const asking = tls ? connectTls({ socket: slow, rejectUnauthorized: false }).on('error', () => {}) : slow;
+      let came = '';
+      asking.setEncoding('latin1').on('data', (text: string) => {
+        came += text;
+      });
+      asking.write(get('/quick'));
+      await eventually('it is over', () => came !== '' || slow.destroyed);
+      t.match(came, /^HTTP\/1\.1 200/, 'one that had sent nothing yet stays');
+      t.notOk(other.destroyed, 'so does one that has been idle for longer');
     },
   );
 }
