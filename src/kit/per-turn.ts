@@ -1,48 +1,65 @@
 /**
  * Spreads work over turns of the event loop, so that each turn is short.
  *
- * PER-TURN-1  Users take turns, and each of them is served first in, first out.
+ * PER-TURN-1  Users take turns, and each of them is served first in, first out. Nothing is kept of a user for longer than it waits, and a turn.
  * PER-TURN-2  In the process at most one large text is begun to be read, parsed or checked in `apartTurns` turns: what follows takes the
  *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
  *     at most.
  */
 import { nextTurn } from './system-clock.ts';
+import { addTo } from './turnstile.ts';
 
 /** Turns of the event loop that an authorize takes. [PER-TURN-2] */
 const apartTurns = 4;
 
+/** How many callers go on in one turn. */
+interface PerTurn {
+  /** Default: no bound. */
+  readonly ofAll?: number;
+  /** Of one user. Default: no bound. */
+  readonly ofOne?: number;
+}
+
 /**
- * Lets at most `most` callers go on in one turn of the event loop, as long as the last of them says that it matters; the others
- * go on at once.
+ * Lets so many callers go on in one turn of the event loop, as long as the last of them says that it matters; the others go on at
+ * once (null).
  */
 export function perTurn(
-  most: number,
+  { ofAll = Number.POSITIVE_INFINITY, ofOne = Number.POSITIVE_INFINITY }: PerTurn,
   turn: () => Promise<void>,
 ): (matters: boolean, user?: string) => Promise<void> | null {
   const waiting = new Map<string, (() => void)[]>();
   let begun = 0;
+  const begunOf = new Map<string, number>();
   let isCounting = false;
+  const mayBegin = (user: string) => begun < ofAll && (begunOf.get(user) ?? 0) < ofOne;
+  const begin = (user: string) => {
+    begun += 1;
+    addTo(begunOf, user, 1);
+  };
   const count = async () => {
     isCounting = true;
     while (begun > 0 || waiting.size > 0) {
       await turn();
       begun = 0;
-      // A user who has more waits behind the others: the walk comes to it again. [PER-TURN-1]
+      begunOf.clear();
       for (const [user, queue] of waiting) {
-        if (begun >= most) break;
-        begun += 1;
+        if (!mayBegin(user)) continue;
+        begin(user);
         waiting.delete(user);
         queue.shift()?.();
+        // Behind the others: the walk comes to it again. [PER-TURN-1]
         if (queue.length > 0) waiting.set(user, queue);
       }
     }
     isCounting = false;
   };
   return (matters, user = '') => {
-    if (!matters && waiting.size === 0) return null;
-    begun += 1;
+    if (!matters && !waiting.has(user)) return null;
+    const isNow = mayBegin(user);
+    if (isNow) begin(user);
     if (!isCounting) void count();
-    if (begun <= most) return null;
+    if (isNow) return null;
     return new Promise((go) => {
       const queue = waiting.get(user) ?? [];
       queue.push(go);
@@ -53,7 +70,7 @@ export function perTurn(
 
 /** Lets one caller go on in `apartTurns` turns. */
 export function largeTurns(turn: () => Promise<void>): (user: string) => Promise<void> | null {
-  const inTurns = perTurn(1, async () => {
+  const inTurns = perTurn({ ofAll: 1 }, async () => {
     for (let n = 0; n < apartTurns; n++) await turn();
   });
   return (user) => inTurns(true, user);

@@ -49,9 +49,9 @@ export class Room {
   readonly #felt: () => Felt;
   readonly #bytesMax: number;
   readonly #pageMax: number;
-  readonly #turnOf: () => Promise<void>;
   readonly #scales: Scales;
   readonly #pushesInTurns: ReturnType<typeof perTurn>;
+  readonly #driversInTurns: ReturnType<typeof perTurn>;
   #requests = 0;
   readonly #requestsOf = new Map<PartyId, number>();
   #bytes = 0;
@@ -61,18 +61,16 @@ export class Room {
   /** Requests that a driver waits for. */
   #drivers = 0;
   readonly #driversOf = new Map<PartyId, number>();
-  /** Of partners that had more than `ofPartnerMax` of them at once. */
-  readonly #turnsOf = new Map<PartyId, ReturnType<typeof perTurn>>();
 
   constructor({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn, large = largeTurn }: RoomOptions) {
     this.#felt = felt;
     this.#bytesMax = bytesMax;
     this.#pageMax = pageMax;
     this.shed = shed;
-    this.#turnOf = turnOf;
     this.largeTurn = large;
     this.#scales = scalesFor(bytesMax);
-    this.#pushesInTurns = perTurn(pushesMax, turnOf);
+    this.#pushesInTurns = perTurn({ ofAll: pushesMax }, turnOf);
+    this.#driversInTurns = perTurn({ ofOne: ofPartnerMax }, turnOf);
   }
 
   /** Counts a request that is admitted, and says how long it is to wait, ms; refuses with `unavailable`. */
@@ -89,7 +87,8 @@ export class Room {
   /** When the work of a request may begin; null: now. [ADMISSION-5] */
   begins(urgency: Urgency, partner: PartyId): Promise<void> | null {
     if (urgency === 'push') return this.#pushesInTurns(this.#drivers > 0);
-    return urgency === 'driver' ? this.#driverBegins(partner) : null;
+    if (urgency !== 'driver') return null;
+    return this.#driversInTurns(this.#drivers > (this.#driversOf.get(partner) ?? 0), partner);
   }
 
   /** Counts bytes of a partner, which has made room for them. */
@@ -170,15 +169,6 @@ export class Room {
     if (urgency !== 'driver') return;
     this.#drivers += more;
     addTo(this.#driversOf, partner, more);
-    if (!this.#driversOf.has(partner)) this.#turnsOf.delete(partner);
-  }
-
-  #driverBegins(partner: PartyId): Promise<void> | null {
-    const own = this.#driversOf.get(partner) ?? 0;
-    if (own <= ofPartnerMax && !this.#turnsOf.has(partner)) return null;
-    const known = this.#turnsOf.get(partner) ?? perTurn(ofPartnerMax, this.#turnOf);
-    this.#turnsOf.set(partner, known);
-    return known(this.#drivers > own);
   }
 
   #isTooMuchOfPartner(partner: PartyId, share: number, own: number, bytes: number): boolean {

@@ -49,6 +49,41 @@ t.test('requests in flight that hang (I2)', async (t) => {
   t.same([...new Set(refused)], ['503'], 'with 503');
 });
 
+t.test('of calls for one partner that time out at once 32 are followed up in a turn [SYNC-CALLS-2]', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+  let followedUp = 0;
+  const write = (line: string) => {
+    if (line.includes('"msg":"forward"')) followedUp += 1;
+  };
+  const env = { HUB_AUTHORIZE_TIMEOUT_MS: '10000', HUB_LOG_LEVEL: 'info', HUB_PROBE_INTERVAL_S: '1000000' };
+  const hub = await hubFor(t, env, { clock, logTo: { write } });
+  const bad = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const good = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'GOD' });
+  // Each gets 25 calls: a server has 64 connections, of which one partner gets half.
+  const silent: PlainPartner[] = [];
+  for (let n = 0; n < 4; n++) {
+    const names = { countryCode: 'NL', partyId: `SL${n}` };
+    const emsp = await partnerFor(t, hub, { role: 'EMSP', ...names, answer: () => new Promise(() => {}) });
+    for (const { id } of [bad, good]) await admin(hub, 'PUT', `/routes/${emsp.id}/${id}`, { active: true });
+    silent.push(emsp);
+  }
+  const authorize = (from: PlainPartner, n: number) => {
+    const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': `SL${n % 4}` };
+    return from.call('POST', '/2.2.1/tokens/CARD1/authorize', undefined, to);
+  };
+  const calls = Array.from({ length: 100 }, (_, n) => authorize(bad, n));
+  await Promise.all(silent.map((emsp) => emsp.gotCalls(25)));
+  calls.push(authorize(good, 0));
+  await silent[0]?.gotCalls(26);
+  clock.advance(10_000);
+  // Promises go on within the turn.
+  for (let n = 0; n < 200; n++) await Promise.resolve();
+  t.equal(followedUp, 33, 'and the one of another partner is among the first');
+  const answers = await Promise.all(calls);
+  t.same([...new Set(answers.map(({ status }) => status))], [504]);
+  t.equal(followedUp, 101);
+});
+
 t.test('where connections are short, those that a partner leaves idle end before those of others (I8)', async (t) => {
   const hub = await hubFor(t, { HUB_CONNECTIONS_MAX: '16' });
   const [bad, good] = await Promise.all(

@@ -395,7 +395,7 @@ t.test('[PER-TURN-2] a large body waits for what else is large in the process', 
 
 t.test('[PER-TURN-1] users take turns, and each is served first in, first out', async (t) => {
   const { turnOf, pass: passTurns } = turnsByHand();
-  const inTurn = perTurn(2, turnOf);
+  const inTurn = perTurn({ ofAll: 2 }, turnOf);
   const begun: string[] = [];
   const ask = (name: string) => {
     const turn = inTurn(true, name[0]);
@@ -452,6 +452,7 @@ t.test(
     start('NL-CPO', 32);
     await settle();
     t.strictSame(begun.splice(0), names('NL-CPO', 0, 32), 'as many begin at once');
+    await turn();
     start('NL-CPO', 100);
     start('NL-ONE', 1);
     await settle();

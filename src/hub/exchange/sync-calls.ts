@@ -5,11 +5,16 @@
  * A call is never sent twice, not even when a re-used connection ends without an answer. Such an end is neutral for the circuit.
  *
  * SYNC-CALLS-1  While a circuit that is not closed holds back one caller alone, the calls of others are made. [BREAKER-FEED-5]
+ * SYNC-CALLS-2  Of the calls on behalf of one partner at most `endsMax` are followed up in a turn of the event loop, in the order
+ *     in which they ended: hundreds that time out at once would take it for a tenth of a second, and those of others would
+ *     wait behind them.
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
 import { ambiguousName } from '../../domain/json-text.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { perTurn } from '../../kit/per-turn.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { openToken } from '../kernel/partner-token.ts';
 import type { OutboundCall } from '../ports/ports.ts';
@@ -27,6 +32,10 @@ export interface SyncCall
   /** Name of the call for log lines, which must not contain URLs: these hold card numbers and secrets of partners. */
   readonly what: string;
 }
+
+/** More take longer than an authorize of another partner should wait. [SYNC-CALLS-2] */
+const endsMax = 32;
+const endsInTurns = perTurn({ ofOne: endsMax }, nextTurn);
 
 /** The outcome of a call that was not made. */
 const unmade = (outcomeClass: OutcomeClass, message: string): Outcome => ({
@@ -80,6 +89,8 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
     ports.log.error({ err: error }, 'a call to a partner threw');
     outcome = unmade('unavailable', 'a fault of the hub');
   }
+  const turn = endsInTurns(true, call.source);
+  if (turn !== null) await turn;
   if (isOpen) breakerFeed.endPass(partner.id, call.circuit);
   // While a trial of a half-open circuit is in flight, calls from before the opening do not count.
   if (isOpen || isTrial || typeof circuitNow() !== 'object') {
