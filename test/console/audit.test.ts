@@ -24,10 +24,14 @@ browserTest('a suspension asks for its reason, and the audit page shows who susp
   await page.getByRole('dialog').getByLabel('Reason, for the audit log').fill('contract ended');
   await page.getByRole('button', { name: 'Suspend NL-EMS' }).click();
   await page.getByText('NL-EMS is suspended.').waitFor();
+  await t.rejects(admin(hub, 'POST', '/parties/NL-ZZZ/probe'), /404/);
   await page.getByRole('link', { name: 'Audit' }).click();
   const row = page.getByRole('row').filter({ hasText: '/parties/NL-EMS/suspend' });
   await row.getByText('contract ended').waitFor();
   await row.getByText('a-admin').waitFor();
+  await page.getByRole('cell', { name: '404', exact: true }).waitFor();
+  const colourOf = (cell: string) => page.evaluate(`getComputedStyle(document.querySelector('${cell}')).color`);
+  t.not(await colourOf('td.urgent'), await colourOf('td.mono'), 'the status of a refused act has a colour of its own');
   await page.getByRole('button', { name: 'Check' }).click();
   await page.getByText(/entries, none missing or changed/).waitFor();
   await page.getByLabel('Operator').fill('nobody');
