@@ -15,9 +15,8 @@ interface Kind {
   readonly name: string;
   /** The verb that lists the ids of this kind; the error message names it. */
   readonly lister: string;
-  readonly path: string;
-  /** The form of a full id, where no path says whether there is one: it is not looked for. */
-  readonly full?: RegExp;
+  /** The id for one that was given in full; null when there is none. */
+  full(hub: HubClient, given: string): Promise<string | null>;
   /**
    * Ids that begin with the prefix. May return a part of them when that part already shows that the prefix is
    * ambiguous.
@@ -31,17 +30,22 @@ const lookedThrough = 5000;
 const shown = 10;
 
 export const kinds = {
-  delivery: { name: 'delivery', lister: 'deliveries list', path: '/deliveries', candidates: deliveries },
-  orphan: { name: 'orphan case', lister: 'orphans list', path: '', full: uuid, candidates: orphans },
-  command: { name: 'command', lister: 'commands list', path: '/commands', candidates: idsOf<CommandView>('/commands') },
-  party: { name: 'party', lister: 'parties list', path: '/parties', candidates: idsOf<PartyView>('/parties') },
-  job: { name: 'job', lister: 'jobs list', path: '/redrives', candidates: jobs },
+  delivery: { name: 'delivery', lister: 'deliveries list', full: atPath('/deliveries'), candidates: deliveries },
+  orphan: { name: 'orphan case', lister: 'orphans list', full: byForm, candidates: orphans },
+  command: {
+    name: 'command',
+    lister: 'commands list',
+    full: atPath('/commands'),
+    candidates: idsOf<CommandView>('/commands'),
+  },
+  party: { name: 'party', lister: 'parties list', full: partnerOf, candidates: idsOf<PartyView>('/parties') },
+  job: { name: 'job', lister: 'jobs list', full: atPath('/redrives'), candidates: jobs },
 } as const satisfies Record<string, Kind>;
 
-/** Completes an id. Throws a `Failure` when the id is unknown (exit 1) or ambiguous (exit 2). */
+/** Completes an id; that of a party is its partner's. Throws a `Failure` when the id is unknown (exit 1) or ambiguous (exit 2). */
 export async function complete(hub: HubClient, kind: Kind, given: string): Promise<string> {
-  if (kind.full?.test(given)) return given.toLowerCase();
-  if (kind.path !== '' && (await hub.has(`${kind.path}/${encodeURIComponent(given)}`))) return given;
+  const full = await kind.full(hub, given);
+  if (full !== null) return full;
   const found = [...new Set(await kind.candidates(hub, given))];
   const same = found.find((id) => id.toLowerCase() === given.toLowerCase());
   const [only, ...others] = found;
@@ -60,6 +64,26 @@ export async function complete(hub: HubClient, kind: Kind, given: string): Promi
 /** Path of a partner in the admin API; completes the prefix of an id. */
 export async function partyPath(hub: HubClient, given: string): Promise<string> {
   return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+}
+
+function atPath(path: string) {
+  return async (hub: HubClient, given: string) =>
+    (await hub.has(`${path}/${encodeURIComponent(given)}`)) ? given : null;
+}
+
+/** No path says whether there is such a case: what has the form of an id is taken for one. */
+async function byForm(_: HubClient, given: string): Promise<string | null> {
+  return uuid.test(given) ? given.toLowerCase() : null;
+}
+
+/** The id of a partner, for that of any of its parties: acts take no other. */
+async function partnerOf(hub: HubClient, given: string): Promise<string | null> {
+  try {
+    return (await hub.get<PartyView>(`/parties/${encodeURIComponent(given)}`)).id;
+  } catch (error) {
+    if (error instanceof Failure && error.status === 404) return null;
+    throw error;
+  }
 }
 
 function idsOf<T extends { readonly id: string }>(path: string, query: Query = {}) {

@@ -16,7 +16,7 @@ import type { Row } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { type Ended, runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { itemsOf } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
@@ -400,6 +400,18 @@ t.test(
     t.match(unknown.err, 'there is no delivery "99999-NL-EMS": ocpi-hub deliveries list shows those there are');
   },
 );
+
+t.test('the id of any party of a partner means the partner, also where something is done to it', async (t) => {
+  const hub = await hubFor(t);
+  const others = [{ role: 'EMSP', country_code: 'NL', party_id: 'BBB' }] as const;
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'AAA', others });
+  const run = (line: string) => runCommand(wordsOf(line), { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+  t.match(await run('parties show nl-bbb'), { code: 0, out: /^partner +NL-AAA\n/ });
+  t.match(await run('parties probe NL-BBB'), { code: 0, out: /^reachable after / });
+  t.match(await run('parties pause NL-BBB'), { code: 0, out: /^deliveries to NL-AAA wait/ });
+  t.match(await run('parties report NL-BBB'), { code: 0 });
+  t.match(await run('parties suspend NL-BBB --yes'), { code: 0, out: /^NL-AAA is SUSPENDED/ });
+});
 
 t.test(
   'an open case is found by the beginning of its id, and by all of it, behind thousands that are resolved',
