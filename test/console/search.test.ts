@@ -1,6 +1,7 @@
 /** Ctrl-K: one field that leads to a partner, a delivery, a saved view, a page, or the trace of whatever else is typed; and the views themselves. */
 
 import { hubFor } from '../support/hub-in-process.ts';
+import { admin } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { traffic } from './traffic.ts';
@@ -78,6 +79,8 @@ browserTest(
     await page.waitForURL(`**/console${path}`);
     await dialog.waitFor({ state: 'detached' });
 
+    const session = 'NL-CPO%2F3f2b8c1e-7a4d-4e0f-9b6a-2c5d8e7f9a1b';
+    await admin(hub, 'POST', '/views', { name: 'a session', path: `/trace?key=${session}` });
     const viewer = await consoleFor(t, browser, hub, { token: 'viewer-token-of-the-test' });
     await viewer.keyboard.press('Control+k');
     await viewer.getByLabel(/^Partner, object/).fill('dead');
@@ -86,6 +89,13 @@ browserTest(
     await viewer.getByRole('button', { name: 'Views' }).click();
     await viewer.getByRole('link', { name: 'dead CDRs' }).waitFor();
     t.equal(await viewer.getByRole('button', { name: /^(Remove|Save this)/ }).count(), 0);
+    await viewer.getByText('a session (its address is hidden from viewers)').waitFor();
+    t.equal(await viewer.getByRole('link', { name: 'a session' }).count(), 0, 'what is masked leads nowhere');
+    await viewer.keyboard.press('Escape');
+    await viewer.keyboard.press('Control+k');
+    await viewer.getByLabel(/^Partner, object/).fill('a session');
+    await viewer.getByRole('button', { name: 'a session trace' }).waitFor();
+    t.equal(await viewer.getByRole('button', { name: 'a session view' }).count(), 0);
 
     await page.getByRole('button', { name: 'Views' }).click();
     await dialog.getByLabel('Reason, for the audit log').fill('a trial');

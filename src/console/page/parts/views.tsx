@@ -20,9 +20,12 @@ export function openViews(): void {
   isShown.value = true;
 }
 
-/** For the search. */
+/** Whether the address lacks what is hidden from viewers: it leads nowhere. */
+const isMasked = ({ path }: SavedViewView) => path.includes('…');
+
+/** For the search: those that lead somewhere. */
 export function useViews(): readonly SavedViewView[] {
-  return useQuery<Page<SavedViewView>>(listed).data?.items ?? [];
+  return useQuery<Page<SavedViewView>>(listed).data?.items.filter((view) => !isMasked(view)) ?? [];
 }
 
 export function Views() {
@@ -43,9 +46,13 @@ function Shown() {
         <ul aria-label="Saved views" class="views">
           {data?.items.map((view) => (
             <li key={view.name} class="row">
-              <Link href={view.path} onClick={close}>
-                {view.name}
-              </Link>
+              {isMasked(view) ? (
+                <span>{view.name} (its address is hidden from viewers)</span>
+              ) : (
+                <Link href={view.path} onClick={close}>
+                  {view.name}
+                </Link>
+              )}
               <span class="quiet">
                 {view.by}, <Since instant={view.at} />
               </span>
