@@ -205,6 +205,13 @@ export const habits = {
     expected: 'OCPI-to names the receiver',
     source: `${transport}, Message routing`,
   },
+  'foreign-sender': {
+    counted: 'foreign-sender',
+    does: 'names the hub in OCPI-from of the result of a command',
+    heals: null,
+    expected: 'OCPI-from names the sender',
+    source: `${transport}, Message routing`,
+  },
   'token-without-party': {
     counted: 'token-without-party',
     does: 'sends commands with a token that names no party',

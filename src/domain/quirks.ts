@@ -38,6 +38,8 @@ export const quirks = {
   'early-cdr': 'it posts CDRs before a routing rule lets them pass: the hub keeps them until one does',
   'cdr-again': 'it posts a CDR again with another last_updated, which counts as a duplicate',
   'to-hub': 'it names the hub in OCPI-to where one party is meant: the hub finds that party',
+  'foreign-sender':
+    'it names another party in OCPI-from of the result of a command: its token and the command decide whose it is',
   'blank-date': 'it writes a blank between date and time, which is read as T',
   'lower-case': 'it writes values of enumerations in lower case, which are read as if in upper case',
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',

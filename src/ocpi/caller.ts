@@ -83,6 +83,12 @@ export function namesHub(hub: Hub, headers: IncomingHeaders): boolean {
   return to !== null && keyOf(to) === keyOf(hub.party);
 }
 
+/** Whether `OCPI-from-*` names a party that is not the partner's. Refuses with `invalid` when one half is missing. */
+export function namesOther({ roles }: Partner, headers: IncomingHeaders): boolean {
+  const from = readRouting(headers, 'from');
+  return from !== null && !roles.some(samePartyAs(from));
+}
+
 /** The parties of a partner for which a request may speak. Refuses with `invalidToken`. */
 export const partiesNamed = (partner: Partner, headers: IncomingHeaders): readonly PartyRole[] =>
   ownParties({ partner, from: readRouting(headers, 'from'), params: {} });
@@ -105,10 +111,14 @@ export const owningCpoOrEmsp: CallerRule = (asking) => owningOr(asking, 'CPO', '
 /** The eMSP named in the path, or any CPO. [D20] */
 export const owningEmspOrCpo: CallerRule = (asking) => owningOr(asking, 'EMSP', 'CPO');
 
-/** A CPO; any other party gets `invalidToken`. [interface, Authentication 7] */
-export const cpoElseInvalidToken: CallerRule = (asking) => {
-  first(withRole(asking.partner.roles, 'CPO'), 'invalidToken');
-  return first(withRole(ownParties(asking), 'CPO'), 'invalidToken');
+/**
+ * A CPO of the partner: the one that `OCPI-from-*` names, else the first; a partner without one gets `invalidToken`.
+ * [interface, Authentication 7] Another partner's party in `OCPI-from-*` is no reason to refuse: the token and the
+ * command decide whose result it is, and a driver waits for it.
+ */
+export const cpoElseInvalidToken: CallerRule = ({ partner, from }) => {
+  const own = withRole(partner.roles, 'CPO');
+  return (from && own.find(samePartyAs(from))) ?? first(own, 'invalidToken');
 };
 
 /** The party that a path names by its first two segments. */

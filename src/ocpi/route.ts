@@ -63,6 +63,8 @@ export interface Exchange {
   readonly to: () => RoutingParty | null;
   /** Whether `OCPI-to-*` names the hub. Refuses with `invalid`. */
   readonly isToHub: () => boolean;
+  /** Whether `OCPI-from-*` names a party of another partner, or the hub. */
+  readonly isFromOther: () => boolean;
   /** The parties for which the caller may speak: all of its partner's, or the one that `OCPI-from-*` names. */
   readonly parties: () => readonly PartyRole[];
   readonly pages: PageLimits;

@@ -31,7 +31,7 @@ import { isAdmitted, markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import type { Admission, Pass } from './admission.ts';
 import { receiveBody } from './body.ts';
-import { admit, authenticate, callerOf, namesHub, partiesNamed, receiverNamed } from './caller.ts';
+import { admit, authenticate, callerOf, namesHub, namesOther, partiesNamed, receiverNamed } from './caller.ts';
 import { hasDoubledSlash } from './http-server.ts';
 import type { RateLimiter } from './limits.ts';
 import { ListReads } from './list-reads.ts';
@@ -322,6 +322,7 @@ function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, reads }: 
     body,
     to: () => receiverNamed(hub, caller, request.headers),
     isToHub: () => namesHub(hub, request.headers),
+    isFromOther: () => namesOther(credential.partner, request.headers),
     parties: () => partiesNamed(credential.partner, request.headers),
     pages: { hasPrev: caller.partner.settings.link_prev, ...pages },
     reads,

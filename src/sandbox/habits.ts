@@ -49,6 +49,7 @@ const pathOf = (path: string) => path.split('?', 1)[0] ?? '';
 const bare = (path: string) => path.replace(/\/+$/, '');
 const isModule = (path: string) => /^\/ocpi\/2\.2\.1\/\w+$/.test(path);
 const isAuthorize = (url: string) => /\/authorize(\?|$)/.test(url);
+const isResult = ({ method, body }: HubCall) => method === 'POST' && Object.hasOwn(fields(body), 'result');
 const isAsked = (asked: Asked) =>
   asked.method === 'GET' || /\/(commands\/[A-Z_]+|[^/]+\/authorize)$/.test(pathOf(asked.path));
 
@@ -142,6 +143,11 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
     kind: 'sends',
     call: (call) => ({ ...call, url: call.url.replace(/\/(?=[^/?]+(?:\?|$))/, '//') }),
   },
+  'foreign-sender': {
+    kind: 'sends',
+    only: 'CPO',
+    call: (call, hub) => (isResult(call) ? { ...call, from: hub } : call),
+  },
   'blank-date': {
     kind: 'sends',
     only: 'CPO',
@@ -167,7 +173,7 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
     kind: 'sends',
     only: 'CPO',
     call(call) {
-      if (call.method !== 'POST' || !Object.hasOwn(fields(call.body), 'result')) return call;
+      if (!isResult(call)) return call;
       return { ...call, body: { data: call.body, status_code: 1000, timestamp: new Date().toISOString() } };
     },
   },

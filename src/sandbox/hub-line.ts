@@ -19,6 +19,8 @@ export interface HubCall {
   readonly url: string;
   /** A string is sent byte for byte; anything else as JSON. */
   readonly body?: unknown;
+  /** In `OCPI-from-*` in place of the partner's own party. */
+  readonly from?: PartyName;
   /** The other party, for `OCPI-to-*`. */
   readonly to?: PartyName | undefined;
   /** Omits `OCPI-from-*`: versions, credentials and hub client info are not routed. */
@@ -158,8 +160,9 @@ export class HubLine {
     };
     if (call.body !== undefined) headers['content-type'] = 'application/json';
     if (!call.unrouted) {
-      headers['ocpi-from-country-code'] = party.country_code;
-      headers['ocpi-from-party-id'] = party.party_id;
+      const { country_code, party_id } = call.from ?? party;
+      headers['ocpi-from-country-code'] = country_code;
+      headers['ocpi-from-party-id'] = party_id;
     }
     if (call.to) {
       headers['ocpi-to-country-code'] = call.to.country_code;

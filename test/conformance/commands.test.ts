@@ -7,6 +7,7 @@ import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from '../support/forward-failures.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
 import { type OcpiAnswer, type OcpiCall, ocpi, type Refused, refused } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
@@ -779,6 +780,61 @@ t.test(
     for (const [name, of, token] of rows) refused(t, await reply(of, result, { token }), invalidToken, name);
     t.equal(emsp.received.length, 0);
     t.match(await record(id), { state: 'awaiting', result: 'ACCEPTED' });
+  },
+);
+
+t.test(
+  'token and command say whose result it is, not OCPI-from, where another party is counted [D5] [D29] [D70]',
+  async (t) => {
+    const lines: string[] = [];
+    const logTo = { write: (line: string) => void lines.push(line) };
+    const own = await hubFor(t, { HUB_LOG_LEVEL: 'info' }, { logTo });
+    const platform = await partnerFor(t, own, {
+      ...{ role: 'CPO', countryCode: 'NL', partyId: 'PLA', answer: () => accepted },
+      others: [{ role: 'CPO', country_code: 'NL', party_id: 'PLB' }],
+    });
+    const provider = await partnerFor(t, own, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+    await admin(own, 'PUT', '/routes/NL-EMS/NL-PLB', { active: true });
+    await platform.push('PUT', '/2.2.1/locations/NL/PLB/LOC1', locationBody('LOC1', { party_id: 'PLB' }));
+    await own.settled();
+    provider.received.length = 0;
+    const asked = { ...bodies.START_SESSION, response_url: `${provider.url}/result` };
+    await provider.push('POST', '/2.2.1/commands/START_SESSION', asked);
+    const { id } = callbackOf(platform);
+    const { country_code: country, party_id: hubId } = own.created.hub.party;
+    const swapped = { 'OCPI-from-country-code': country, 'OCPI-from-party-id': hubId, ...toParty('PLB') };
+    const second = { 'OCPI-from-country-code': 'nl', 'OCPI-from-party-id': 'plb' };
+    for (const [headers, result] of [
+      [swapped, 'FAILED'],
+      [second, 'ACCEPTED'],
+      [{}, 'CANCELED_RESERVATION'],
+    ] as const)
+      await platform.push('POST', `/2.2.1/commands/callback/${id}`, { result }, headers);
+    t.match(
+      provider.received.map(({ body, headers }) => [JSON.parse(body), headers['ocpi-from-party-id']]),
+      ['FAILED', 'ACCEPTED', 'CANCELED_RESERVATION'].map((result) => [{ result }, 'PLB']),
+      'each is relayed as from the CPO of the command',
+    );
+    const results = await itemsOf(own, '/events?type=command.resultReceived');
+    t.same(
+      results.map(({ party, data }) => [party, (data as { quirks?: object }).quirks]),
+      [
+        ['NL-PLB', { 'NL-PLB': ['foreign-sender'] }],
+        ['NL-PLB', undefined],
+        ['NL-PLB', undefined],
+      ],
+      'and recorded as of that CPO',
+    );
+    t.match(await admin(own, 'GET', '/parties/NL-PLA/report'), {
+      quirks: [{ module: 'commands', quirk: 'foreign-sender', count: 1, source: 'learnt' }],
+      refused: [],
+    });
+    const logged = lines.map((line) => JSON.parse(line) as { msg: string; route?: string; party: string });
+    t.same(
+      logged.filter(({ msg, route }) => msg === 'request' && route?.includes('callback')).map(({ party }) => party),
+      ['NL-PLA', 'NL-PLB', 'NL-PLA'],
+      'the line of the request names the CPO of OCPI-from, else the first of the partner',
+    );
   },
 );
 

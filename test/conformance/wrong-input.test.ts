@@ -35,6 +35,8 @@ interface Door {
   readonly bodies?: readonly (readonly [fields: Fields, message: string | RegExp])[];
   readonly queries?: readonly (readonly [query: string, message: string | RegExp])[];
   readonly headers?: Readonly<Record<string, string>>;
+  /** A party that is not the caller's may stand in OCPI-from. */
+  readonly fromAnybody?: true;
 }
 
 const mebi = 1024 * 1024;
@@ -415,7 +417,7 @@ const commands: Record<string, Door> = {
     ...{ path: '/commands/callback/{pending}', by: 'cpo', wrongRole: ['emsp', invalidToken] },
     foreign: [['outsideCpo', '/commands/callback/{pending}', invalidToken]],
     paths: [['/commands/callback/NONE', invalidToken]],
-    ...{ body: { result: 'ACCEPTED' }, bodies: ids(255, 'result'), bytesMax: mebi / 16 },
+    ...{ body: { result: 'ACCEPTED' }, bodies: ids(255, 'result'), bytesMax: mebi / 16, fromAnybody: true },
   },
 };
 
@@ -508,7 +510,8 @@ function* wrongs(method: string, door: Door): Generator<Wrong> {
   yield* wrongCallers(door, good);
   const from = { 'OCPI-from-country-code': 'NL', 'OCPI-from-party-id': 'ZZZ' };
   const notOwn = invalid('OCPI-from-party-id: expected a party of the caller');
-  yield { ...good, name: 'a foreign OCPI-from [D5]', headers: { ...headers, ...from }, refusal: notOwn };
+  const foreign = { ...good, name: 'a foreign OCPI-from [D5]', headers: { ...headers, ...from }, refusal: notOwn };
+  if (!door.fromAnybody) yield foreign;
   const half = { 'OCPI-from-party-id': 'CPO' };
   const missing = invalid('OCPI-from-country-code: expected string');
   yield { ...good, name: 'half of OCPI-from [D5]', headers: { ...headers, ...half }, refusal: missing };

@@ -143,6 +143,7 @@ async function takeResult(hub: Hub, exchange: Exchange): Promise<Answer> {
   const read = String(enumValue(body.result));
   const quirks: Quirk[] = hasMark ? ['byte-order-mark'] : [];
   if (result !== text) quirks.push('enveloped-callback');
+  if (exchange.isFromOther()) quirks.push('foreign-sender');
   if (read !== body.result) quirks.push('lower-case');
   hub.used(aboutCommands(exchange), quirks);
   await hub.callback(credential, params.command_id ?? '', result, read, caller.trace, quirks);
