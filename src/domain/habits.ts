@@ -198,6 +198,13 @@ export const habits = {
     expected: 'a CDR cannot be changed',
     source: 'mod_cdrs',
   },
+  'cdr-path': {
+    counted: 'cdr-path',
+    does: 'posts a CDR to a path with its party and its id',
+    heals: null,
+    expected: 'a CDR is posted to the URL of the module',
+    source: 'mod_cdrs, POST method',
+  },
   'to-hub': {
     counted: 'to-hub',
     does: 'names the hub in OCPI-to',

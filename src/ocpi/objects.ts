@@ -114,17 +114,17 @@ export function sameIds(
   }
 }
 
-/** Characters of an id in a path. */
+/** Characters of an id in a path, but of a CDR's. */
 const idMax = 36;
 
 /**
  * An id from the path that names a new object; refuses with `invalid`, including `.` and `..`, which would escape a
  * receiver's URL.
  */
-export function pathId(params: Readonly<Record<string, string>>, name: string): string {
+export function pathId(params: Readonly<Record<string, string>>, name: string, max = idMax): string {
   const id = params[name] ?? '';
-  if (/^[\x20-\x7e]+$/.test(id) && id.length <= idMax && id !== '.' && id !== '..') return id;
-  throw new HubError('invalid', { message: `${name}: expected 1 to ${idMax} printable ASCII characters` });
+  if (/^[\x20-\x7e]+$/.test(id) && id.length <= max && id !== '.' && id !== '..') return id;
+  throw new HubError('invalid', { message: `${name}: expected 1 to ${max} printable ASCII characters` });
 }
 
 export interface Push {

@@ -71,7 +71,7 @@ function objectOf({ country_code, party_id, id, uid = id }: Readonly<Record<stri
   return objectName({ owner: partyKey(country_code, party_id), id: uid });
 }
 
-/** The object that the body names: the path of a CDR names none. */
+/** The object that the body names: the path of a CDR need not name one. */
 function objectIn(text: string): string | null {
   const named = names.safeParse(JSON.parse(text));
   return named.success ? objectOf(named.data) : null;

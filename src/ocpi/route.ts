@@ -35,6 +35,8 @@ export interface OcpiRoute {
   readonly onboarding?: Onboarding;
   /** A driver waits at a charger for the answer: under overload the request is refused last. */
   readonly isAwaited?: true;
+  /** OCPI has no such route: it is served because partners use it, and no refusal names it as the form to use. */
+  readonly isLenient?: true;
   readonly handle: (hub: Hub, exchange: Exchange) => Answer | Promise<Answer>;
 }
 

@@ -40,14 +40,15 @@ export function meantBy(path: string): Meant {
 
 /**
  * The form in which the hub knows what the path seems to mean, e.g. `POST /cdrs`: of its module's routes the one of
- * nearest length with the same method, else with another that writes. Null when its module is unknown.
+ * nearest length with the same method, else with another that writes, each of them as OCPI has it. Null when its module
+ * is unknown.
  */
 export function expectedForm(routes: readonly OcpiRoute[], method: string, path: string): string | null {
   const segments = path.replace(/\/+$/, '').split('/');
   const segment = segmentOf(path);
   const ofModule = routes.filter((route) => {
     const module = segmentOf(`/ocpi${route.path}`);
-    return module !== '' && segment.startsWith(module);
+    return !route.isLenient && module !== '' && segment.startsWith(module);
   });
   const asked = method === 'HEAD' ? 'GET' : method;
   const same = ofModule.filter((route) => route.method === asked);

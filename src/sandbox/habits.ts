@@ -143,6 +143,15 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
     kind: 'sends',
     call: (call) => ({ ...call, url: call.url.replace(/\/(?=[^/?]+(?:\?|$))/, '//') }),
   },
+  'cdr-path': {
+    kind: 'sends',
+    only: 'CPO',
+    call(call) {
+      if (call.method !== 'POST' || !call.url.endsWith('/cdrs')) return call;
+      const { country_code, party_id, id } = fields(call.body);
+      return { ...call, url: [call.url, country_code, party_id, id].join('/') };
+    },
+  },
   'foreign-sender': {
     kind: 'sends',
     only: 'CPO',

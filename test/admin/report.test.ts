@@ -51,7 +51,7 @@ t.test('a request that no route takes is in the report, the trace, the log line 
   const rows: [method: string, path: string, object: string | null, reason: string][] = [
     ['PUT', 'locationsNL/CPO/L1', 'NL-CPO/L1', 'Not found: expected PUT /locations/{country_code}/{party_id}/{id}'],
     ['PUT', 'sessionsnl/cpo/S1', 'NL-CPO/S1', 'Not found: expected PUT /sessions/{country_code}/{party_id}/{id}'],
-    ['PUT', 'cdrs/NL/CPO/C1', 'NL-CPO/C1', 'Not found: expected POST /cdrs'],
+    ['PUT', 'cdrs/NL/CPO/C1', 'NL-CPO/C1', 'Method not allowed: expected POST /cdrs'],
     [
       'PATCH',
       'tariffs/NL/CPO/T1',

@@ -1,6 +1,7 @@
 /**
  * Sessions and CDRs on the wire: whose they are, who gets them, how what reached nobody is repaired, and what never changes.
  */
+import type { ReportView } from '../../src/api/report.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, dataText, idsOf, itemsOf, lines, quiet, statusOf, warningsAbout } from '../support/observed.ts';
@@ -544,6 +545,30 @@ t.test(
     }
   },
 );
+
+t.test('a CDR at a path with its party is taken as one without, and counted [interface, CDRs; D70]', async (t) => {
+  const came = await arrivals(hub, emsp, async () => {
+    for (const [id, path] of [
+      ['PATH1', '/cdrs/NL/CPO'],
+      ['PATH2', '/cdrs/nl/cpo/path2'],
+    ] as const) {
+      for (const created of ['201/1000', done]) {
+        const answer = await cpo.call('POST', `/2.2.1${path}`, cdrBody(id));
+        t.equal(statusOf(answer), created, path);
+        t.equal(answer.headers.get('location'), `${hub.url}/ocpi/2.2.1/cdrs/${id}`, path);
+      }
+    }
+  });
+  t.same(
+    came.map((call) => `${call.method} ${call.path} ${call.body}`),
+    ['PATH1', 'PATH2'].map((id) => `POST /ocpi/2.2.1/cdrs ${JSON.stringify(cdrBody(id))}`),
+  );
+  const { quirks } = (await admin(hub, 'GET', '/parties/NL-CPO/report')) as unknown as ReportView;
+  t.match(
+    quirks.filter(({ quirk }) => quirk === 'cdr-path'),
+    [{ module: 'cdrs', count: 4, object: 'NL-CPO/PATH2' }],
+  );
+});
 
 t.test('a stored CDR never changes: other content is 2001, other methods 405 [interface, CDR; D22]', async (t) => {
   const original = JSON.stringify(cdrBody('FIXED'));

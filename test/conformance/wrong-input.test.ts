@@ -101,8 +101,8 @@ const typeQueries: Door['queries'] = [
 ];
 
 const badId = (name: string, max = 36) => invalid(`${name}: expected 1 to ${max} printable ASCII characters`);
-const unusableIds = (name: string, pathOf: (id: string) => string): [string, Refused][] =>
-  ['x'.repeat(37), '%2e%2e', '%2E', 'caf%C3%A9', '%00'].map((id) => [pathOf(id), badId(name)]);
+const unusableIds = (name: string, pathOf: (id: string) => string, max = 36): [string, Refused][] =>
+  ['x'.repeat(max + 1), '%2e%2e', '%2E', 'caf%C3%A9', '%00'].map((id) => [pathOf(id), badId(name, max)]);
 
 // Doors by what they serve
 
@@ -382,6 +382,18 @@ const cdrs: Record<string, Door> = {
       [{ id: '..' }, /^id: /],
       [{ ...cdrBody('C1'), total_energy: 99 }, 'CDR already exists'],
     ],
+  },
+  'POST /2.2.1/cdrs/:country_code/:party_id': {
+    ...{ ...cposObject('/cdrs/NL/CPO', '/cdrs/NL/OUT'), body: cdrBody('C2') },
+    bodies: [
+      ...[...ids(39, 'id'), ...stamp, ...inPath(own)],
+      [{ ...cdrBody('C1'), total_energy: 99 }, 'CDR already exists'],
+    ],
+  },
+  'POST /2.2.1/cdrs/:country_code/:party_id/:id': {
+    ...{ ...cposObject('/cdrs/NL/CPO/C2', '/cdrs/NL/OUT/C2'), body: cdrBody('C2') },
+    paths: unusableIds('id', (id) => `/cdrs/NL/CPO/${id}`, 39),
+    bodies: [...ids(39, 'id'), ...stamp, ...inPath({ ...own, id: 'C2' })],
   },
   'GET /2.2.1/cdrs/:id': {
     ...{ path: '/cdrs/C1', by: 'cpo', paths: [['/cdrs/NONE', notFound]] },

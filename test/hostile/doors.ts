@@ -108,6 +108,14 @@ export const ocpiSamples: Readonly<Record<string, Sample>> = {
   },
   'GET /2.2.1/cdrs': { as: 'emsp', path: `${base}/cdrs?date_to=2030-01-01T00:00:00Z` },
   'POST /2.2.1/cdrs': { as: 'cpo', path: `${base}/cdrs`, body: (n) => cdrBody(`CDR${n}`) },
+  'POST /2.2.1/cdrs/:country_code/:party_id': {
+    ...{ as: 'cpo', path: `${base}/cdrs/NL/CPO` },
+    body: (n) => cdrBody(`CDP${n}`),
+  },
+  'POST /2.2.1/cdrs/:country_code/:party_id/:id': {
+    ...{ as: 'cpo', path: `${base}/cdrs/NL/CPO/CDR0` },
+    body: () => cdrBody('CDR0'),
+  },
   'GET /2.2.1/cdrs/:id': { as: 'emsp', path: `${base}/cdrs/CDR1` },
   'POST /2.2.1/commands/:command': { as: 'emsp', path: `${base}/commands/START_SESSION`, body: startSession },
   'POST /2.2.1/commands/callback/:command_id': {

@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectFacts } from '../../domain/object.ts';
 import { keyOf, type PartyRole } from '../../domain/party.ts';
+import type { Quirk } from '../../domain/quirks.ts';
 import type { Caller, Hub } from '../../hub/ports/hub.ts';
 import {
   chargeFields,
@@ -34,8 +35,8 @@ import {
   snapshot,
   text,
 } from '../../transport/types.ts';
-import { anyParty, cpo, emsp } from '../caller.ts';
-import { accept, answerList, cdrTokenFact, checkedBody, readText, wholeObject } from '../objects.ts';
+import { anyParty, cpo, emsp, owningCpo } from '../caller.ts';
+import { accept, answerList, cdrTokenFact, checkedBody, pathId, readText, sameIds, wholeObject } from '../objects.ts';
 import { type Answer, addressOf, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 const cdrLocation = object({
@@ -71,10 +72,13 @@ const cdrCost = object({
   before_taxes: may(foreign(() => true, 'expected excl_vat and incl_vat, as in OCPI 2.2.1')),
 });
 
+/** Characters of an id: those of a session's and a suffix. */
+const idMax = 39;
+
 const cdr = object({
   ...chargeFields,
   charging_periods: should(snapshot(filled(list(chargingPeriod)))),
-  id: must(identifier(39)),
+  id: must(identifier(idMax)),
   end_date_time: should(dateTime),
   session_id: may(ciString(36)),
   cdr_location: should(snapshot(cdrLocation)),
@@ -98,6 +102,9 @@ const cdr = object({
 
 const all = `/${version}/cdrs`;
 
+/** Forms of the path of a POST that OCPI does not have: some CPOs use that of other objects. */
+const atOwner = { method: 'POST', by: owningCpo, budget: 'other', isLenient: true, handle: postCdr } as const;
+
 export const cdrs: OcpiModule = {
   identifier: 'cdrs',
   roles: ['SENDER', 'RECEIVER'],
@@ -111,16 +118,23 @@ export const cdrs: OcpiModule = {
       handle: (hub, exchange) => answerList(hub, exchange, 'cdrs'),
     },
     { method: 'POST', path: all, by: cpo, budget: 'other', handle: postCdr },
+    { ...atOwner, path: `${all}/:country_code/:party_id` },
+    { ...atOwner, path: `${all}/:country_code/:party_id/:id` },
     { method: 'GET', path: `${all}/:id`, by: anyParty, budget: 'other', handle: readCdr },
   ],
 };
 
 async function postCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
-  const checked = checkedBody(exchange, cdr);
-  const { id } = checked.body;
-  const facts = factsOf(checked.body);
-  const owner = { ...exchange, caller: ownerNamed(exchange.caller, checked.body) };
-  const { result, object } = await accept(hub, owner, { module: 'cdrs', method: 'POST', id, facts }, checked);
+  const { params } = exchange;
+  if (params.id !== undefined) pathId(params, 'id', idMax);
+  const { body, value, text, notes } = checkedBody(exchange, cdr);
+  sameIds(params, value);
+  const quirks: Quirk[] = params.party_id === undefined ? [] : ['cdr-path'];
+  const { id } = body;
+  const facts = factsOf(body);
+  const owner = { ...exchange, caller: ownerNamed(exchange.caller, body) };
+  const push = { module: 'cdrs', method: 'POST', id, facts } as const;
+  const { result, object } = await accept(hub, owner, push, { body, value, text, notes, quirks });
   // 201 only for a CDR that can reach its eMSP. [D40]
   const http = result === 'created' && object.viewer !== null ? 201 : 200;
   return done(http, { Location: addressOf(hub, `/cdrs/${encodeURIComponent(object.id)}`) });
@@ -134,7 +148,7 @@ function factsOf({ cdr_token, session_id, authorization_reference }: z.output<ty
   };
 }
 
-/** The path of a CDR names no party, so the party in the body decides which of the partner's CPOs calls. */
+/** The path of a CDR need not name a party, so the party in the body decides which of the partner's CPOs calls. */
 function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'party_id'>): Caller {
   const party = caller.partner.roles.find((role) => role.role === 'CPO' && keyOf(role) === keyOf(body));
   if (!party) throw new HubError('invalid', { message: 'party_id: expected a party of the caller' });
@@ -142,7 +156,7 @@ function ownerNamed(caller: Caller, body: Pick<PartyRole, 'country_code' | 'part
 }
 
 /**
- * The path names no party either. The caller's own CDR, of any of its CPOs, is the one at the `Location` that it was given;
+ * The path of a GET names no party. The caller's own CDR, of any of its CPOs, is the one at the `Location` that it was given;
  * otherwise it is that of any of its eMSPs. Refuses with `invalid` when several of its parties have one. [D22, D27]
  */
 async function readCdr(hub: Hub, exchange: Exchange): Promise<Answer> {
