@@ -17,7 +17,6 @@ import {
   must,
   number,
   object,
-  oneOf,
   pattern,
   should,
   snapshot,
@@ -36,7 +35,7 @@ export const geoLocation = object({ latitude: should(latitude), longitude: shoul
 export const image = object({
   url: should(link),
   thumbnail: may(link),
-  category: should(oneOf('CHARGER', 'ENTRANCE', 'LOCATION', 'NETWORK', 'OPERATOR', 'OTHER', 'OWNER')),
+  category: should(anyOf('CHARGER', 'ENTRANCE', 'LOCATION', 'NETWORK', 'OPERATOR', 'OTHER', 'OWNER')),
   type: should(text(4)),
   width: may(integer),
   height: may(integer),
@@ -49,13 +48,13 @@ export const energyMix = object({
   energy_sources: may(
     list(
       object({
-        source: should(oneOf('NUCLEAR', 'GENERAL_FOSSIL', 'COAL', 'GAS', 'GENERAL_GREEN', 'SOLAR', 'WIND', 'WATER')),
+        source: should(anyOf('NUCLEAR', 'GENERAL_FOSSIL', 'COAL', 'GAS', 'GENERAL_GREEN', 'SOLAR', 'WIND', 'WATER')),
         percentage: should(number),
       }),
     ),
   ),
   environ_impact: may(
-    list(object({ category: should(oneOf('NUCLEAR_WASTE', 'CARBON_DIOXIDE')), amount: should(number) })),
+    list(object({ category: should(anyOf('NUCLEAR_WASTE', 'CARBON_DIOXIDE')), amount: should(number) })),
   ),
   supplier_name: may(text(64)),
   energy_product_name: may(text(64)),
@@ -73,20 +72,17 @@ export const connectorType = anyOf(
 export const connectorFormat = ['CABLE', 'SOCKET'] as const;
 export const powerType = ['AC_1_PHASE', 'AC_2_PHASE', 'AC_2_PHASE_SPLIT', 'AC_3_PHASE', 'DC'] as const;
 
-const authMethod = oneOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
+const authMethod = anyOf('AUTH_REQUEST', 'COMMAND', 'WHITELIST');
 
-const tokenType = oneOf(...tokenTypes);
+export const tokenType = anyOf(...tokenTypes);
 
-/** The type of a token in `publish_allowed_to`, which the hub only passes on. */
-export const publishTokenType = anyOf(...tokenTypes);
-
-const whitelist = oneOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER');
+const whitelist = anyOf('ALLOWED', 'ALLOWED_OFFLINE', 'ALWAYS', 'NEVER');
 
 const tokenFields = {
   visual_number: may(text(64)),
   group_id: may(ciString(36)),
   language: may(text(2)),
-  default_profile_type: may(oneOf('CHEAP', 'FAST', 'GREEN', 'REGULAR')),
+  default_profile_type: may(anyOf('CHEAP', 'FAST', 'GREEN', 'REGULAR')),
   energy_contract: may(object({ supplier_name: should(text(64)), contract_id: may(text(64)) })),
 } as const;
 
@@ -132,7 +128,7 @@ export const chargingPeriod = object({
 });
 
 const priceComponent = object({
-  type: should(oneOf('ENERGY', 'FLAT', 'PARKING_TIME', 'TIME')),
+  type: should(anyOf('ENERGY', 'FLAT', 'PARKING_TIME', 'TIME')),
   price: should(number),
   vat: may(number),
   step_size: should(integer),
@@ -151,13 +147,13 @@ const tariffRestrictions = object({
   max_power: may(number),
   min_duration: may(integer),
   max_duration: may(integer),
-  day_of_week: may(list(oneOf('MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY', 'SUNDAY'))),
-  reservation: may(oneOf('RESERVATION', 'RESERVATION_EXPIRES')),
+  day_of_week: may(list(anyOf('MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY', 'SUNDAY'))),
+  reservation: may(anyOf('RESERVATION', 'RESERVATION_EXPIRES')),
 });
 
 const tariffFields = {
   currency: should(text(3)),
-  type: may(oneOf('AD_HOC_PAYMENT', 'PROFILE_CHEAP', 'PROFILE_FAST', 'PROFILE_GREEN', 'REGULAR')),
+  type: may(anyOf('AD_HOC_PAYMENT', 'PROFILE_CHEAP', 'PROFILE_FAST', 'PROFILE_GREEN', 'REGULAR')),
   tariff_alt_text: may(list(displayText)),
   tariff_alt_url: may(link),
   min_price: may(price),
@@ -196,7 +192,7 @@ export const chargeFields = {
   country_code: must(identifier(2)),
   party_id: must(identifier(3)),
   start_date_time: should(dateTime),
-  cdr_token: should(snapshot(object({ type: may(anyOf(...tokenTypes)) }))),
+  cdr_token: should(snapshot(object({ type: may(tokenType) }))),
   auth_method: should(authMethod),
   authorization_reference: may(ciString(36)),
   meter_id: may(text(255)),

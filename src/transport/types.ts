@@ -4,8 +4,8 @@
  *
  * TYPES-1  A known field that is present must have its type; null counts as absent for fields that may be absent.
  * TYPES-2  Unknown fields are ignored: the hub stores the text of a body, and only reads the checked view.
- * TYPES-3  A missing field that the specification requires and the hub does not (`should`), an unknown enum value, and
- *     a string that is too long are noted for the trace, never refused.
+ * TYPES-3  A missing field that the specification requires and the hub does not (`should`), an unknown enum value, also
+ *     an empty one of a field that is no `must`, and a string that is too long are noted for the trace, never refused.
  * TYPES-4  Every building block states what it expects, so that a refusal reads `evses[0].connectors[1].id: expected
  *     string`.
  * TYPES-5  A list is read up to its first item that is refused: what a body costs does not depend on how much is wrong with it.
@@ -82,12 +82,12 @@ export function text(max: number): Checked<string> {
   return noted(aString, (value) => value.length <= max, `expected at most ${max} characters`);
 }
 
-/** An enum, read leniently: any non-empty string; a note when the specification lacks the value, or this case of it. */
+/** An enum of a `must`: any string but an empty one; a note when the specification lacks the value, or this case of it. */
 export function oneOf(...values: readonly string[]): Checked<string> {
   return { schema: aString.min(1, { error: `expected one of ${values.join(', ')}` }), note: noteOf(values) };
 }
 
-/** An enum that the hub only passes on: any string, with the notes of `oneOf`. */
+/** Any other enum: any string, with the notes of `oneOf`. Some clients write "" for a value that they do not have. */
 export function anyOf(...values: readonly string[]): Checked<string> {
   return { schema: aString, note: noteOf(values) };
 }

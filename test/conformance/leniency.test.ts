@@ -178,6 +178,45 @@ t.test(
   },
 );
 
+t.test('an empty value of an enumeration is a warning where the hub needs none [D17] [D70] [D71]', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });
+  const [usual] = locationBody('LOC1').evses as { connectors: object[] }[];
+  const connectors = usual?.connectors.map((connector) => ({ ...connector, power_type: '' }));
+  const own = { ...usual, status: '', capabilities: [''], connectors };
+  const element = { price_components: [{ type: '', price: 0.3, step_size: 1 }] };
+  const pushes: [path: string, body: object, fields: string[]][] = [
+    ['/sessions/NL/CPO/S1', sessionBody('S1', { auth_method: '' }), ['auth_method']],
+    ['/cdrs', cdrBody('C1', { auth_method: '' }), ['auth_method']],
+    ['/tariffs/NL/CPO/T1', tariffBody('T1', { type: '', elements: [element] }), ['type']],
+    [
+      ...(['/locations/NL/CPO/LOC1', locationBody('LOC1', { evses: [own] })] as const),
+      ['evses[].status', 'evses[].capabilities[]', 'evses[].connectors[].power_type'],
+    ],
+    ['/tokens/NL/EMS/CARD1', tokenBody('CARD1', { type: '', whitelist: '' }), ['type', 'whitelist']],
+  ];
+  for (const [path, body, fields] of pushes) {
+    const [from, to] = path.startsWith('/tokens') ? [emsp, cpo] : [cpo, emsp];
+    const answer = await from.call(path === '/cdrs' ? 'POST' : 'PUT', `/2.2.1${path}`, body);
+    t.equal(answer.json.status_code, 1000, path);
+    await hub.settled();
+    t.equal(to.received.at(-1)?.body, JSON.stringify(body), `${path}: it arrives as it came`);
+    const { warnings } = (await admin(hub, 'GET', `/parties/${from.id}/report`)) as unknown as ReportView;
+    const [, module = ''] = path.split('/');
+    const unknown = warnings.filter((one) => one.module === module && /unknown to OCPI/.test(one.example));
+    t.ok(
+      fields.every((field) => unknown.some((one) => one.field === field)),
+      `${path}: ${fields}`,
+    );
+  }
+  t.equal(cpo.received.at(-1)?.path, '/ocpi/2.2.1/tokens/NL/EMS/CARD1?type=RFID', 'no type is RFID');
+  const token = { uid: 'CARD1', type: '', contract_id: 'C1' };
+  const start = { response_url: `${emsp.url}/result`, location_id: 'LOC1', token };
+  await emsp.push('POST', '/2.2.1/commands/START_SESSION', start);
+  const status = await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S2', { status: '' }));
+  t.match(status.json, { status_code: 2001, status_message: /^status: expected one of ACTIVE, / }, 'the hub needs it');
+});
+
 t.test('what is wrong in credentials and commands is a warning, too [D70] [D71]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });

@@ -18,7 +18,7 @@ import {
   geoLocation,
   image,
   powerType,
-  publishTokenType,
+  tokenType,
 } from '../../transport/shapes.ts';
 import {
   anyOf,
@@ -34,7 +34,6 @@ import {
   may,
   must,
   object,
-  oneOf,
   should,
   text,
 } from '../../transport/types.ts';
@@ -53,8 +52,8 @@ import { type Answer, done, type Exchange, type OcpiModule, type OcpiRoute, vers
 
 const connectorFields = {
   standard: should(connectorType),
-  format: should(oneOf(...connectorFormat)),
-  power_type: should(oneOf(...powerType)),
+  format: should(anyOf(...connectorFormat)),
+  power_type: should(anyOf(...powerType)),
   max_voltage: should(integer),
   max_amperage: should(integer),
   max_electric_power: may(integer),
@@ -62,7 +61,7 @@ const connectorFields = {
   terms_and_conditions: may(link),
 } as const;
 
-const status = oneOf(
+const status = anyOf(
   'AVAILABLE',
   'BLOCKED',
   'CHARGING',
@@ -74,7 +73,7 @@ const status = oneOf(
   'UNKNOWN',
 );
 
-const capability = oneOf(
+const capability = anyOf(
   'CHARGING_PREFERENCES_CAPABLE',
   'CHARGING_PROFILE_CAPABLE',
   'CHIP_CARD_SUPPORT',
@@ -132,7 +131,7 @@ const location = object({
     list(
       object({
         uid: may(ciString(36)),
-        type: may(publishTokenType),
+        type: may(tokenType),
         visual_number: may(text(64)),
         issuer: may(text(64)),
         group_id: may(ciString(36)),
@@ -148,7 +147,7 @@ const location = object({
   coordinates: should(geoLocation),
   related_locations: may(list(object({ ...geoLocation.shape, name: may(displayText) }))),
   parking_type: may(
-    oneOf('ALONG_MOTORWAY', 'ON_DRIVEWAY', 'ON_STREET', 'PARKING_GARAGE', 'PARKING_LOT', 'UNDERGROUND_GARAGE'),
+    anyOf('ALONG_MOTORWAY', 'ON_DRIVEWAY', 'ON_STREET', 'PARKING_GARAGE', 'PARKING_LOT', 'UNDERGROUND_GARAGE'),
   ),
   evses: may(list(object({ uid: must(identifier(36)), ...evseFields, last_updated: should(dateTime) }))),
   directions: may(list(displayText)),

@@ -81,15 +81,14 @@ function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; typ
 
 const typeForm = /^[A-Za-z_]{1,36}$/;
 
-/** The token type, part of the key and of a receiver's URL: from the query, else the body, else RFID. [D24, D48] */
-function typeOf({ query }: Pick<Exchange, 'query'>, inBody?: string): string {
-  const { type: named } = query;
-  const inQuery = named === undefined || named === '' ? (inBody ?? 'RFID') : named;
+/** The token type, part of the key and of a receiver's URL: from the query, else the body, else RFID. [D24, D48, D71] */
+function typeOf({ query }: Pick<Exchange, 'query'>, inBody = ''): string {
+  const inQuery = query.type || inBody || 'RFID';
   if (typeof inQuery !== 'string' || !typeForm.test(inQuery)) {
     throw new HubError('invalid', { message: 'type: expected a token type' });
   }
   const type = inQuery.toUpperCase();
-  if (inBody !== undefined && inBody.toUpperCase() !== type) {
+  if (inBody !== '' && inBody.toUpperCase() !== type) {
     throw new HubError('invalid', { message: `type: expected "${type}", as in the query` });
   }
   return type;
