@@ -12,7 +12,7 @@
  *     such calls on new connections for `freshForMs`.
  */
 import { setMaxListeners } from 'node:events';
-import { isIP } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { buildConnector, errors } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
@@ -241,12 +241,21 @@ export function guardedConnector(settings: typeof defaults & PartnerClientOption
     if (refusal !== null) return callback(new EgressRefused(refusal), null);
     connect(target, (...result) => {
       const [, socket] = result;
-      const own = socket && egress.connectionRefusal(socket.remoteAddress ?? '', socket.remotePort ?? 0);
-      if (typeof own !== 'string') return callback(...result);
+      const own = socket && judged(egress, socket);
+      if (own === null) return callback(...result);
       socket?.destroy();
       callback(new EgressRefused(own), null);
     });
   };
+}
+
+/** A connection that cannot be judged is refused: an error in an event of a socket ends the process. [PARTNERS-CLIENT-1] */
+function judged(egress: Egress, socket: Socket): string | null {
+  try {
+    return egress.connectionRefusal(socket);
+  } catch (error) {
+    return `the connection cannot be judged (${error instanceof Error ? error.message : error})`;
+  }
 }
 
 /** The checks that need no look-up. [D67] */

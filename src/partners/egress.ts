@@ -8,12 +8,12 @@
  *     they cause no look-up.
  * EGRESS-3  An IPv6 address that embeds an IPv4 address (mapped, NAT64) is judged by the embedded address.
  * EGRESS-4  The hub does not call itself: neither its public URL, nor a listener of its own or of another node, by
- *     whatever name. The address of each connection is compared before anything is sent. The address of the public URL
- *     is not compared, since a proxy there may serve others, too; what comes back through it bears the hub's own
- *     `X-Hub-Instance` and is refused.
+ *     whatever name. The addresses of each connection are compared before anything is sent: on a listener of all
+ *     interfaces, a connection that begins and ends at one address comes from this machine. The address of the public
+ *     URL is not compared, since a proxy there may serve others, too; what comes back through it, or through a further
+ *     address that the system calls from its first one, bears the hub's own `X-Hub-Instance` and is refused.
  */
-import { isIP, type LookupFunction } from 'node:net';
-import { networkInterfaces } from 'node:os';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { bareHost, portOf } from '../kit/url.ts';
 import { createNames, type Names } from './names.ts';
@@ -33,10 +33,13 @@ export interface Egress {
   literalRefusal(host: string): string | null;
   /** Resolves without the addresses that may not be called; fails when none is left. */
   readonly lookup: LookupFunction;
-  /** Why a connection to this address and port may not be used; null when it may. [EGRESS-4] */
-  connectionRefusal(address: string, port: number): string | null;
+  /** Why this connection may not be used; null when it may. [EGRESS-4] */
+  connectionRefusal(ends: Ends): string | null;
   readonly names: Names;
 }
+
+/** Both ends of a connection. */
+export type Ends = Pick<Socket, 'localAddress' | 'remoteAddress' | 'remotePort'>;
 
 /** Address and port; a listener's address may be that of all interfaces. */
 export interface Place {
@@ -108,18 +111,17 @@ export function urlRefusal(url: URL): string | null {
 /** Host and port. A trailing dot of a name is dropped, since it denotes the same name. */
 const hostOf = ({ hostname, port }: URL) => `${hostname.replace(/\.$/, '')}:${port}`;
 
-/** Whether connections to `address` reach a listener on `place`. */
-function reaches(place: Place, address: string, port: number): boolean {
-  if (place.port !== port) return false;
-  const [listening, called] = [carried(ipaddr.parse(place.address)), carried(ipaddr.parse(address))];
+/**
+ * Whether a connection reaches a listener on `place`. The list of interfaces is not read, since a sandbox may forbid it:
+ * a connection to an address of this machine begins there, except in 127.0.0.0/8, where it begins at 127.0.0.1, and at
+ * a further address of an interface.
+ */
+function reaches(place: Place, { localAddress = '', remoteAddress = '', remotePort }: Ends): boolean {
+  if (place.port !== remotePort) return false;
+  const [listening, called] = [carried(ipaddr.parse(place.address)), carried(ipaddr.parse(remoteAddress))];
   if (listening.range() !== 'unspecified') return listening.toString() === called.toString();
-  return called.range() === 'loopback' || isOfThisMachine(called.toString());
+  return called.range() === 'loopback' || carried(ipaddr.parse(localAddress)).toString() === called.toString();
 }
-
-const isOfThisMachine = (address: string): boolean =>
-  Object.values(networkInterfaces()).some((interfaces) =>
-    interfaces?.some((one) => ipaddr.parse(one.address).toString() === address),
-  );
 
 /**
  * The guard for an allow list of CIDR ranges. Throws when the list cannot be parsed. A partner that registers the hub's
@@ -172,9 +174,9 @@ export function egressGuard(allowed: readonly string[], own = noPlaces, names: N
     return Array.isArray(found) ? found.map(({ address }) => ({ address, port })) : [];
   }
 
-  function connectionRefusal(address: string, port: number): string | null {
+  function connectionRefusal(ends: Ends): string | null {
     const places = [...own.listeners(), ...own.nodes().flatMap(placesOf)];
-    return places.some((place) => reaches(place, address, port)) ? itself : null;
+    return places.some((place) => reaches(place, ends)) ? itself : null;
   }
 
   return {

@@ -1,4 +1,7 @@
-import type { Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { gzipSync } from 'node:zlib';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
@@ -779,6 +782,49 @@ t.test(
     );
   },
 );
+
+t.test('A listener of all interfaces is called at no address of its machine [EGRESS-4]', async (t) => {
+  const first = Object.values(networkInterfaces()).flatMap((found) => found?.[0] ?? []);
+  const outside = first.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
+  const both = ['127.0.0.1', '127.0.0.2', ...outside].flatMap((address) => [address, `[::ffff:${address}]`]);
+  const everything = ['0.0.0.0/0', '::/0'];
+  for (const [all, hosts] of [
+    ['0.0.0.0', both],
+    ['::', [...both, '[::1]']],
+  ] as const) {
+    let requests = 0;
+    const server = createServer((_, response) => {
+      requests++;
+      response.setHeader('Content-Type', 'application/json').end(ok);
+    });
+    await once(server.listen(0, all), 'listening');
+    t.teardown(() => server.close().closeAllConnections());
+    const place = server.address() as AddressInfo;
+    const own = { publicUrl: () => null, listeners: () => [place], nodes: () => [] };
+    const [guarded, open] = [egressGuard(everything, own), egressGuard(everything)].map((egress) =>
+      clientOf(t, { egress }),
+    );
+    for (const url of hosts.map((host) => `http://${host}:${place.port}`)) {
+      const outcome = await guarded?.call(callOf(url));
+      t.match(outcome, { class: 'unavailable', message: /own address/ }, url);
+    }
+    t.equal(requests, 0, 'nothing was sent');
+    for (const host of hosts) await open?.call(callOf(`http://${host}:${place.port}`));
+    t.equal(requests, hosts.length, 'each of them leads there');
+  }
+});
+
+t.test('A connection that cannot be judged is refused, and ends nothing else [PARTNERS-CLIENT-1]', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const connectionRefusal = () => {
+    throw new Error('the list of interfaces may not be read');
+  };
+  const client = clientOf(t, { egress: { ...egressGuard(['127.0.0.0/8']), connectionRefusal } });
+  const outcome = await client.call(callOf(partner.url));
+  t.same(gist(outcome), ['unavailable', null, null]);
+  t.match(outcome.message, /cannot be judged \(the list of interfaces may not be read\)/);
+  t.equal(partner.requests.length, 0);
+});
 
 t.test('URLs that the hub never calls are unavailable, and say why', async (t) => {
   const client = clientOf(t);

@@ -134,15 +134,22 @@ t.test('A connection to a listener of the hub or of another node is refused, wha
     ['192.0.2.7', 8081],
     ['127.0.0.1', 8082],
     ['2001:db8::7', 443],
+    ['192.0.2.1', 8443],
+    ['::ffff:192.0.2.1', 8443],
   ];
-  for (const [address, port] of own) t.match(connectionRefusal(address, port), /own address/, `${address} ${port}`);
+  /** From the first address of this machine. */
+  const refusal = (remoteAddress: string, remotePort: number) =>
+    connectionRefusal({ localAddress: '192.0.2.1', remoteAddress, remotePort });
+  for (const [address, port] of own) t.match(refusal(address, port), /own address/, `${address} ${port}`);
   const others: [string, number][] = [
     ['127.0.0.2', 8080],
     ['127.0.0.1', 8081],
+    ['192.0.2.1', 8080],
     ['192.0.2.7', 8080],
     ['192.0.2.8', 8443],
   ];
-  for (const [address, port] of others) t.equal(connectionRefusal(address, port), null, `${address} ${port}`);
+  for (const [address, port] of others) t.equal(refusal(address, port), null, `${address} ${port}`);
+  t.equal(connectionRefusal({}), null, 'one that has ended meanwhile');
 });
 
 t.test('Only http and https, and no credentials in the URL', async (t) => {
