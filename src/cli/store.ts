@@ -1,9 +1,12 @@
 /**
  * `ocpi-hub store`: verifies, backs up and restores a data directory, and copies it into PostgreSQL. The verbs work on
  * the files of a store that no hub uses; `backup` asks a hub that uses it, or that `--url` names, to write it.
+ *
+ * CLI-STORE-1  Root opens no store of another user: the engine writes when it opens one, and the hub, which runs as
+ *     that user, could not open what root has written.
  */
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { isInUse } from '../../storage/level/leveldb.ts';
 import { backupStore, isBackup, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
@@ -85,6 +88,19 @@ const dataDirOf = ({ dataDir }: StoreFlags): string => resolve(dataDir ?? (proce
 
 const keyOf = ({ privateKey }: StoreFlags) => (privateKey === undefined ? null : privateKeyOf(privateKey));
 
+/** Throws when root would write into a directory of another user. [CLI-STORE-1] */
+function mustBeOwn(store: string): void {
+  const path = present(store);
+  const { uid } = statSync(path);
+  // Windows has no such users.
+  if (process.geteuid?.() !== 0 || uid === 0) return;
+  const why = `${path} belongs to user ${uid}, who cannot open what root writes there`;
+  throw new Failure(`${why}: sudo -u '#${uid}' ocpi-hub store … runs it as that user`, { exitCode: 2 });
+}
+
+/** The path or, where nothing is there, the nearest directory above it. */
+const present = (path: string): string => (existsSync(path) ? path : present(dirname(path)));
+
 /** Runs `work` and prints, at most every 500 ms, how many records its current step has processed. */
 async function shown<T>(
   { screen }: Context,
@@ -108,6 +124,8 @@ async function verify(context: Context, given: string | null, flags: StoreFlags)
   if (given !== null && !(await isBackup(directory)))
     context.screen.say(`${directory} has no manifest.json: a data directory, which store restore takes for no backup`);
   const key = keyOf(flags);
+  // What is sealed is opened as a copy.
+  if (key === null) mustBeOwn(join(directory, 'store'));
   const report = await shown(context, (show) => verifyStore(directory, (records) => show('verifying', records), key));
   context.screen.answer({ directory, ...report }, (_, { paint }) => reportLines(directory, report, paint));
   if (report.faults.length > 0) throw new Failure(`${directory} is damaged: only a backup has what it lost`);
@@ -122,7 +140,9 @@ async function backup(context: Context, directory: string, flags: StoreFlags): P
   const sealing = sealingOf({ backupPublicKey, dataDir: dataDirOf(flags) });
   // With a store of its own, `--data-dir` beats `HUB_URL`; without one it names the place of the admin token.
   const isNamed = flags.dataDir !== undefined && existsSync(store);
-  if (flags.url !== undefined || (process.env.HUB_URL && !isNamed) || (await isInUse(join(store, 'db')))) {
+  const isAsked = flags.url !== undefined || (process.env.HUB_URL && !isNamed);
+  if (!isAsked) mustBeOwn(store);
+  if (isAsked || (await isInUse(join(store, 'db')))) {
     if (flags.url === undefined && isNamed) await mustBeOn(dataDirOf(flags), context.hub);
     await backupRunning(context, directory, sealing);
     return;
@@ -155,6 +175,7 @@ async function restore(context: Context, from: string, flags: StoreFlags): Promi
   const dataDir = dataDirOf(flags);
   const store = join(dataDir, 'store');
   const replace = flags.replace === true;
+  mustBeOwn(store);
   if (existsSync(store) && !replace) throw new Failure(`${store} is not empty: --replace moves it aside`);
   const key = keyOf(flags);
   const { manifest, aside } = await shown(context, (progress) =>
@@ -173,6 +194,7 @@ async function copy(context: Context, flags: StoreFlags): Promise<void> {
   if (to === undefined)
     throw new Failure('--to names the database: postgres://user@host:port/database', { exitCode: 2 });
   if (!existsSync(store)) throw new Failure(`${dataDir} has no store: --data-dir names one`);
+  mustBeOwn(store);
   const copied = await shown(context, (show) => copyToPostgres(store, to, show));
   context.screen.answer(copied, () => copiedLines(dataDir, copied));
 }

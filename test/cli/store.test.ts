@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   copyFileSync,
   cpSync,
   existsSync,
@@ -12,6 +13,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -155,6 +157,37 @@ t.test('store verify says that a directory without a manifest, as of an interrup
   t.match(await run(['verify', copy]), { code: 0, out: /sound/, err: /no manifest\.json: .*store restore/ });
   t.match(await run(['verify', '--data-dir', copy]), { code: 0, err: '' }, 'a data directory needs none');
 });
+
+t.test(
+  '[CLI-STORE-1] root is refused a store of another user, and leaves no file there',
+  { skip: process.getuid?.() !== 0 && 'only for root' },
+  async (t) => {
+    const directory = await dataDir(t);
+    const place = join(directory, '..');
+    const backup = join(place, 'backup');
+    t.match(await run(['backup', backup, '--data-dir', directory]), { code: 0 }, 'its own one is opened');
+    const paths = () =>
+      [directory, backup].flatMap((at) => [
+        at,
+        ...readdirSync(at, { recursive: true, encoding: 'utf8' }).map((name) => join(at, name)),
+      ]);
+    for (const path of paths()) chownSync(path, 1234, 4321);
+    const before = paths();
+    for (const words of [
+      ['verify', '--data-dir', directory],
+      ['verify', backup],
+      ['backup', join(place, 'second'), '--data-dir', directory],
+      ['restore', backup, '--data-dir', directory, '--replace'],
+      ['restore', backup, '--data-dir', join(directory, 'new')],
+      ['copy', '--to', 'postgres://127.0.0.1:9/none', '--data-dir', directory],
+    ]) {
+      t.match(await run(words), { code: 2, err: /belongs to user 1234, .*sudo -u '#1234' ocpi-hub/ }, words.join(' '));
+    }
+    t.strictSame(paths(), before);
+    t.strictSame(new Set(paths().map((path) => statSync(path).uid)), new Set([1234]));
+    t.notOk(existsSync(join(place, 'second')));
+  },
+);
 
 t.test('a store on a file system that refuses it is not called damaged', async (t) => {
   const directory = await dataDir(t);
