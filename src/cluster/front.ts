@@ -7,16 +7,19 @@
  * FRONT-2  A held request is unread; after `holdMs` it is refused.
  * FRONT-3  Messages between nodes are answered to nodes alone, and never passed on: a client's message would then come
  *     through this node's channel, and the next node would accept it.
- * FRONT-4  A door is ready, unless the owner is alive but has not answered this node for longer than a lease, or
+ * FRONT-4  A door is ready, unless the owner is alive but has not answered this node for longer than two leases, or
  *     another process answers at the owner's address: registrations would fail here, while other nodes can take them.
  *     If the owner has answered there before, the other process is the killed owner started again, and another node
- *     becomes the owner when the lease has run out.
+ *     becomes the owner when the lease has run out. One lease is too short: a dead owner counts as alive for up to a
+ *     third of a lease longer (LEASES-8, HEARTBEAT-1), and all doors at once would not be ready meanwhile.
  * FRONT-5  A request that lay unread during a process pause, and whose caller has disconnected since, is not passed on:
  *     the owner would take it for a new one.
+ * FRONT-6  `/readyz` is answered within `promptMs`, also while another node is silent: load balancers give a check a
+ *     second or little more, so an owner that hangs would take every door out of service.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { sleep } from '../kit/clock.ts';
+import { sleep, withTimeout } from '../kit/clock.ts';
 import { type IsStale, processPauses } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
@@ -38,6 +41,10 @@ const holdMs = 8000;
 const heldMax = 2000;
 /** Timeout of asking other nodes for the answer of `/readyz`. */
 const readyMs = 2000;
+/** Longest wait of `/readyz` for other nodes; must stay well below the `timeout check` of haproxy.cfg. [FRONT-6] */
+const promptMs = 500;
+/** How long an owner that counts as alive may be silent, in leases. [FRONT-4] */
+const silentLeases = 2;
 /** Longest wait for requests in flight to end when a node hands over. */
 const idleMs = 10_000;
 
@@ -70,8 +77,8 @@ export class Front {
   readonly #passed = new UnderWay();
   readonly #pauses = processPauses(systemClock);
   #isLast = false;
-  /** The owner that does not answer readiness checks, and since when; monotonic, ms. [FRONT-4] */
-  #silent: { readonly id: string; readonly since: number } | null = null;
+  /** The owner that does not answer readiness checks, since when, and how long it may; monotonic, ms. [FRONT-4] */
+  #silent: { readonly id: string; readonly since: number; readonly mayMs: number } | null = null;
   /** The last owner that answered at its address. [FRONT-4] */
   #met = '';
 
@@ -230,28 +237,43 @@ export class Front {
     };
     // An isolated node is ready only while no other node is the owner, which could answer everything. [NODE-5]
     if (node.role === 'isolated') {
-      return void node.neighbours.hasOwner(readyMs).then((isOther) => (isOther ? notReady() : ready()), notReady);
+      const other = promptly(node.neighbours.hasOwner(readyMs));
+      return void other.then((isOther) => (isOther ? notReady() : ready()), notReady);
     }
     if (node.serving !== null) return node.serving.handle(request, response);
     if (place.kind !== 'peer' || passing === null) return node.door === null ? notReady() : ready();
     const { target } = place;
-    addresses.isReady(target, readyMs).then(({ by, isReady }) => {
-      const isDoor = this.#isDoor(target.id, by);
-      return isReady || isDoor ? ready() : notReady();
-    }, notReady);
+    const asked = addresses.isReady(target, readyMs).then(({ by, isReady }) => {
+      this.#heard(target.id, by);
+      return isReady;
+    });
+    promptly(asked).then((isReady) => (isReady || this.#isDoor(target.id) ? ready() : notReady()), notReady);
+  }
+
+  /** Notes who answered where the owner should. [FRONT-4] */
+  #heard(owner: string, by: Reached): void {
+    if (by === 'itself') {
+      this.#silent = null;
+      this.#met = owner;
+      return;
+    }
+    const since = this.#silent?.id === owner ? this.#silent.since : systemClock.monotonic();
+    // A killed owner does not answer until the next takes over; a wrong address never gets better.
+    const mayWait = by === 'nobody' || this.#met === owner;
+    this.#silent = { id: owner, since, mayMs: mayWait ? silentLeases * this.#parts.leaseMs : 0 };
   }
 
   /** [FRONT-4] */
-  #isDoor(owner: string, by: Reached): boolean {
-    const now = systemClock.monotonic();
-    if (by === 'itself') [this.#silent, this.#met] = [null, owner];
-    else if (this.#silent?.id !== owner) this.#silent = { id: owner, since: now };
-    const { node, leaseMs } = this.#parts;
-    // A killed owner does not answer until the next takes over, so allow a lease; a wrong address never gets better.
-    const waitsMs = by === 'nobody' || this.#met === owner ? leaseMs : 0;
-    const isSilent = this.#silent !== null && now - this.#silent.since >= waitsMs;
-    return node.door !== null && !isSilent;
+  #isDoor(owner: string): boolean {
+    const silent = this.#silent?.id === owner ? this.#silent : null;
+    const isSilent = silent !== null && systemClock.monotonic() - silent.since >= silent.mayMs;
+    return this.#parts.node.door !== null && !isSilent;
   }
+}
+
+/** What `work` finds within `promptMs`, else null; the work goes on. [FRONT-6] */
+async function promptly<T>(work: Promise<T>): Promise<T | null> {
+  return (await withTimeout(systemClock, promptMs, work)) ? work : null;
 }
 
 /** All that nodes ask of each other: no message names a URL to be called, or carries a token. [FRONT-3] */

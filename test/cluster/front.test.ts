@@ -5,17 +5,26 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import type { Reached } from '../../src/cluster/addresses.ts';
 import { Front, type FrontParts } from '../../src/cluster/front.ts';
+import { systemClock } from '../../src/kit/system-clock.ts';
 import { isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** Its end alone is waited for: nothing has to happen before it. */
 const leaseMs = 100;
+/** For so long an owner that counts as alive may be silent. [FRONT-4] */
+const silentMs = 2 * leaseMs;
+/** Longer than a busy machine takes, and less than for ever. */
+const checkMs = 10_000;
 
-async function doorOf(t: Test) {
-  const found = { by: 'itself' as Reached, owner: 'first' };
+async function doorOf(t: Test, lease = leaseMs) {
+  const found = { by: 'itself' as Reached, owner: 'first', answered: Promise.resolve() };
   const place = () => ({ kind: 'peer', target: { id: found.owner, url: 'http://127.0.0.1' } });
-  const node = { role: 'standby', warning: null, serving: null, door: {}, place, onChanged() {} };
-  const addresses = { isReady: async () => ({ by: found.by, isReady: found.by === 'itself' }) };
+  const node = {
+    ...{ role: 'standby', warning: null, serving: null, door: {}, place, onChanged() {} },
+    neighbours: { hasOwner: () => found.answered.then(() => found.by === 'itself') },
+  };
+  const isReady = () => found.answered.then(() => ({ by: found.by, isReady: found.by === 'itself' }));
+  const addresses = { isReady };
   const parts = {
     node,
     addresses,
@@ -23,7 +32,7 @@ async function doorOf(t: Test) {
     isHop: () => false,
     own: {},
     look: async () => {},
-    leaseMs,
+    leaseMs: lease,
   };
   const front = new Front(parts as unknown as FrontParts);
   const server = createServer(front.handle).listen(0, '127.0.0.1');
@@ -34,27 +43,58 @@ async function doorOf(t: Test) {
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/readyz`;
-  return async (by: Reached, owner = 'first') => {
-    Object.assign(found, { by, owner });
-    return (await fetch(url)).status;
+  const ready = async (by: Reached, owner = 'first', answered = Promise.resolve()) => {
+    Object.assign(found, { by, owner, answered });
+    return (await fetch(url, { signal: AbortSignal.timeout(checkMs) })).status;
   };
+  return Object.assign(ready, { become: (role: string) => Object.assign(node, { role }) });
 }
 
 t.test('an owner that is silent once, and much later again, is waited for each time', async (t) => {
   const ready = await doorOf(t);
   t.equal(await ready('nobody'), 200);
   t.equal(await ready('itself'), 200);
-  await setTimeout(leaseMs + 100);
-  t.equal(await ready('nobody'), 200, 'the lease counts from now on');
-  await setTimeout(leaseMs + 100);
+  await setTimeout(silentMs + 100);
+  t.equal(await ready('nobody'), 200, 'the leases count from now on');
+  await setTimeout(silentMs + 100);
   t.equal(await ready('nobody'), 503);
+});
+
+t.test('while a dead owner counts as alive, for a lease and a third at most, doors are ready [FRONT-4]', async (t) => {
+  const lease = 600_000;
+  const ready = await doorOf(t, lease);
+  t.equal(await ready('nobody'), 200);
+  const { monotonic } = systemClock;
+  t.teardown(() => Object.assign(systemClock, { monotonic }));
+  const after = (leases: number) => {
+    Object.assign(systemClock, { monotonic: () => monotonic() + leases * lease });
+    return ready('nobody');
+  };
+  t.equal(await after(1.4), 200);
+  t.equal(await after(2), 503);
+});
+
+t.test('a node answers before another one that is silent does [FRONT-6]', async (t) => {
+  const ready = await doorOf(t);
+  const never = new Promise<void>(() => {});
+  let answer = () => {};
+  const later = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  t.equal(await ready('nobody', 'first', later), 200, 'a door whose owner hangs');
+  answer();
+  await setTimeout(silentMs + 100);
+  t.equal(await ready('nobody', 'first', never), 503, 'which has not answered at all');
+  ready.become('isolated');
+  t.equal(await ready('itself', 'first', never), 200, 'an isolated node beside one that hangs');
+  t.equal(await ready('itself'), 503, 'or says that it is the owner');
 });
 
 t.test('another node where the owner has answered before is that owner, started again', async (t) => {
   const ready = await doorOf(t);
   t.equal(await ready('itself'), 200);
   t.equal(await ready('another'), 200, 'the log will be free when the lease is over');
-  await setTimeout(leaseMs + 100);
+  await setTimeout(silentMs + 100);
   t.equal(await ready('another'), 503);
   t.equal(await ready('another', 'second'), 503, 'an owner that never answered is not where its address leads');
 });

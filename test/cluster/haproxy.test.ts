@@ -1,13 +1,15 @@
 /**
- * HAProxy in front of two nodes, with the very file that the docs offer: nodes are restarted under load, and partners reach what is theirs
- * and nothing else.
+ * HAProxy in front of two nodes, with the very file that the docs offer: nodes are restarted under load, the owner hangs, and partners reach
+ * what is theirs and nothing else.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Balancer } from '../../src/sandbox/balancer.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -95,5 +97,31 @@ t.test('behind HAProxy', runs, async (t) => {
     t.comment(`${load.writes.length} requests, ${load.failed().length} failed`);
     mustNotFail(t, load, 'requests failed');
     await mustAddUp(t, server, schema, [load], emsp);
+  });
+
+  t.test('the owner hangs, and HAProxy leaves partners to the other node [FRONT-6]', async (t) => {
+    await untilJoined(nodes.all);
+    const { hub } = await nodes.owner();
+    const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
+    const put = (id: string) =>
+      fetch(`${nodes.url}/ocpi/2.2.1/sessions/NL/CPO/${id}`, {
+        ...{ method: 'PUT', headers: { authorization, 'content-type': 'application/json' } },
+        body: JSON.stringify(sessionBody(id)),
+        signal: AbortSignal.timeout(5000),
+      }).then(
+        ({ status }) => status,
+        () => 0,
+      );
+    process.kill(hub.pid, 'SIGSTOP');
+    t.teardown(() => process.kill(hub.pid, 'SIGCONT'));
+    // By turns: as long as the owner has its turn, one of them hangs.
+    const four = () => Promise.all(['A', 'B', 'C', 'D'].map((id) => put(`HANG-${id}`)));
+    await eventually('HAProxy has given the owner up', async () => (await four()).every((status) => status === 200));
+    const statuses = new Set<number>();
+    for (let i = 0; i < 40; i += 1) {
+      statuses.add(await put(`ALONE-${i}`));
+      await setTimeout(50);
+    }
+    t.strictSame([...statuses], [200], 'the other node stays in service');
   });
 });
