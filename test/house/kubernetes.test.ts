@@ -117,6 +117,17 @@ t.test('the Ingress lets partners reach theirs, and nothing else', async (t) => 
   );
 });
 
+t.test('the Ingress lets through what the hub takes, and waits as long, as nginx.conf does', async (t) => {
+  const { metadata } = found<{ metadata: { annotations?: Record<string, string> } }>('Ingress');
+  const nginx = readFileSync('docs/deploy/nginx.conf', 'utf8');
+  const ofNginx = (name: string) => new RegExp(`^ +${name} (\\d+\\w);$`, 'm').exec(nginx)?.[1] ?? name;
+  t.strictSame(metadata.annotations, {
+    'nginx.ingress.kubernetes.io/proxy-body-size': ofNginx('client_max_body_size'),
+    'nginx.ingress.kubernetes.io/proxy-read-timeout': ofNginx('proxy_read_timeout').replace('s', ''),
+    'nginx.ingress.kubernetes.io/proxy-send-timeout': ofNginx('proxy_send_timeout').replace('s', ''),
+  });
+});
+
 t.test('each manifest is what Kubernetes says that it is', schema, async (t) => {
   const load = createRequire(join(process.cwd(), 'package.json'));
   for (const { file, object } of manifests) {
