@@ -97,6 +97,7 @@ t.test('another node where the owner has answered before is that owner, started 
   await setTimeout(silentMs + 100);
   t.equal(await ready('another'), 503);
   t.equal(await ready('another', 'second'), 503, 'an owner that never answered is not where its address leads');
+  t.equal(await ready('stranger', 'third'), 503, 'nor is one that takes no channel, as an owner without channels');
 });
 
 const malformed = isAtLength ? 10_000 : 300;
