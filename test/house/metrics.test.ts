@@ -11,6 +11,7 @@ import { backupStore, restoreBackup } from '../../storage/level/restore.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
+import { setCircuit } from '../support/forward-failures.ts';
 import { hastyClock } from '../support/given-up.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
@@ -437,6 +438,21 @@ t.test('an alert asks for what its text says: of a node, of a partner or of gues
     /^ocpi_hub_data_size_bytes > 0 and ocpi_hub_data_free_bytes < (\d+) \* 1024 \* 1024$/.exec(exprOf('HubDiskFull')) ??
     [];
   t.equal(Number(least) << 20, 2 * 2 * BALLAST_BYTES, 'a node without a data directory says nothing');
+});
+
+t.test('a circuit that waits for the next call is not open: HubCircuitNotClosed does not hold', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+  const hub = await hubFor(t, {}, { clock });
+  await routedPair(t, hub);
+  const circuit = { partner: 'NL-EMS', circuit: 'sync' };
+  const [, state = '', value = ''] = /\{state="(\w+)"\}\S* == (\d)$/.exec(exprOf('HubCircuitNotClosed')) ?? [];
+  const holds = async () => (await measured(hub, 'circuit_state', { ...circuit, state })) === Number(value);
+  t.notOk(await holds());
+  setCircuit(hub, 'NL-EMS', 'sync', 'open');
+  t.ok(await holds());
+  clock.advance(6_000);
+  t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'halfOpen' }), 1, 'after the 5 s of an opening');
+  t.notOk(await holds());
 });
 
 t.test('the last event falls after a restore, and after no restart: HubLogWentBack asks for that', async (t) => {
