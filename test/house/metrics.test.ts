@@ -488,6 +488,7 @@ t.test('a hub that is down is an alert, and no alert that pages ends before it f
   const [, job = ''] = /^ {2}- job_name: (\S+)$/m.exec(readFileSync('docs/METRICS.md', 'utf8')) ?? [];
   t.match(down, `expr: up{job="${job}"} == 0 or absent(up{job="${job}"})\n`, 'the job of the scrape configuration');
   t.match(down, 'severity: page');
+  t.match(down, /still opens its store .*GET \/readyz/, 'as a long start does, which gives no metrics either');
   for (const rule of rules.filter((one) => one !== down && one.includes('severity: page'))) {
     const longer = minutes(rule, 'keep_firing_for') > minutes(down, 'for') + scrapedWithinMin;
     t.ok(longer, `${rule.split('\n', 1)[0]} is kept firing`);
