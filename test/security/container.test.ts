@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
@@ -123,6 +124,19 @@ t.test('systemd starts a hub that ended as often as it takes, and only with its 
   t.match(unit, /^StartLimitIntervalSec=0$/m, 'five starts in 10 s would be the last');
   t.match(unit, /^RequiresMountsFor=\/var\/lib\/ocpi-hub$/m);
   t.match(service, /^Restart=always\nRestartSec=2$/m);
+});
+
+interface Patroni {
+  readonly postgresql: { readonly connect_address: string; readonly parameters: Readonly<Record<string, string>> };
+}
+
+t.test('a server under Patroni speaks TLS, which the HUB_STORE beside it asks for', async (t) => {
+  const [, address = ''] = /`HUB_STORE=(postgres:[^`]+)`/.exec(readFileSync('docs/CLUSTER.md', 'utf8')) ?? [];
+  const { hosts, ssl } = parsePostgresUrl(address.replace(/sslrootcert=[^&]*/, ''));
+  t.match(ssl, { rejectUnauthorized: true }, 'and its name is verified');
+  const { postgresql } = parse(readFileSync('docs/deploy/patroni.yml', 'utf8')) as Patroni;
+  t.ok(hosts.map(({ host, port }) => `${host}:${port}`).includes(postgresql.connect_address));
+  t.match(postgresql.parameters, { ssl: 'on', ssl_cert_file: /^\//, ssl_key_file: /^\// });
 });
 
 t.test('a backup of the running hub has a place that the hub may write, outside its data directory', async (t) => {
