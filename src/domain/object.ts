@@ -153,6 +153,9 @@ export const keyIn = ({ stream }: { readonly stream: string }): string => stream
 const plainDate =
   /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
 
+/** Whether a date has the form in which nearly all are written, which `sortableDate` takes: a T before the time, and UTC. */
+export const isPlainDate = (text: string): boolean => text[10] === 'T' && plainDate.test(text);
+
 /**
  * Normalizes a date to sortable text: UTC, nine digits of fraction, no zone designator. Undefined when the text is not
  * RFC 3339; a blank may stand for the T. [D31, D71]

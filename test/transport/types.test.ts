@@ -1,5 +1,7 @@
 /** What the building blocks refuse, what they note, and what they let pass. */
+import { isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
+import { chargeFields, tariff, token } from '../../src/transport/shapes.ts';
 import {
   anyOf,
   anything,
@@ -7,7 +9,9 @@ import {
   check,
   ciString,
   dateTime,
+  filled,
   flag,
+  foreign,
   fragment,
   httpUrl,
   identifier,
@@ -19,11 +23,15 @@ import {
   number,
   object,
   oneOf,
+  pattern,
   should,
   snapshot,
   text,
   tokenText,
 } from '../../src/transport/types.ts';
+import { sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { fc } from '../support/property.ts';
+import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 const connector = object({ id: must(identifier(36)), standard: should(oneOf('CHADEMO', 'IEC_62196_T2')) });
@@ -68,7 +76,8 @@ t.test('a list reads no item after the first one that it refuses [TYPES-5]', asy
 
 t.test('a list is read up to its first item that is refused [TYPES-5]', async (t) => {
   let read = 0;
-  const counted: Checked<unknown> = { schema: z.unknown().refine(() => ++read < 3, { error: 'expected less' }) };
+  const schema = z.unknown().refine(() => ++read < 3, { error: 'expected less' });
+  const counted: Checked<unknown> = { schema, isPlain: () => false };
   const items = Array.from({ length: 300_000 }, (_, n) => n);
   t.throws(() => check(list(counted), items), { code: 'invalid', message: '[2]: expected less' });
   t.equal(read, 3);
@@ -178,4 +187,118 @@ t.test('dates are RFC 3339, with or without designator, and of days that exist [
   ];
   for (const date of takes) t.doesNotThrow(() => check(dateTime, date), date);
   for (const date of refuses) t.throws(() => check(dateTime, date), { code: 'invalid' }, String(date));
+});
+
+type Put = <T>(type: Checked<T>) => Checked<T>;
+
+/** A type that has every building block; those that contain no other are given to `put`. */
+function everyBlock(put: Put) {
+  const part = object({ id: must(put(identifier(3))), name: should(put(text(2))), flag: may(put(flag)) });
+  return object({
+    identifier: must(put(identifier(3))),
+    ciString: should(put(ciString(3))),
+    text: may(put(text(3))),
+    oneOf: should(put(oneOf('A', 'b'))),
+    anyOf: may(put(anyOf('A', 'b'))),
+    pattern: may(put(pattern(/^\d$/, 'expected digit'))),
+    link: may(put(link)),
+    httpUrl: must(put(httpUrl)),
+    tokenText: must(put(tokenText)),
+    number: should(put(number)),
+    integer: may(put(integer)),
+    anything: may(put(anything)),
+    foreign: may(put(foreign((value) => value === 'YES', 'expected no'))),
+    names: may(list(put(ciString(3)))),
+    parts: should(list(part)),
+    filled: should(filled(list(part))),
+    snapshot: should(snapshot(filled(list(part)))),
+    last_updated: must(put(dateTime)),
+  });
+}
+
+const junk = fc.constantFrom<unknown>(
+  ...[null, undefined, '', 'a', 'A', 'b', 'B', 'ABCD', 'é', ' ', '5', 'x'.repeat(1025), 'YES', 5, 1.5, 1e300, true],
+  ...['2024-05-01 00:00:00Z', '2024-02-30T00:00:00Z', '2024-05-01t00:00:00+02:00', 'ftp://a', 'https://a.example'],
+  ...[[], {}, [null], ['a'], [{}], [{ id: 'a' }], { id: 'a', name: 'b' }],
+);
+/** Mostly a plain value. */
+const mostly = (plain: fc.Arbitrary<unknown>) =>
+  fc.oneof({ weight: 40, arbitrary: plain }, { weight: 1, arbitrary: junk });
+const aPart = mostly(
+  fc.record({
+    id: mostly(fc.constantFrom('a', '~')),
+    name: mostly(fc.constantFrom('', 'en')),
+    flag: mostly(fc.constantFrom(true, null)),
+  }),
+);
+const someParts = mostly(fc.array(aPart, { minLength: 1, maxLength: 2 }));
+const aBody = fc.record({
+  identifier: mostly(fc.constant('abc')),
+  ciString: mostly(fc.constant('abc')),
+  text: mostly(fc.constantFrom('é', null)),
+  oneOf: mostly(fc.constantFrom('A', 'b')),
+  anyOf: mostly(fc.constantFrom('A', 'b', null)),
+  pattern: mostly(fc.constant('7')),
+  link: mostly(fc.constant('https://a.example/x')),
+  httpUrl: mostly(fc.constant('https://a.example/x')),
+  tokenText: mostly(fc.constant('t')),
+  number: mostly(fc.double({ noNaN: true, noDefaultInfinity: true })),
+  integer: mostly(fc.integer()),
+  anything: junk,
+  foreign: mostly(fc.constant('NO')),
+  names: mostly(fc.array(mostly(fc.constant('a')), { maxLength: 2 })),
+  parts: someParts,
+  filled: someParts,
+  snapshot: someParts,
+  last_updated: mostly(fc.constantFrom('2024-05-01T00:00:00Z', '2024-05-01T00:00:00.123')),
+});
+
+/** As JSON: what is undefined is absent. */
+const written = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+/** The checked view with its notes, or the sentence of the refusal. */
+function checked(type: Checked<unknown>, value: unknown): unknown {
+  try {
+    return written(check(type, value));
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+t.test('a plain value is what the schema makes of it, and it has no note [TYPES-6]', async (t) => {
+  const quick = everyBlock((type) => type);
+  const slow = everyBlock((type) => ({ ...type, isPlain: () => false }));
+  let plain = 0;
+  const property = fc.property(aBody, (of) => {
+    const body = written(of);
+    if (quick.isPlain(body)) plain += 1;
+    return (
+      isDeepStrictEqual(checked(quick, body), checked(slow, body)) &&
+      isDeepStrictEqual(checked(fragment(quick), body), checked(fragment(slow), body))
+    );
+  });
+  const numRuns = partOf(20_000);
+  fc.assert(property, { numRuns });
+  t.ok(plain > numRuns / 10, `${plain} of ${numRuns} bodies were plain`);
+});
+
+t.test('no schema reads a plain body, nor the plain parts of another [TYPES-6]', async (t) => {
+  let read = 0;
+  const schema = z.unknown().refine(() => ++read > 0);
+  const counted: Checked<unknown> = { schema, isPlain: (value) => value === 'plain' };
+  const type = object({ one: must(counted), all: may(list(counted)), copy: may(snapshot(list(counted))) });
+  const body = { one: 'plain', all: Array(5).fill('plain'), copy: Array(5).fill('plain'), other: 1 };
+  t.equal(check(type, body).body, body);
+  t.equal(read, 0);
+  t.same(check(type, { ...body, all: ['plain', 'odd', 'plain'] }).notes, []);
+  t.equal(read, 2, 'the fields that are no list, and the odd item');
+});
+
+t.test('the bodies that partners usually send are plain [TYPES-6]', async (t) => {
+  const period = { start_date_time: '2026-01-02T03:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1.25 }] };
+  const session = sessionBody('S1', { charging_periods: Array(5).fill(period), meter_id: 'meter-0001' });
+  t.ok(object(chargeFields).isPlain(session));
+  t.ok(tariff.isPlain(tariffBody('T1')));
+  t.ok(token.isPlain(tokenBody('CARD1')));
+  t.notOk(object(chargeFields).isPlain({ ...session, charging_periods: [{ ...period, dimensions: null }] }));
 });

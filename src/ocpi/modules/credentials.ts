@@ -32,7 +32,11 @@ const role = object({
 const credentialsBody = object({ token: must(tokenText), url: must(httpUrl), roles: must(notEmpty(list(role))) });
 
 function notEmpty<T>(type: Checked<T[]>): Checked<T[]> {
-  return { ...type, schema: type.schema.refine((all) => all.length > 0, { error: 'expected at least one role' }) };
+  return {
+    ...type,
+    schema: type.schema.refine((all) => all.length > 0, { error: 'expected at least one role' }),
+    isPlain: (value) => Array.isArray(value) && value.length > 0 && type.isPlain(value),
+  };
 }
 
 const base = { path: `/${version}/credentials`, by: anyParty, budget: 'other' } as const;
