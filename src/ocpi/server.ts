@@ -298,7 +298,8 @@ async function answer(
 ): Promise<void> {
   try {
     const { pass, caller } = request.ocpi ?? {};
-    if (await caller?.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
+    const stale = caller?.isStale?.();
+    if (stale && (await stale)) throw new HubError('unavailable', { retryAfterS: 1 });
     send(request, reply, await (pass ? pass.work(work) : work()));
   } catch (error) {
     reply.send(error);

@@ -109,7 +109,8 @@ export function ingest(
     const stream = streamOf(change.module, change.owner, key);
     return recorder.inTurnUnlessInDoubt(stream, async (seen) => {
       // The push may have waited for its turn. [INGEST-5]
-      if (await caller.isStale?.()) throw new HubError('unavailable', { retryAfterS: 1 });
+      const stale = caller.isStale?.();
+      if (stale && (await stale)) throw new HubError('unavailable', { retryAfterS: 1 });
       const size = await objectsSize(store, change.module, [change.owner], key);
       if (size > 0) await reserve(size);
       const before = await readObject(store, change.module, change.owner, key, seen);

@@ -83,7 +83,7 @@ export class Recorder {
   readonly #queued = new Set<() => void>();
   #isEnding = false;
   /** Writes in flight. */
-  readonly #writing = new Set<Promise<unknown>>();
+  #writing = 0;
   readonly #turns = new Map<string, Promise<unknown>>();
   /** Decisions that are being repeated after a conflict. [RECORDER-6] */
   readonly #again = new Set<Promise<unknown>>();
@@ -143,15 +143,16 @@ export class Recorder {
       ...(due && { due }),
       ...(seen && { seen }),
     };
-    const writing = this.#measured(commit);
-    this.#writing.add(writing);
+    const waiting = ++this.#writing;
+    const begun = performance.now();
     try {
-      const { first, last } = await writing;
+      const { first, last } = await this.#append(commit);
+      this.#ports.meter.committed((performance.now() - begun) / 1000, waiting);
       this.#doubts.delete(commit);
       for (const [index, event] of events.entries()) this.feed.committed({ seq: first + index, ...event });
       return last;
     } finally {
-      this.#writing.delete(writing);
+      this.#writing -= 1;
       if (!this.#isEnding) this.#doubts.delete(commit);
     }
   }
@@ -210,10 +211,10 @@ export class Recorder {
   }
 
   /** Like `inTurn`, but refused with `unavailable` when a commit is in doubt before its turn comes. [RECORDER-4] */
-  async inTurnUnlessInDoubt<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
+  inTurnUnlessInDoubt<T>(key: string, work: (seen: Seen[]) => Promise<T>): Promise<T> {
     if (!this.#turns.has(key)) return this.inTurn(key, work);
     // Before it queues: the store may be away for hours, and a queued body stays in memory until then.
-    if (this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
+    if (this.#doubts.size > 0) return Promise.reject(new HubError('unavailable', { retryAfterS: 1 }));
     return new Promise((resolve, reject) => {
       let isRefused = false;
       const refuse = () => {
@@ -251,14 +252,6 @@ export class Recorder {
     } finally {
       this.#again.delete(again);
     }
-  }
-
-  async #measured(commit: Parameters<Store['append']>[0]) {
-    const waiting = this.#writing.size + 1;
-    const begun = performance.now();
-    const written = await this.#append(commit);
-    this.#ports.meter.committed((performance.now() - begun) / 1000, waiting);
-    return written;
   }
 
   async #append(commit: Parameters<Store['append']>[0]) {

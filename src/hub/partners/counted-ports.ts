@@ -26,7 +26,11 @@ export function countedPorts(
       else inFlight.set(about.partner, now);
     };
     add(1);
-    return call.finally(() => add(-1));
+    try {
+      return await call;
+    } finally {
+      add(-1);
+    }
   };
   const count = (about: CallSubject | undefined, quirks: readonly Quirk[] | undefined) => {
     if (about && quirks && quirks.length > 0) used(about, quirks);
