@@ -109,6 +109,16 @@ export function members(text: string, object: Span = { start: 0, end: text.lengt
   return found;
 }
 
+/** Span of the first field of that name; undefined when there is none. Reads no further. */
+export function firstMember(text: string, name: string): Span | undefined {
+  let found: Span | undefined;
+  eachMember(text, 0, (key, span) => {
+    if (key === name) found = span;
+    return found === undefined;
+  });
+  return found;
+}
+
 /** Names that case folding leaves unchanged. */
 const isPlainName = /^[a-z_]+$/;
 
@@ -142,8 +152,8 @@ export function isUnambiguous(object: object, written: number, names: ReadonlySe
   );
 }
 
-/** Visits every field of the object that begins at `from`, in order. */
-function eachMember(text: string, from: number, visit: (key: string, span: Span) => void): void {
+/** Visits the fields of the object that begins at `from`, in order, until `visit` returns false. */
+function eachMember(text: string, from: number, visit: (key: string, span: Span) => unknown): void {
   const open = skipSpace(text, from);
   if (text.charCodeAt(open) !== BRACE) return;
   let at = skipSpace(text, open + 1);
@@ -154,7 +164,7 @@ function eachMember(text: string, from: number, visit: (key: string, span: Span)
     const colon = skipSpace(text, keyEnd);
     const start = skipSpace(text, text.charCodeAt(colon) === COLON ? colon + 1 : colon);
     const end = skipValue(text, start);
-    visit(key, { start, end });
+    if (visit(key, { start, end }) === false) return;
     at = skipSpace(text, end);
     if (text.charCodeAt(at) !== COMMA) return;
     at = skipSpace(text, at + 1);

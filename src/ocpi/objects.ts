@@ -2,7 +2,7 @@
  * Shared code of the five object modules: checks a push and turns it into an `ObjectChange`, answers lists.
  */
 import { HubError } from '../domain/errors.ts';
-import { ambiguousName, isUnambiguous, items, members, slice } from '../domain/json-text.ts';
+import { ambiguousName, firstMember, isUnambiguous, items, slice } from '../domain/json-text.ts';
 import { isOwned, type ObjectModule } from '../domain/modules.ts';
 import {
   type CdrTokenFact,
@@ -78,13 +78,11 @@ function refuseTwice(text: string, names: ReadonlySet<string>, within: string): 
   if (name !== null) throw new HubError('invalid', { message: `${within}${name}: expected once, in lower case` });
 }
 
-/** Each level reads its part of the text once more. */
+/** Each level reads its part of the text once more, up to the object that it looks into. */
 function refuseTwiceWithin(text: string, names: ReadonlySet<string>, within: string): void {
-  const inner = containers.filter((name) => names.has(name));
-  if (inner.length === 0) return;
-  const present = members(text);
-  for (const name of inner) {
-    const [span, own] = [present.get(name), decisiveWithin[name]];
+  for (const name of containers) {
+    // `refuseTwice`, or `isUnambiguous`, has found that there is one at most.
+    const [span, own] = [names.has(name) ? firstMember(text, name) : undefined, decisiveWithin[name]];
     if (span === undefined || own === undefined) continue;
     for (const each of text[span.start] === '[' ? items(text, span) : [span]) {
       const part = slice(text, each);

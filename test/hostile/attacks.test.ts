@@ -139,6 +139,23 @@ t.test('names are looked at as deep as the hub reads, that of a connector, and n
   t.doesNotThrow(() => refuseAmbiguous('{"token":{"token":{"uid":"1","uid":"2"}}}', { names: ['token'] }));
 });
 
+t.test('no name behind the object that is looked into is read once more', async (t) => {
+  const escaped = Array.from({ length: 100 }, (_, n) => `"\\u0061${n}":1`);
+  const text = `{"cdr_token":{"uid":"1"},${escaped.join(',')}}`;
+  const { parse } = JSON;
+  let read = 0;
+  JSON.parse = (...of) => {
+    read += 1;
+    return parse(...of);
+  };
+  try {
+    refuseAmbiguous(text, { names: ['cdr_token'] });
+  } finally {
+    JSON.parse = parse;
+  }
+  t.equal(read, 100, 'an escaped name is parsed');
+});
+
 t.test('names that the hub decides by stand once in nested objects, too [D17]', async (t) => {
   const { hub, cpo, emsp } = await withLocation(t);
   const before = await changesOf(hub);
