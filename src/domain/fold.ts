@@ -24,18 +24,19 @@ export function applyToObject(before: HubObject | null, change: Change): HubObje
   if (data.method === 'DELETE') return endOf(before, change);
   // Of an object that comes again, who has what of the one before counts, and nothing else.
   const stored = before?.ended ? null : before;
-  const isWhole = data.method !== 'PATCH' && data.within.length === 0;
-  const text = isWhole ? body : changedBody(stored?.body ?? null, { ...data, body });
+  const { module, method, within, lastUpdated } = data;
+  const isWhole = method !== 'PATCH' && within.length === 0;
+  const text = isWhole ? body : changedBody(stored?.body ?? null, { module, method, within, lastUpdated, body });
   if (text === null) return null;
   const sent = sentAfter(before, data, to);
   const outdated = outdatedAfter(before, change);
   return {
-    module: data.module,
+    module,
     owner: data.owner,
-    key: stored?.key ?? objectKey(data.module, data.id, data.facts),
+    key: stored?.key ?? objectKey(module, data.id, data.facts),
     id: stored?.id ?? data.id,
     lastUpdated:
-      (data.within.length > 0 ? laterDate(stored?.lastUpdated ?? null, data.lastUpdated) : data.lastUpdated) ??
+      (within.length > 0 ? laterDate(stored?.lastUpdated ?? null, lastUpdated) : lastUpdated) ??
       stored?.lastUpdated ??
       '',
     facts: isWhole ? data.facts : { ...stored?.facts, ...data.facts },

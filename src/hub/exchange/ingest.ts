@@ -179,7 +179,7 @@ export function ingest(
     const event = { type: eventTypes[change.method], data };
     const key = objectKey(change.module, change.id, change.facts);
     const ended = before ? null : await readEnded(store, change.module, change.owner, key, seen);
-    const state = applyToObject(before ?? ended, { ...event, body: change.body, to });
+    const state = applyToObject(before ?? ended, { type: event.type, data, body: change.body, to });
     const after = state?.ended ? null : state;
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');

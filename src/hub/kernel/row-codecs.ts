@@ -37,7 +37,15 @@ export const keptShelves = (partners: Iterable<Partner>): string[] => [
 ];
 
 /** A row that stands in no list. */
-export const unlisted = (key: RowKey, data: unknown): Put => ({ ...key, shelf: null, upd: '', data, body: null });
+export const unlisted = ({ kind, owner, id }: RowKey, data: unknown): Put => ({
+  kind,
+  owner,
+  id,
+  shelf: null,
+  upd: '',
+  data,
+  body: null,
+});
 
 /** A row of the list of its kind, by the instant `upd`. */
 export const listed = (kind: string, id: string, upd: string, data: unknown): Put => ({
@@ -71,11 +79,19 @@ function shelfOf(object: HubObject): string | null {
 
 export function objectPut(object: HubObject): Put {
   const { body, module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, sent, outdated } = object;
-  const plain = { id, lastUpdated, facts, viewer, reason, forwarded };
-  const data = { ...plain, ...(sent && { sent }), ...(outdated && { outdated }) };
+  const data: ObjectData = {
+    id,
+    lastUpdated,
+    facts,
+    viewer,
+    reason,
+    forwarded,
+    ...(sent && { sent }),
+    ...(outdated && { outdated }),
+  };
   const upd = sortableDate(object.lastUpdated) ?? object.lastUpdated;
   const kind = object.ended ? endedKind(module) : module;
-  return { kind, owner, id: key, shelf: shelfOf(object), upd, data: data satisfies ObjectData, body };
+  return { kind, owner, id: key, shelf: shelfOf(object), upd, data, body };
 }
 
 export function objectFromRow(row: Row): HubObject {
@@ -83,8 +99,8 @@ export function objectFromRow(row: Row): HubObject {
   const { kind, owner, id: key, body } = row;
   const ended = kind.endsWith(endedSuffix);
   const module = (ended ? kind.slice(0, -endedSuffix.length) : kind) as ObjectModule;
-  const plain = { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '' };
-  return sent ? { ...plain, sent, ...(outdated && { outdated }), ...(ended && { ended }) } : plain;
+  const lists = sent && { sent, ...(outdated && { outdated }), ...(ended && { ended }) };
+  return { module, owner, key, id, lastUpdated, facts, viewer, reason, forwarded, body: body ?? '', ...lists };
 }
 
 /** Removes the row of an object. */
