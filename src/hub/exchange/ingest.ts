@@ -256,7 +256,9 @@ const warned = ({ to, data }: Decision, warning: string): Decision => ({
 
 /** A clock that is ahead makes every later change look old. [D75] */
 function isAhead({ lastUpdated }: ObjectChange, now: number): boolean {
-  return lastUpdated !== null && (sortableDate(lastUpdated) ?? '') > instantText(now + dayMs);
+  const date = (lastUpdated && sortableDate(lastUpdated)) ?? '';
+  // Nearly every date is past, and only one that is not needs the text of tomorrow, which is no text of the present second.
+  return date > instantText(now) && date > instantText(now + dayMs);
 }
 
 /** The hub acted, not the owner of the object: it pulled the object. */

@@ -10,7 +10,7 @@
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
-import { instantText } from '../../domain/instant.ts';
+import { instantOf, instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
@@ -79,7 +79,7 @@ export class Contacts {
     const partner = owner === null ? undefined : this.#directory.partnerOf(owner);
     if (!partner) return;
     const pushes = this.#pushesOf(partner.id, (event.data as ObjectEventData).module);
-    const at = this.#clock.steady(Date.parse(event.at));
+    const at = this.#clock.steady(instantOf(event.at));
     advance(pushes, Math.floor(at / minuteMs));
     pushes.lastAt = Math.max(pushes.lastAt, at);
     pushes.count += 1;
