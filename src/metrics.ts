@@ -8,7 +8,7 @@
  *     appears.
  * METRICS-4  Partners have no gauges before the hub is recovered: a 0 of that time would look like new dead letters afterwards.
  */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Sight } from '../storage/contract.ts';
 import type { ClockMeter } from './clock-watch.ts';
 import type { InspectorMeter } from './console/inspector.ts';
@@ -16,6 +16,7 @@ import { ownedModules } from './domain/modules.ts';
 import { keptReasons } from './domain/ownership.ts';
 import type { Operations } from './hub/ports/operator.ts';
 import { type Meter, notedTypes } from './hub/ports/ports.ts';
+import { type Cells, cellsIn } from './metric-cells.ts';
 import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
 
 /** One HTTP answer of the hub. */
@@ -92,7 +93,7 @@ export function createMetrics(version: string): Metrics {
   const read = standing(ofState);
   const kept = upkeep(gauge);
   return {
-    ...happening(make),
+    ...happening(cellsIn(registry)),
     inspectors: watched(make),
     cluster: clustered(make),
     clock: clockWatched(make),
@@ -125,7 +126,6 @@ interface Make {
     labels?: readonly L[],
     collect?: (this: Gauge<L>) => void,
   ): Gauge<L>;
-  histogram<L extends string>(name: string, help: string, buckets: number[], labels?: readonly L[]): Histogram<L>;
 }
 
 function makerIn(registry: Registry): Make {
@@ -135,13 +135,11 @@ function makerIn(registry: Registry): Make {
     counter: (name, help, labels = []) => new Counter({ ...named(name, help), labelNames: [...labels] }),
     gauge: (name, help, labels = [], collect) =>
       new Gauge({ ...named(name, help), labelNames: [...labels], ...(collect && { collect }) }),
-    histogram: (name, help, buckets, labels = []) =>
-      new Histogram({ ...named(name, help), buckets, labelNames: [...labels] }),
   };
 }
 
 /** Metrics of events, counted where they happen. [METRICS-2] */
-function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answered' | 'shed'> {
+function happening({ counter, histogram }: Cells): Pick<Metrics, 'meter' | 'answered' | 'shed'> {
   const requests = counter('http_requests_total', 'Answers to HTTP requests; module of OCPI, or admin', [
     ...(['module', 'method', 'http_status', 'ocpi_status'] as const),
   ]);
@@ -212,8 +210,8 @@ function happening({ counter, histogram }: Make): Pick<Metrics, 'meter' | 'answe
       warned: (partner, module, count) => warnings.inc({ partner, module }, count),
       used: (partner, module, quirk) => quirks.inc({ partner, module, quirk }),
       committed(seconds, waiting) {
-        commitSeconds.observe(seconds);
-        commitWaiting.observe(waiting);
+        commitSeconds.observe({}, seconds);
+        commitWaiting.observe({}, waiting);
       },
       attempted(module, outcome, seconds) {
         attempts.inc({ module, class: outcome });
