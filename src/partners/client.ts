@@ -18,7 +18,6 @@ import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { bareHost } from '../kit/url.ts';
 import { instanceHeader, writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
 import { outcomeOf } from './outcome.ts';
@@ -262,16 +261,16 @@ function judged(egress: Egress, socket: Socket): string | null {
 function refusalOf(url: string, egress: Egress): string | null {
   const target = targetOf(url);
   if (target === null) return 'it is not a URL';
-  return egress.urlRefusal(target.url) ?? egress.literalRefusal(bareHost(target.url));
+  return egress.urlRefusal(target.url) ?? egress.literalRefusal(target.hostname);
 }
 
 /** Where a request to this URL goes; an error when it may not be called. */
 export function sentTo(url: string, egress: Egress): Pick<Sent, 'origin' | 'hostname' | 'path'> | EgressRefused {
   const target = targetOf(url);
   if (target === null) return new EgressRefused(`${url.slice(0, 200)} is not a URL`);
-  const refusal = egress.urlRefusal(target.url);
-  if (refusal !== null) return new EgressRefused(refusal);
-  return { origin: target.url.origin, hostname: bareHost(target.url), path: target.path };
+  const { url: known, origin, hostname, path } = target;
+  const refusal = egress.urlRefusal(known);
+  return refusal === null ? { origin, hostname, path } : new EgressRefused(refusal);
 }
 
 function requestOf(

@@ -19,7 +19,11 @@ function same(text: string): boolean {
   const [first, again] = [targetOf(text), targetOf(text)];
   if (url === null) return first === null && again === null;
   return [first, again].every(
-    (target) => target?.url.origin === url.origin && target.path === url.pathname + url.search,
+    (target) =>
+      target?.url.origin === url.origin &&
+      target.origin === url.origin &&
+      target.hostname === url.hostname.replace(/^\[|\]$/g, '') &&
+      target.path === url.pathname + url.search,
   );
 }
 

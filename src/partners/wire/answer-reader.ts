@@ -209,7 +209,10 @@ interface Framing {
 /** What the fields say of body and connection; null when they do not say it in the plain way. */
 function framingOf(fields: string): Framing | null {
   const said: Record<string, string> = {};
-  for (const [, name = '', value = ''] of fields.matchAll(eachFraming)) {
+  // `matchAll` would copy the expression for each answer.
+  eachFraming.lastIndex = 0;
+  for (let found = eachFraming.exec(fields); found !== null; found = eachFraming.exec(fields)) {
+    const [, name = '', value = ''] = found;
     const key = name.toLowerCase();
     if (key in said || edges.has(value.at(-1) ?? '')) return null;
     said[key] = trimmed(value);

@@ -101,7 +101,9 @@ export class Connection {
 
   #write([sent, exchange]: Load): void {
     this.#reader = new AnswerReader(exchange.bodyMax);
-    write(this.#socket, headOf(sent), sent.body);
+    const { body } = sent;
+    const length = body === null ? 0 : Buffer.byteLength(body);
+    write(this.#socket, headOf(sent, length), body, length);
   }
 
   read(bytes: Buffer): void {
@@ -171,20 +173,18 @@ export function isWritable({ headers }: Sent): boolean {
   return true;
 }
 
-/** Request line and fields. */
-function headOf({ method, origin, path, headers, body, reset }: Sent): string {
+/** Request line and fields. `length`: of the body, bytes. */
+function headOf({ method, origin, path, headers, body, reset }: Sent, length: number): string {
   const host = origin.slice(origin.indexOf('//') + 2);
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: ${reset === true ? 'close' : 'keep-alive'}\r\n`;
   for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
-  if (body !== null || hasBody.has(method))
-    head += `content-length: ${body === null ? 0 : Buffer.byteLength(body)}\r\n`;
+  if (body !== null || hasBody.has(method)) head += `content-length: ${length}\r\n`;
   return `${head}\r\n`;
 }
 
 /** In one piece, but for bodies so large that a copy costs more than a second piece. */
-function write(socket: Socket, head: string, body: string | Uint8Array | null): void {
+function write(socket: Socket, head: string, body: string | Uint8Array | null, length: number): void {
   if (body === null) return void socket.write(head, 'latin1');
-  const length = Buffer.byteLength(body);
   if (length > readMax) {
     socket.cork();
     socket.write(head, 'latin1');

@@ -1,8 +1,10 @@
 /**
  * Bytes that arrive in pieces, copied into one buffer: a `Buffer` for each piece of a byte would hold a hundred times as much.
  */
+const empty = Buffer.alloc(0);
+
 export class Growing {
-  #buffer = Buffer.alloc(0);
+  #buffer = empty;
   #length = 0;
 
   get length(): number {
