@@ -375,6 +375,8 @@ export interface Store extends Outbox {
   reclaim(isLeft: (text: string) => boolean): Promise<readonly string[]>;
 
   get(key: RowKey): Promise<Row | null>;
+  /** What `get` would resolve with, where memory tells without a wait; else undefined. A store that never knows has no such method. */
+  peek?(key: RowKey): Row | null | undefined;
   /**
    * An upper bound on the total characters of these rows' bodies that exceed `smallBody`, without reading them. A
    * smaller body may count as 0, and a missing row counts as 0.

@@ -39,6 +39,7 @@ import type { Lifecycle } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import { placeOf } from './order-index.ts';
 import * as outbox from './outbox.ts';
+import type { Found } from './verify.ts';
 
 /** Rows of the first fetch of a list with a `size`, before the size of its bodies is known. */
 const firstRows = 8;
@@ -121,11 +122,11 @@ export class Reads {
   async get(key: RowKey): Promise<Row | null> {
     keys.checkRow(key);
     const name = keys.rowKey(key);
-    const { damagedRows, faults, order, recent } = this.lifecycle.mounted().found;
+    const { found } = this.lifecycle.mounted();
+    const { damagedRows, order } = found;
     if (damagedRows.has(name)) throw new Damaged(name);
-    const written = recent.get(name);
-    if (written) return written;
-    if (faults.length === 0 && order.isAbsent(key)) return null;
+    const known = inMemory(found, key, name);
+    if (known !== undefined) return known;
     for (let look = 1; ; look += 1) {
       const value = await this.#value(name, key);
       if (value !== undefined) return this.#newest(name, toRow(name, value), order.updOf(key));
@@ -133,6 +134,17 @@ export class Reads {
       if (!this.lifecycle.mounted().found.order.has(key)) return null;
       if (look === looksMax) this.#unfound(name, key);
       await sleep(systemClock, lookAgainMs);
+    }
+  }
+
+  peek(key: RowKey): Row | null | undefined {
+    const name = keys.rowKey(key);
+    try {
+      const { found } = this.lifecycle.mounted();
+      return found.damagedRows.has(name) ? undefined : inMemory(found, key, name);
+    } catch {
+      // It is being reopened.
+      return undefined;
     }
   }
 
@@ -298,6 +310,13 @@ export class Reads {
       }
     }
   }
+}
+
+/** A row that was written a moment ago, or null for one that certainly does not exist; undefined: the database has to be read. */
+function inMemory({ faults, order, recent }: Found, key: RowKey, name: string): Row | null | undefined {
+  const written = recent.get(name);
+  if (written) return written;
+  return faults.length === 0 && order.isAbsent(key) ? null : undefined;
 }
 
 /** What to throw for an error of a read: the engine gives one of its own when the database closes during it. [LEVEL-READS-5] */

@@ -299,6 +299,7 @@ t.test('an authorize does not wait for a store that hangs: the uid goes on as it
       isAsked = key.kind === 'tokens';
       return isAsked ? new Promise(() => {}) : scenery.hub.created.context.store.get(key);
     },
+    peek: () => undefined,
   });
   const request = { uid: 'Card1', type: 'RFID', to: { country_code: 'NL', party_id: 'EMS' }, body: null } as const;
   const answered = t.rejects(door.hub.authorizeAtEmsp(callerAt(door, cpo), request), { code: 'authorizeIncomplete' });

@@ -1,6 +1,6 @@
-/** What pushes have the process do again and again, counted at the platform's own functions. */
-import { sessionBody } from '../support/bodies.ts';
-import { hubFor, partnerFor } from '../support/hub-in-process.ts';
+/** What requests have the process do again and again, counted at the platform's own functions and at the clock. */
+import { sessionBody, tokenBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -36,4 +36,33 @@ t.test('pushes of one second do not compute its date again and again', async (t)
     }
   });
   t.ok(calls < pushes, `${calls} dates were computed for ${pushes} pushes`);
+});
+
+/** Keeps how long each wait was to be, ms. */
+class CountingClock extends SimulatedClock {
+  waits: number[] = [];
+
+  override setTimeout<A extends unknown[]>(fn: (...args: A) => void, timeoutMs: number, ...args: A) {
+    this.waits.push(timeoutMs);
+    return super.setTimeout(fn, timeoutMs, ...args);
+  }
+}
+
+t.test('the look-up of the uid of an authorize takes no timer where the store knows the token at once', async (t) => {
+  const clock = new CountingClock('2026-03-01T10:00:00Z');
+  const hub = await hubFor(t, {}, { clock });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ body: { allowed: 'ALLOWED' } }) });
+  await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/Card1', tokenBody('Card1'));
+  await hub.settled();
+  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+  for (const [uid, asked] of [
+    ['CARD1', 'Card1'],
+    ['CARD2', 'CARD2'],
+  ] as const) {
+    clock.waits = [];
+    const answer = await cpo.call('POST', `/2.2.1/tokens/${uid}/authorize`, undefined, to);
+    t.match(answer.json, { data: { allowed: 'ALLOWED' } });
+    t.match(emsp.received.at(-1)?.path, `/${asked}/authorize`);
+    t.notOk(clock.waits.includes(250), `the waits of ${uid}: ${clock.waits}`);
+  }
 });

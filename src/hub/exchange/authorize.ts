@@ -9,7 +9,7 @@ import { enumValue, metBy, type Quirk, type QuirksMet } from '../../domain/quirk
 import { withTimeout } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
-import { readObject } from '../kernel/row-codecs.ts';
+import { peekObject, readObject } from '../kernel/row-codecs.ts';
 import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { AuthorizeAnswer, AuthorizeRequest, Caller } from '../ports/hub.ts';
@@ -94,7 +94,10 @@ export function authorize(
   /** The uid in the case in which its eMSP stored it: eMSPs may compare it by case, and readers of cards do not know theirs. [D12] */
   async function storedUid(owner: PartyId, { uid, type }: AuthorizeRequest): Promise<string> {
     if (uid.toLowerCase() === uid.toUpperCase()) return uid;
-    const token = readObject(store, 'tokens', owner, objectKey('tokens', uid, { tokenType: type })).catch(() => null);
+    const key = objectKey('tokens', uid, { tokenType: type });
+    const known = peekObject(store, 'tokens', owner, key);
+    if (known !== undefined) return known?.id ?? uid;
+    const token = readObject(store, 'tokens', owner, key).catch(() => null);
     return (await withTimeout(ports.clock, lookUpMs, token)) ? ((await token)?.id ?? uid) : uid;
   }
 

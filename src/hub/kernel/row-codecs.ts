@@ -144,6 +144,18 @@ export async function readObject(
   return row && objectFromRow(row);
 }
 
+/** What `readObject` would resolve with, where the store tells without a wait; else undefined. */
+export function peekObject(
+  store: Store,
+  module: ObjectModule,
+  owner: PartyId,
+  key: string,
+): HubObject | null | undefined {
+  if (!isName(owner) || !isName(key)) return null;
+  const row = store.peek?.({ kind: module, owner, id: key });
+  return row && objectFromRow(row);
+}
+
 /** What is stored of a deleted object; null when no receiver has it any more. */
 export async function readEnded(
   store: Store,
