@@ -37,10 +37,16 @@ export function writeAuthorization(token: string, encoding: TokenEncoding): stri
 
 const encoded = memoized((token) => `Token ${Buffer.from(token, 'utf8').toString('base64')}`);
 
-const routingIn = (headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty => ({
-  country_code: readOnce(headers[`ocpi-${side}-country-code`]),
-  party_id: readOnce(headers[`ocpi-${side}-party-id`]),
-});
+/** Written out: a name that is put together for a look-up makes it several times as slow. */
+const routingNames = {
+  from: ['ocpi-from-country-code', 'ocpi-from-party-id'],
+  to: ['ocpi-to-country-code', 'ocpi-to-party-id'],
+} as const;
+
+function routingIn(headers: IncomingHeaders, side: 'from' | 'to'): RoutingParty {
+  const [country, party] = routingNames[side];
+  return { country_code: readOnce(headers[country]), party_id: readOnce(headers[party]) };
+}
 
 /** A header field; of one that a proxy has repeated, which Node joins (`EMS, EMS`), the value that it repeats. */
 function readOnce(value: string | string[] | undefined): string {
