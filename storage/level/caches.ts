@@ -5,7 +5,8 @@
  *
  * CACHES-1  Each cache is bounded in number of rows and in characters, and evicts the oldest first.
  * CACHES-2  The row cache never differs from the database: a row is cached from when its batch is on the disk until it
- *     is written again, removed or evicted. Reopening the database starts with an empty cache.
+ *     is written again, removed or evicted; of a row that was read for its version the sequence is cached, likewise. Reopening
+ *     the database starts with an empty cache.
  * CACHES-3  The list cache never returns an older version than the database: an entry is dropped when a row is written
  *     at it or leaves it. (A page that was cut before that may still ask for the entry, and reads the database.)
  * CACHES-4  A row that was read is cached only when nobody wrote it between the beginning and the end of the read.
@@ -75,24 +76,33 @@ type Written = Omit<Row, 'data'> & { readonly data: string };
 /** [CACHES-2] */
 export class RowCache {
   readonly #rows = new FifoCache<Written>(({ data, body }) => data.length + (body?.length ?? 0));
+  /** Of rows that are not in `#rows`. */
+  readonly #seqs = new FifoCache<Seq>(() => 0);
 
   get(name: string): Row | undefined {
     const row = this.#rows.get(name);
     return row && { ...row, data: JSON.parse(row.data) };
   }
 
-  /** `Row.seq` of the cached row. */
+  /** `Row.seq` of the cached row, or of one whose version was read. */
   seqOf(name: string): Seq | undefined {
-    return this.#rows.get(name)?.seq;
+    return this.#rows.get(name)?.seq ?? this.#seqs.get(name);
+  }
+
+  /** The version of a row was read while no batch was in progress. */
+  addSeq(name: string, seq: Seq): void {
+    this.#seqs.add(name, seq);
   }
 
   /** `name`: the row's key in the database. */
   add(name: string, row: Written): void {
     this.#rows.add(name, row);
+    this.#seqs.delete(name);
   }
 
   delete(name: string): void {
     this.#rows.delete(name);
+    this.#seqs.delete(name);
   }
 }
 

@@ -71,7 +71,10 @@ function versionOf(db: Database, { recent, order }: Found, key: RowKey, name: st
   // Converts only the head to text: the row may be large.
   const head = headIn(value?.toString('utf8', 0, value.indexOf('\n') + 1));
   const upd = order.updOf(key);
-  return head === null || (upd !== undefined && upd !== head[2]) ? null : head[0];
+  if (head === null || (upd !== undefined && upd !== head[2])) return null;
+  // Each decision names the row of the directory, which is written seldom.
+  recent.addSeq(name, head[0]);
+  return head[0];
 }
 
 function headIn(value: string | undefined | Error): RowHead | null {

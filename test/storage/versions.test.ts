@@ -1,0 +1,37 @@
+/** How the versions of the rows are read on which commits were decided. */
+import { named } from '../../storage/keys.ts';
+import { RowCache } from '../../storage/level/caches.ts';
+import type { Database } from '../../storage/level/leveldb.ts';
+import { OrderIndex } from '../../storage/level/order-index.ts';
+import type { Found } from '../../storage/level/verify.ts';
+import { Versions } from '../../storage/level/versions.ts';
+import { encode } from '../../storage/records.ts';
+import { t } from '../support/tap.ts';
+
+const key = { kind: 'directory', owner: '', id: 'directory' };
+
+t.test('a row that is not in memory is read once for its version, until it is written again [CACHES-2]', async (t) => {
+  let reads = 0;
+  const seen = named([{ ...key, seq: 7 }]);
+  const name = seen[0]?.name ?? '';
+  const db = {
+    getSync() {
+      reads += 1;
+      return Buffer.from(encode(name, JSON.stringify([7, null, '']), 'null'));
+    },
+  } as unknown as Database;
+  const order = new OrderIndex();
+  order.place(key, null, '');
+  const recent = new RowCache();
+  const found = { recent, order } as unknown as Found;
+  for (let batch = 0; batch < 10; batch++) {
+    const versions = await Versions.of(seen, db, found);
+    t.equal(versions.refusal(seen, 10), null);
+  }
+  t.equal(reads, 1);
+  recent.add(name, { ...key, shelf: null, upd: '', body: null, data: 'null', seq: 11 });
+  t.match((await Versions.of(seen, db, found)).refusal(seen, 11), { name: 'Conflict' });
+  recent.delete(name);
+  await Versions.of(seen, db, found);
+  t.equal(reads, 2, 'what was removed from memory is read again');
+});
