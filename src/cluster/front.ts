@@ -19,7 +19,8 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { sleep, withTimeout } from '../kit/clock.ts';
+import { withTimeout } from '../kit/clock.ts';
+import { Running } from '../kit/concurrency.ts';
 import { type IsStale, processPauses } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
@@ -73,8 +74,8 @@ export class Front {
   /** The held requests, as functions that try again to place them. */
   readonly #held = new Set<() => void>();
   /** Requests in flight: those that the hub here answers, and those passed on to a peer. */
-  readonly #answered = new UnderWay();
-  readonly #passed = new UnderWay();
+  readonly #answered = new Running();
+  readonly #passed = new Running();
   readonly #pauses = processPauses(systemClock);
   #isLast = false;
   /** The owner that does not answer readiness checks, since when, and how long it may; monotonic, ms. [FRONT-4] */
@@ -127,13 +128,13 @@ export class Front {
   }
 
   /** Resolves when no request to the hub here is in flight, or after `idleMs`. */
-  idle(): Promise<void> {
-    return this.#answered.ended();
+  async idle(): Promise<void> {
+    await withTimeout(systemClock, idleMs, this.#answered.ended());
   }
 
   /** Resolves when no request that was passed on is in flight, or after `idleMs`. */
-  landed(): Promise<void> {
-    return this.#passed.ended();
+  async landed(): Promise<void> {
+    await withTimeout(systemClock, idleMs, this.#passed.ended());
   }
 
   #settle(request: IncomingMessage, response: ServerResponse, isHop: boolean): void {
@@ -165,10 +166,10 @@ export class Front {
     }
     if (place.kind === 'wait') return false;
     if (place.kind === 'here') {
-      response.once('close', this.#answered.begin());
+      this.#answered.add(closed(response));
       place.hub.handle(request, response);
     } else if (place.kind === 'peer') {
-      response.once('close', this.#passed.begin());
+      this.#passed.add(closed(response));
       void this.#pass(request, response, place.target, isStale);
     } else refuse(request, response);
     return true;
@@ -298,30 +299,7 @@ const notReadyReasons: Readonly<Record<HubNode['role'], string>> = {
   leaving: 'the node is leaving',
 };
 
-/** Counts requests in flight. */
-class UnderWay {
-  #count = 0;
-  #busy = new AbortController();
-
-  /** A request begins. Call the returned function once, when the request ends. */
-  begin(): () => void {
-    this.#count += 1;
-    return () => {
-      this.#count -= 1;
-      if (this.#count > 0) return;
-      this.#busy.abort();
-      this.#busy = new AbortController();
-    };
-  }
-
-  /** Resolves when no request is in flight, or after `idleMs`. */
-  async ended(): Promise<void> {
-    const until = systemClock.monotonic() + idleMs;
-    while (this.#count > 0 && systemClock.monotonic() < until) {
-      await sleep(systemClock, until - systemClock.monotonic(), this.#busy.signal);
-    }
-  }
-}
+const closed = (response: ServerResponse) => new Promise<void>((resolve) => void response.once('close', resolve));
 
 function say(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
   const text = JSON.stringify(body);

@@ -9,8 +9,8 @@ export interface Habit {
   readonly counted: string;
   /** What the partner does. */
   readonly does: string;
-  /** The setting of the partner that heals it; null when the hub makes up for it without one. */
-  readonly heals: Readonly<Partial<PartnerChoices>> | null;
+  /** The setting of the partner that heals it; absent when the hub makes up for it without one. */
+  readonly heals?: Readonly<Partial<PartnerChoices>>;
   /** What heals it without another exchange of credentials. */
   readonly healsAtOnce?: Readonly<Partial<PartnerChoices>>;
   /** What OCPI 2.2.1 says, or what follows from what it leaves open. */
@@ -25,21 +25,18 @@ export const habits = {
   'trailing-slash': {
     counted: 'trailing-slash',
     does: 'its URLs end with a slash, and it knows none without',
-    heals: null,
     expected: 'the url is used as it is',
     source: 'version_information_endpoint, Endpoint',
   },
   'redirect-slash': {
     counted: 'slash-redirect',
     does: 'redirects to the same URL with a slash at its end',
-    heals: null,
     expected: 'a request is answered at its URL',
     source: `${transport}, JSON / HTTP implementation guide`,
   },
   array: {
     counted: 'array-of-one',
     does: 'answers an array of one object in place of the object',
-    heals: null,
     expected: 'data is an object or an array, as the request says',
     source: `${transport}, Response format`,
   },
@@ -54,77 +51,66 @@ export const habits = {
   'needs-user-agent': {
     counted: 'needs-user-agent',
     does: 'answers 403 to requests without a User-Agent',
-    heals: null,
     expected: 'no User-Agent is asked for',
     source: `${transport}, Request format`,
   },
   gzip: {
     counted: 'gzip',
     does: 'answers in gzip, which was not asked for',
-    heals: null,
     expected: 'identity rules other encodings out',
     source: 'RFC 9110, Accept-Encoding',
   },
   'no-link': {
     counted: 'no-next-link',
     does: 'lists more objects than a page has, and links to no next page',
-    heals: null,
     expected: 'Link has the URL of the next page',
     source: `${transport}, Pagination`,
   },
   'bad-link': {
     counted: 'unreadable-next-link',
     does: 'links to a next page with what is no URL',
-    heals: null,
     expected: 'Link has the URL of the next page',
     source: `${transport}, Pagination`,
   },
   'foreign-link': {
     counted: 'foreign-next-link',
     does: 'links to a next page at another host, to which its token may not go',
-    heals: null,
     expected: 'Link has the URL of the next page',
     source: `${transport}, Pagination`,
   },
   'patch-404': {
     counted: 'patch-refused',
     does: 'answers PATCH with 404',
-    heals: null,
     expected: 'a receiver that has the object takes it',
     source: `${transport}, PATCH`,
   },
   'patch-405': {
     counted: 'patch-refused',
     does: 'answers PATCH with 405',
-    heals: null,
     expected: 'a receiver that has the object takes it',
     source: `${transport}, PATCH`,
   },
   'text-status': {
     counted: 'status-code-text',
     does: 'answers status_code as text',
-    heals: null,
     expected: 'status_code is an int',
     source: `${transport}, Response format`,
   },
   'bare-response': {
     counted: 'raw-answer',
     does: 'answers a command without an envelope',
-    heals: null,
     expected: 'the CommandResponse is the data of an envelope',
     source: `${transport}, Response format`,
   },
   'byte-order-mark': {
     counted: 'byte-order-mark',
     does: 'begins JSON with a byte order mark',
-    heals: null,
     expected: 'JSON begins without one',
     source: 'RFC 8259, section 8.1',
   },
   'no-role': {
     counted: 'no-endpoint-role',
     does: 'leaves the role of its endpoints out',
-    heals: null,
     expected: 'role is required',
     source: 'version_information_endpoint, Endpoint',
   },
@@ -138,91 +124,78 @@ export const habits = {
   'not-subscribed': {
     counted: 'not-subscribed',
     does: 'has no receiver for locations or tariffs',
-    heals: null,
     expected: 'it is not sent what it has no endpoint for',
     source: 'version_information_endpoint, Endpoint',
   },
   'details-url': {
     counted: 'details-url',
     does: 'gives the URL of its version details in its credentials, not of its versions',
-    heals: null,
     expected: 'url is the versions endpoint',
     source: 'credentials, Credentials object',
   },
   'enveloped-result': {
     counted: 'enveloped-callback',
     does: 'sends the result of a command in an envelope',
-    heals: null,
     expected: 'it is the body of the request',
     source: 'mod_commands, CommandResult',
   },
   'double-slash': {
     counted: 'double-slash',
     does: 'writes two slashes in the paths of its requests',
-    heals: null,
     expected: 'the url is used as it is',
     source: 'version_information_endpoint, Endpoint',
   },
   'blank-date': {
     counted: 'blank-date',
     does: 'writes a blank between date and time',
-    heals: null,
     expected: 'RFC 3339 with T',
     source: 'types, DateTime',
   },
   'lower-case': {
     counted: 'lower-case',
     does: 'writes enumerations in lower case',
-    heals: null,
     expected: 'values are as they are listed',
     source: 'types, enum',
   },
   nulls: {
     counted: 'nulls',
     does: 'sends null for whatever is optional',
-    heals: null,
     expected: 'null or left out mean the same',
     source: `${transport}, No data available`,
   },
   'early-cdr': {
     counted: 'early-cdr',
     does: 'posts a CDR before a routing rule lets it pass',
-    heals: null,
     expected: 'a CDR may be sent at any time',
     source: 'mod_cdrs',
   },
   'cdr-again': {
     counted: 'cdr-again',
     does: 'posts a CDR again with a new last_updated',
-    heals: null,
     expected: 'a CDR cannot be changed',
     source: 'mod_cdrs',
   },
   'cdr-path': {
     counted: 'cdr-path',
     does: 'posts a CDR to a path with its party and its id',
-    heals: null,
     expected: 'a CDR is posted to the URL of the module',
     source: 'mod_cdrs, POST method',
   },
   'to-hub': {
     counted: 'to-hub',
     does: 'names the hub in OCPI-to',
-    heals: null,
     expected: 'OCPI-to names the receiver',
     source: `${transport}, Message routing`,
   },
   'foreign-sender': {
     counted: 'foreign-sender',
     does: 'names the hub in OCPI-from of the result of a command',
-    heals: null,
     expected: 'OCPI-from names the sender',
     source: `${transport}, Message routing`,
   },
   'token-without-party': {
     counted: 'token-without-party',
     does: 'sends commands with a token that names no party',
-    heals: null,
     expected: 'country_code and party_id are required',
     source: 'mod_tokens, Token',
   },

@@ -8,14 +8,14 @@ export function addTo<K>(counts: Map<K, number>, key: K, more: number): void {
 }
 
 /**
- * A semaphore with `most` slots, of which one user may use half. Waiters of one user are served first in, first out, and
- * users round-robin. The promise resolves to the function that releases the slot.
+ * A semaphore with `most` slots, of which one user may use `ofOneMax`, by default half. Waiters of one user are served
+ * first in, first out, and users round-robin. The promise resolves to the function that releases the slot.
  */
-export function turnstile(most: number): (user: string) => Promise<() => void> {
+export function turnstile(most: number, ofOneMax = most / 2): (user: string) => Promise<() => void> {
   const waiting = new Map<string, (() => void)[]>();
   const runningOf = new Map<string, number>();
   let running = 0;
-  const isFree = (user: string) => running < most && (runningOf.get(user) ?? 0) < most / 2;
+  const isFree = (user: string) => running < most && (runningOf.get(user) ?? 0) < ofOneMax;
   const begin = (user: string, more: number) => {
     running += more;
     addTo(runningOf, user, more);

@@ -19,8 +19,9 @@ import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { isWithoutPrev, type Page, readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
+import type { CallerRule } from './caller.ts';
 import type { ListReader } from './list-reads.ts';
-import { type Answer, addressOf, type Exchange, listed, stored } from './route.ts';
+import { type Answer, addressOf, type Exchange, listed, type OcpiRoute, stored, version } from './route.ts';
 
 /** A body that has passed its module's schema. */
 export interface CheckedBody<T> {
@@ -234,17 +235,18 @@ export function listedFor(
   return listed(addressOf(hub, `/${module}`), page, found);
 }
 
-/** Answers a list of stored objects. */
-export async function answerList(
-  hub: Hub,
-  exchange: Exchange,
-  module: ObjectModule,
-  demands: { dateFrom?: boolean } = {},
-): Promise<Answer> {
-  const asked = listRequest(exchange, module, demands);
-  const found = await hub.list(exchange.caller, module, asked.page.request, asked.reader.to);
-  return listedFor(hub, exchange, asked, found);
-}
+/** The list of a module's stored objects. */
+export const listRoute = (module: ObjectModule, by: CallerRule, demands: { dateFrom?: boolean } = {}): OcpiRoute => ({
+  method: 'GET',
+  path: `/${version}/${module}`,
+  by,
+  budget: `list:${module}`,
+  async handle(hub, exchange) {
+    const asked = listRequest(exchange, module, demands);
+    const found = await hub.list(exchange.caller, module, asked.page.request, asked.reader.to);
+    return listedFor(hub, exchange, asked, found);
+  },
+});
 
 /** Text of a stored object, or of a part of a location. */
 export function readText(hub: Hub, exchange: Exchange, query: Parameters<Hub['read']>[1]): Promise<string> {

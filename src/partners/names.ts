@@ -19,6 +19,7 @@ import { isIP } from 'node:net';
 import { type Clock, withTimeout } from '../kit/clock.ts';
 import { keepNewest } from '../kit/memo.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { turnstile } from '../kit/turnstile.ts';
 
 export type Addresses = readonly LookupAddress[];
 
@@ -81,7 +82,8 @@ export function createNames(options: NamesOptions = {}): Names {
   if (servers.length > 0) resolver.setServers(servers);
   const entries = new Map<string, Entry>();
   const lookups = new Map<string, Promise<Addresses>>();
-  const turns = new Turns();
+  /** [NAMES-4] */
+  const turn = turnstile(Number.POSITIVE_INFINITY, lookupsMax);
 
   function known(name: string): Addresses | Error | null {
     const entry = entries.get(keyOf(name));
@@ -90,20 +92,27 @@ export function createNames(options: NamesOptions = {}): Names {
   }
 
   async function find(name: string, caller: string): Promise<Addresses> {
-    const work = turns.take(caller, async () => {
+    const work = inTurn(name, caller);
+    if (!(await withTimeout(clock, lookupMs, work))) {
+      work.catch(() => {});
+      throw failed('EAI_AGAIN', `the look-up of ${name} took too long`);
+    }
+    return work;
+  }
+
+  async function inTurn(name: string, caller: string): Promise<Addresses> {
+    const release = await turn(caller);
+    try {
       const key = keyOf(name);
       const found = known(key);
       if (found instanceof Error) throw found;
       if (found !== null) return found;
       const shared = lookups.get(key) ?? lookUp(key).finally(() => lookups.delete(key));
       lookups.set(key, shared);
-      return shared;
-    });
-    if (!(await withTimeout(clock, lookupMs, work))) {
-      work.catch(() => {});
-      throw failed('EAI_AGAIN', `the look-up of ${name} took too long`);
+      return await shared;
+    } finally {
+      release();
     }
-    return work;
   }
 
   async function lookUp(name: string): Promise<Addresses> {
@@ -178,37 +187,4 @@ async function hostsOf(path: string, name: string): Promise<Addresses> {
     return family !== 0 && names.some((one) => keyOf(one) === name) ? [{ address, family }] : [];
   });
   return found.sort((a, b) => a.family - b.family);
-}
-
-/** [NAMES-4] */
-class Turns {
-  readonly #waiting = new Map<string, (() => void)[]>();
-  readonly #counts = new Map<string, number>();
-
-  async take<T>(caller: string, work: () => Promise<T>): Promise<T> {
-    const count = this.#counts.get(caller) ?? 0;
-    if (count < lookupsMax) this.#counts.set(caller, count + 1);
-    else await new Promise<void>((resolve) => this.#queue(caller).push(resolve));
-    try {
-      return await work();
-    } finally {
-      this.#pass(caller);
-    }
-  }
-
-  #queue(caller: string): (() => void)[] {
-    const queue = this.#waiting.get(caller) ?? [];
-    this.#waiting.set(caller, queue);
-    return queue;
-  }
-
-  /** Passes a turn to the next that waits, else ends it. */
-  #pass(caller: string): void {
-    const next = this.#waiting.get(caller)?.shift();
-    if (next) return next();
-    this.#waiting.delete(caller);
-    const rest = (this.#counts.get(caller) ?? 1) - 1;
-    if (rest > 0) this.#counts.set(caller, rest);
-    else this.#counts.delete(caller);
-  }
 }

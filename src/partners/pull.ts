@@ -83,7 +83,6 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       body: null,
       requestId: randomUUID(),
       timeoutMs,
-      emptyOk: false,
       resend: true,
     });
 

@@ -57,7 +57,6 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
       requestId: randomUUID(),
       body: null,
       timeoutMs,
-      emptyOk: false,
       resend: true,
     });
 

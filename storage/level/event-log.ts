@@ -14,9 +14,9 @@ import type { Commit, EventQuery, NewEvent, Put, RowKey, Seq, StoredEvent } from
 import { Damaged } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { type Content, decode, encode, encodeBytes, headOf, inspect } from '../records.ts';
-import type { KeptIndex } from './kept-index.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, soughtKeys, type Unreadable } from './leveldb.ts';
 import type { Horizon } from './trim-point.ts';
+import type { TwoGenerations } from './two-generations.ts';
 
 /** `gone`: 1 when the commit removed the row. */
 export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];
@@ -244,7 +244,7 @@ export class EventReader {
   /** What trims kept of these streams. */
   async kept(
     streams: readonly string[],
-    at: { readonly kept: KeptIndex; readonly horizon: Horizon },
+    at: { readonly kept: TwoGenerations<readonly Seq[]>; readonly horizon: Horizon },
   ): Promise<StoredEvent[]> {
     const seqs = await this.keptSeqs(streams, at);
     const wanted = seqs.flat().map(keys.eventKey);
@@ -255,7 +255,7 @@ export class EventReader {
   /** Sequences of the kept events of each stream. One iterator seeks the streams that memory does not know. */
   async keptSeqs(
     streams: readonly string[],
-    { kept, horizon }: { readonly kept: KeptIndex; readonly horizon: Horizon },
+    { kept, horizon }: { readonly kept: TwoGenerations<readonly Seq[]>; readonly horizon: Horizon },
   ): Promise<(readonly Seq[])[]> {
     const iterator = this.#db.keys(keys.under('s/'));
     try {

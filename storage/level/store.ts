@@ -383,7 +383,7 @@ function remember(found: Found, { idem, events, puts }: Prepared, first: contrac
   for (const [i, { event }] of events.entries()) {
     for (const key of indexKeys(event.stream, event.correlationId, first + i)) found.sealing.digest.add(key);
   }
-  found.commits.add(idem, first, last);
+  found.commits.set(idem, [first, last]);
   for (const { put, key, data } of puts) {
     found.damagedRows.delete(key);
     if (put.gone) {

@@ -17,7 +17,6 @@ import * as keys from '../keys.ts';
 import { encode, headOf, inspect } from '../records.ts';
 import { type EventHead, type EventReader, indexKeys, type RowHead, type Touched } from './event-log.ts';
 import type { IndexDigest } from './index-digest.ts';
-import type { KeptIndex } from './kept-index.ts';
 import { type Batch, compact, type Database } from './leveldb.ts';
 import { encodeHorizon } from './trim-point.ts';
 import type { Found } from './verify.ts';
@@ -114,7 +113,7 @@ export function applyTrim(found: Found, trim: PreparedTrim, rows: readonly RowKe
 }
 
 /** A stream of which it is not known what was kept before stays unknown. */
-function rememberKept(index: KeptIndex, { events, drops, keeps }: PreparedTrim): void {
+function rememberKept(index: Found['kept'], { events, drops, keeps }: PreparedTrim): void {
   const dropped = new Set(drops.map(({ seq }) => seq));
   const kept = new Map<string, Seq[]>();
   for (const { stream, seq } of [...drops, ...events]) {

@@ -21,7 +21,6 @@ import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { ListCache, RowCache } from './caches.ts';
 import { type EventHead, indexKeys, type RowHead, type Touched } from './event-log.ts';
 import { DigestMaker, IndexDigest, Tally } from './index-digest.ts';
-import { KeptIndex } from './kept-index.ts';
 import { chunks, type Database, type OnPoint } from './leveldb.ts';
 import { judge, type Marks } from './marks.ts';
 import { mend } from './mend.ts';
@@ -30,6 +29,7 @@ import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
 import { type Seal, Sealing } from './seal.ts';
 import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
+import { TwoGenerations } from './two-generations.ts';
 import { isBarred } from './unopened.ts';
 
 /**
@@ -37,6 +37,9 @@ import { isBarred } from './unopened.ts';
  * must exist. `Commit.idem` promises 65,536.
  */
 export const RECENT_EVENTS = 65_536;
+
+/** Streams of one generation of `Found.kept`: about 10 MiB of memory. */
+const KEPT_STREAMS = 65_536;
 const PROGRESS_EVENTS = 1000;
 
 /** In-memory state of an open database. */
@@ -48,8 +51,13 @@ export interface Found {
   store: string | null;
   readonly order: OrderIndex;
   readonly open: OpenDeliveries;
-  readonly commits: RecentCommits;
-  readonly kept: KeptIndex;
+  /** First and last event of a commit since the open, by its idempotency key. */
+  readonly commits: TwoGenerations<readonly [first: Seq, last: Seq]>;
+  /**
+   * Which events trims kept of the streams that they met last, so that a trim need not look for them: finding one costs
+   * more than all the rest of trimming an event. A stream that is not here is looked up in the index by stream.
+   */
+  readonly kept: TwoGenerations<readonly Seq[]>;
   readonly recent: RowCache;
   readonly listed: ListCache;
   /** Receiver → its floor, as applied last. */
@@ -61,27 +69,6 @@ export interface Found {
   readonly faults: string[];
   /** Whether every record could be read and passed its checksums. */
   isSound: boolean;
-}
-
-/**
- * Idempotency keys of at least the last `RECENT_EVENTS` commits since the open, in two generations: the older is
- * dropped whole.
- */
-export class RecentCommits {
-  #young = new Map<string, readonly [first: Seq, last: Seq]>();
-  #old = new Map<string, readonly [first: Seq, last: Seq]>();
-
-  get(idem: string): readonly [first: Seq, last: Seq] | undefined {
-    return this.#young.get(idem) ?? this.#old.get(idem);
-  }
-
-  add(idem: string, first: Seq, last: Seq): void {
-    if (this.#young.size >= RECENT_EVENTS) {
-      this.#old = this.#young;
-      this.#young = new Map();
-    }
-    this.#young.set(idem, [first, last]);
-  }
 }
 
 interface Expected {
@@ -99,8 +86,8 @@ export class Pass {
     store: null,
     order: new OrderIndex((entry) => this.#listed.delete(entry)),
     open: new OpenDeliveries(),
-    commits: new RecentCommits(),
-    kept: new KeptIndex(),
+    commits: new TwoGenerations(RECENT_EVENTS),
+    kept: new TwoGenerations(KEPT_STREAMS),
     recent: new RowCache(),
     listed: this.#listed,
     floors: new Map(),
@@ -274,7 +261,7 @@ function learnEvent(pass: Pass, key: string, value: string): void {
   if (pass.seal !== null && seq > pass.seal.seq)
     for (const entry of indexKeys(stream, correlationId, seq)) pass.seal.digest.add(entry);
   if (idem === undefined) return;
-  pass.found.commits.add(idem, seq - events + 1, seq);
+  pass.found.commits.set(idem, [seq - events + 1, seq]);
   for (const put of touched ?? []) expectRow(pass, put, seq);
 }
 

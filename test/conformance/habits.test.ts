@@ -38,7 +38,7 @@ const page = { paint: (_: unknown, text: string) => text, width: Number.POSITIVE
 
 /** What `ocpi-hub check` prints, and its exit code. */
 function saysSo(t: Test, check: CheckView, { counted, heals }: Habit): void {
-  const remedy = heals === null ? '.*' : `${settingText(heals)}(, which is set)?`.replaceAll(/[[\]]/g, '\\$&');
+  const remedy = heals === undefined ? '.*' : `${settingText(heals)}(, which is set)?`.replaceAll(/[[\]]/g, '\\$&');
   const said = new RegExp(`(error|warning) ${counted} (.*)\\n(.*\\n){3}  heals it +${remedy}(\\n|$)`);
   t.match(checkLines(check, page).join('\n'), said);
   t.equal(exitCodeOf(check), 1);
@@ -167,7 +167,7 @@ t.test('a full session path with each habit, and a check that finds it', async (
       saysSo(t, check, habitOf(name));
       const others = check.findings.map((one) => `${one.name} (${one.module}: ${one.seen})`);
       t.ok(found, `the check finds ${counted}, not only ${others.join(', ')}`);
-      t.equal(found?.heals, heals === null ? undefined : settingText(heals));
+      t.equal(found?.heals, heals && settingText(heals));
       t.ok(found?.source);
       const errors = check.findings.filter((one) => one.severity === 'error').map((one) => `${one.name}: ${one.seen}`);
       t.same(errors, [], 'nothing breaks: what the habit needs is set');

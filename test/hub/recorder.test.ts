@@ -1,10 +1,11 @@
 import { Recorder } from '../../src/hub/kernel/recorder.ts';
 import { rowSeen } from '../../src/hub/kernel/row-codecs.ts';
-import { type Log, noMeter } from '../../src/hub/ports/ports.ts';
+import type { Log } from '../../src/hub/ports/ports.ts';
 import { type Commit, OutcomeUnknown, StoreUnavailable } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { append } from '../storage/support.ts';
 import { directoryFor } from '../support/directory.ts';
+import { noMeter } from '../support/no-meter.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { storeWith } from '../support/store-with.ts';

@@ -13,7 +13,7 @@ t.test('every habit can be rehearsed, and docs/PARTNERS.md lists it', async (t) 
   t.same(Object.keys(behaviours).sort(), Object.keys(habits).sort());
   const rows = readFileSync('docs/PARTNERS.md', 'utf8').match(/^\| `.*$/gm) ?? [];
   const expected = Object.entries(habits).map(([name, { does, counted, heals, expected, source }]) => {
-    return `| \`${name}\` | ${does} | \`${counted}\` | ${heals === null ? 'nothing' : `\`${settingText(heals)}\``} | ${source}: ${expected} |`;
+    return `| \`${name}\` | ${does} | \`${counted}\` | ${heals === undefined ? 'nothing' : `\`${settingText(heals)}\``} | ${source}: ${expected} |`;
   });
   t.same(rows, expected);
 });

@@ -130,7 +130,6 @@ export function authorize(
       to: directory.party(to, role) ?? null,
       body: request.body,
       timeoutMs: settings.authorizeTimeoutMs,
-      emptyOk: false,
       unwritten: true,
       oneObject: 'allowed',
     };

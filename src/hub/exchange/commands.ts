@@ -252,7 +252,6 @@ export class Commands {
       to: directory.party(record.cpo, 'CPO') ?? null,
       body: request.bodyFor(`${settings.publicUrl}/ocpi/2.2.1/commands/callback/${record.id}`),
       timeoutMs: settings.commandTimeoutMs,
-      emptyOk: false,
       oneObject: 'result',
     } as const;
     const outcome = await callPartner(this.#context, cpo, call, caller.trace);

@@ -65,24 +65,13 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   let outcome: Outcome;
   try {
     outcome = await ports.client.call({
-      method: call.method,
-      url: call.url,
-      endpoint: call.endpoint,
-      from: call.from,
-      to: call.to,
-      body: call.body,
-      timeoutMs: call.timeoutMs,
-      answerMax: call.answerMax,
-      emptyOk: call.emptyOk,
-      unwritten: call.unwritten,
-      oneObject: call.oneObject,
       token,
       encoding: partner.settings.token_encoding,
       requestId: ports.secrets.newId(),
       correlationId: trace.correlationId,
       resend: false,
-      source: call.source,
       about: { partner: partner.id, module: call.module, object: null },
+      ...call,
     });
   } catch (error) {
     // The port must not throw; if it does, the half-open circuit must still get an outcome, or it waits for ever.

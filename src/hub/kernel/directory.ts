@@ -137,11 +137,6 @@ export class PartnerDirectory implements Directory {
     return this.#partners.get(id);
   }
 
-  /** Number of partners; a partner is never removed. */
-  get count(): number {
-    return this.#partners.size;
-  }
-
   partners(): Iterable<Partner> {
     return this.#partners.values();
   }

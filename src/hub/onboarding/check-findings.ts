@@ -111,7 +111,7 @@ function kindOf(name: string, settings: PartnerChoices): Kind {
   const { expected, source } = habit;
   const inForce = healedBy(habit, settings);
   const heals = inForce ?? habit.healsAtOnce ?? habit.heals;
-  if (heals === null) return { severity: 'warning', expected, source };
+  if (!heals) return { severity: 'warning', expected, source };
   const healed = inForce !== null;
   const severity = healed ? 'warning' : 'error';
   return { severity, expected, source, heals: settingText(heals), settings: heals, healed };

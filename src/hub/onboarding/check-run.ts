@@ -158,7 +158,6 @@ export class CheckRun {
       correlationId: this.correlationId,
       body: null,
       timeoutMs: Math.max(1, Math.min(callMs, this.leftMs())),
-      emptyOk: false,
       resend: asked.method === 'GET',
       about: { partner: this.partner.id, module, object: null },
       ...asked,

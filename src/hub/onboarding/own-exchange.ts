@@ -56,7 +56,6 @@ export async function ownExchange(
     correlationId: trace.correlationId,
     body: JSON.stringify(await issue()),
     timeoutMs: answerMs,
-    emptyOk: false,
     resend: false,
     oneObject: 'token',
     about,

@@ -63,7 +63,6 @@ export class HealthProbes {
       requestId: ports.secrets.newId(),
       correlationId: ports.secrets.newId(),
       timeoutMs: probeTimeoutMs,
-      emptyOk: false,
       resend: true,
       about: { partner: partner.id, module: 'versions', object: null },
     });

@@ -47,7 +47,7 @@ export interface OutboundCall {
   /** Size limit of the answer, bytes, where that is less than usual. */
   readonly answerMax?: number | undefined;
   /** A 2xx without a body counts as success. */
-  readonly emptyOk: boolean;
+  readonly emptyOk?: boolean | undefined;
   /**
    * The client may resend at once when a re-used connection closes before the first byte of the answer. Never set for
    * commands.
@@ -245,22 +245,6 @@ export const notedTypes = [
   'actor.quarantined',
 ] as const;
 export type NotedType = (typeof notedTypes)[number];
-
-/** A meter that drops every measurement. */
-export const noMeter: Meter = {
-  ingested: () => {},
-  notForwarded: () => {},
-  refused: () => {},
-  warned: () => {},
-  used: () => {},
-  committed: () => {},
-  attempted: () => {},
-  deliveryEnded: () => {},
-  forwarded: () => {},
-  hostChanged: () => {},
-  actorFailed: () => {},
-  unrecorded: () => {},
-};
 
 /** A notification for a webhook. The client signs it by Standard Webhooks; the secret appears nowhere else. */
 export interface PostedNotification {

@@ -85,27 +85,20 @@ export function overview(
   function movingOf(partner: Partner, now: number, dead_snoozed: number): Moving {
     const { id } = partner;
     const { depth, oldestAt, dead, delivered, behind } = dispatcher.backlog(id);
-    const sync = circuits.state(id, 'sync');
-    const results = circuits.state(id, 'results');
-    const async = circuits.worst(id);
-    const overdue = depth > 0 || behind ? dispatcher.overdue(id, now - overdueAfterMs) : 0;
-    const received = contacts.received(id);
-    const silentSince = contacts.silentSince(partner, now);
-    const last_error = contacts.lastError(id);
     return {
-      sync,
-      results,
-      async,
+      sync: circuits.state(id, 'sync'),
+      results: circuits.state(id, 'results'),
+      async: circuits.worst(id),
       depth,
       oldestAt,
       dead,
       dead_snoozed,
       delivered,
       behind,
-      overdue,
-      received,
-      silentSince,
-      last_error,
+      overdue: depth > 0 || behind ? dispatcher.overdue(id, now - overdueAfterMs) : 0,
+      received: contacts.received(id),
+      silentSince: contacts.silentSince(partner, now),
+      last_error: contacts.lastError(id),
     };
   }
 
@@ -164,20 +157,5 @@ function standing({ id, status, roles, settings, hostChange }: Partner) {
   };
 }
 
-function isSame(a: Moving, b: Moving): boolean {
-  return (
-    a.delivered === b.delivered &&
-    a.depth === b.depth &&
-    a.oldestAt === b.oldestAt &&
-    a.dead === b.dead &&
-    a.dead_snoozed === b.dead_snoozed &&
-    a.overdue === b.overdue &&
-    a.behind === b.behind &&
-    a.received === b.received &&
-    a.silentSince === b.silentSince &&
-    a.last_error === b.last_error &&
-    a.sync === b.sync &&
-    a.results === b.results &&
-    a.async === b.async
-  );
-}
+const isSame = (a: Moving, b: Moving): boolean =>
+  (Object.keys(a) as (keyof Moving)[]).every((name) => a[name] === b[name]);

@@ -36,7 +36,7 @@ import {
   text,
 } from '../../transport/types.ts';
 import { anyParty, cpo, emsp, owningCpo } from '../caller.ts';
-import { accept, answerList, cdrTokenFact, checkedBody, pathId, readText, sameIds, wholeObject } from '../objects.ts';
+import { accept, cdrTokenFact, checkedBody, listRoute, pathId, readText, sameIds, wholeObject } from '../objects.ts';
 import { type Answer, addressOf, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
 const cdrLocation = object({
@@ -110,13 +110,7 @@ export const cdrs: OcpiModule = {
   roles: ['SENDER', 'RECEIVER'],
   readWhole: wholeObject(cdr, factsOf),
   routes: [
-    {
-      method: 'GET',
-      path: all,
-      by: emsp,
-      budget: 'list:cdrs',
-      handle: (hub, exchange) => answerList(hub, exchange, 'cdrs'),
-    },
+    listRoute('cdrs', emsp),
     { method: 'POST', path: all, by: cpo, budget: 'other', handle: postCdr },
     { ...atOwner, path: `${all}/:country_code/:party_id` },
     { ...atOwner, path: `${all}/:country_code/:party_id/:id` },

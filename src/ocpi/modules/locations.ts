@@ -40,10 +40,10 @@ import {
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
 import {
   accept,
-  answerList,
   answerObject,
   checkedBody,
   checkedPatch,
+  listRoute,
   pathId,
   sameIds,
   wholeObject,
@@ -210,13 +210,7 @@ export const locations: OcpiModule = {
   roles: ['SENDER', 'RECEIVER'],
   readWhole: wholeObject(location, ({ publish }) => ({ publish })),
   routes: [
-    {
-      method: 'GET',
-      path: all,
-      by: emsp,
-      budget: 'list:locations',
-      handle: (hub, exchange) => answerList(hub, exchange, 'locations'),
-    },
+    listRoute('locations', emsp),
     {
       ...sendersForm,
       path: `${all}/:id`,

@@ -23,12 +23,12 @@ import {
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
 import {
   accept,
-  answerList,
   answerObject,
-  type CheckedBody,
   cdrTokenFact,
+  type CheckedBody,
   checkedBody,
   checkedPatch,
+  listRoute,
   pathId,
   sameIds,
   textFact,
@@ -55,21 +55,14 @@ type AnySession = CheckedBody<{
   authorization_reference?: string | null | undefined;
 }>;
 
-const list = `/${version}/sessions`;
-const one = `${list}/:country_code/:party_id/:id`;
+const one = `/${version}/sessions/:country_code/:party_id/:id`;
 
 export const sessions: OcpiModule = {
   identifier: 'sessions',
   roles: ['SENDER', 'RECEIVER'],
   readWhole: wholeObject(session, (body, value) => wholeFacts({ body, value })),
   routes: [
-    {
-      method: 'GET',
-      path: list,
-      by: emsp,
-      budget: 'list:sessions',
-      handle: (hub, exchange) => answerList(hub, exchange, 'sessions', { dateFrom: true }),
-    },
+    listRoute('sessions', emsp, { dateFrom: true }),
     { method: 'GET', path: one, by: owningCpoOrEmsp, budget: 'other', handle: readSession },
     { method: 'PUT', path: one, by: owningCpo, budget: 'other', handle: push('PUT', session, wholeFacts) },
     {

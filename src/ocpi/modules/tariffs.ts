@@ -5,24 +5,17 @@ import { keyOf } from '../../domain/party.ts';
 import type { Hub } from '../../hub/ports/hub.ts';
 import { tariff } from '../../transport/shapes.ts';
 import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
-import { accept, answerList, answerObject, checkedBody, pathId, sameIds, wholeObject } from '../objects.ts';
+import { accept, answerObject, checkedBody, listRoute, pathId, sameIds, wholeObject } from '../objects.ts';
 import { type Answer, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
-const list = `/${version}/tariffs`;
-const one = `${list}/:country_code/:party_id/:id`;
+const one = `/${version}/tariffs/:country_code/:party_id/:id`;
 
 export const tariffs: OcpiModule = {
   identifier: 'tariffs',
   roles: ['SENDER', 'RECEIVER'],
   readWhole: wholeObject(tariff, () => ({})),
   routes: [
-    {
-      method: 'GET',
-      path: list,
-      by: emsp,
-      budget: 'list:tariffs',
-      handle: (hub, exchange) => answerList(hub, exchange, 'tariffs'),
-    },
+    listRoute('tariffs', emsp),
     { method: 'GET', path: one, by: owningCpoOrEmsp, budget: 'other', handle: readTariff },
     { method: 'PUT', path: one, by: owningCpo, budget: 'other', handle: putTariff },
     { method: 'DELETE', path: one, by: owningCpo, budget: 'other', handle: deleteTariff },

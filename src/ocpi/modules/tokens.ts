@@ -21,10 +21,10 @@ import {
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from '../caller.ts';
 import {
   accept,
-  answerList,
   answerObject,
   checkedBody,
   checkedPatch,
+  listRoute,
   pathId,
   sameIds,
   wholeObject,
@@ -53,13 +53,7 @@ export const tokens: OcpiModule = {
   roles: ['SENDER', 'RECEIVER'],
   readWhole: (value, text) => wholeToken({ ...(value as object), id: (value as { uid?: unknown }).uid }, text),
   routes: [
-    {
-      method: 'GET',
-      path: all,
-      by: cpo,
-      budget: 'list:tokens',
-      handle: (hub, exchange) => answerList(hub, exchange, 'tokens'),
-    },
+    listRoute('tokens', cpo),
     { method: 'GET', path: one, by: owningEmspOrCpo, budget: 'other', handle: readToken },
     { method: 'PUT', path: one, by: owningEmsp, budget: 'other', handle: push('PUT', token) },
     { method: 'PATCH', path: one, by: owningEmsp, budget: 'other', handle: push('PATCH', tokenFragment) },

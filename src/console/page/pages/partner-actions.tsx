@@ -9,6 +9,7 @@ import { call } from '../data/api.ts';
 import { many, spanMs } from '../data/format.ts';
 import { say } from '../data/notices.ts';
 import { mayAdminister, mayOperate } from '../data/session.ts';
+import { Answers } from '../parts/answers.tsx';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
@@ -97,14 +98,7 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
         </p>
         <p>To bring it back, issue a new initial token; it then exchanges credentials again.</p>
         {reason.field}
-        <div class="row">
-          <button type="button" class="danger" disabled={isRunning} onClick={() => run()}>
-            Suspend {id}
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
+        <Answers label={`Suspend ${id}`} isRunning={isRunning} isDangerous onYes={() => run()} onNo={onClose} />
       </div>
     </Dialog>
   );

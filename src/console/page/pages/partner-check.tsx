@@ -11,6 +11,7 @@ import { call, pathWith } from '../data/api.ts';
 import { many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { isPortal, mayCheck, mayOperate } from '../data/session.ts';
+import { Answers } from '../parts/answers.tsx';
 import { Badge, type Tone } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
@@ -186,14 +187,7 @@ function Heal({ party: { id, settings }, healing, reload }: CheckProps & { heali
           <div class="stack">
             <p>The hub makes up for the habit from then on. Another check says what is left.</p>
             {reason.field}
-            <div class="row">
-              <button type="button" class="main" disabled={isRunning} onClick={() => run()}>
-                Set it
-              </button>
-              <button type="button" onClick={() => setAsking(false)}>
-                Cancel
-              </button>
-            </div>
+            <Answers label="Set it" isRunning={isRunning} onYes={() => run()} onNo={() => setAsking(false)} />
           </div>
         </Dialog>
       )}
