@@ -62,7 +62,12 @@ const aString = z.string({ error: 'expected string' });
 type Test = (text: string) => boolean;
 
 /** `isTaken`: what the schema demands of a string, or more. */
-function noted(schema: z.ZodType<string>, isUsual: Test, expected: string, isTaken: Test = () => true): Checked<string> {
+function noted(
+  schema: z.ZodType<string>,
+  isUsual: Test,
+  expected: string,
+  isTaken: Test = () => true,
+): Checked<string> {
   const note: Note = (value, path, notes) => {
     if (typeof value === 'string' && !isUsual(value)) notes.push(`${path}: ${expected}`);
   };

@@ -124,21 +124,28 @@ t.test('one of several nodes, which do not know what the others answered, contin
   t.equal(readerOf(false, [0]).after(3), undefined);
 });
 
-t.test('a client that adds its own limit misses nothing behind a page cut for its size, after full ones, too [D31]', async (t) => {
-  const { answers } = readerOf(true, []);
-  const pages = [
-    [0, 3],
-    [3, 3],
-    [6, 2],
-    [9, 1],
-    [12, 3],
-    [15, 3],
-  ] as const;
-  const after = pages.map(([offset, count]) => answers(offset, count));
-  t.strictSame(after, [undefined, 'T3', 'T6', 'T8', 'T10', 'T15']);
-  const { answers: byItems } = readerOf(true, [0]);
-  t.strictSame([byItems(3, 2), byItems(5, 2), byItems(8, 3)], ['T3', 'T5', undefined], 'one that counts items goes on by them');
-});
+t.test(
+  'a client that adds its own limit misses nothing behind a page cut for its size, after full ones, too [D31]',
+  async (t) => {
+    const { answers } = readerOf(true, []);
+    const pages = [
+      [0, 3],
+      [3, 3],
+      [6, 2],
+      [9, 1],
+      [12, 3],
+      [15, 3],
+    ] as const;
+    const after = pages.map(([offset, count]) => answers(offset, count));
+    t.strictSame(after, [undefined, 'T3', 'T6', 'T8', 'T10', 'T15']);
+    const { answers: byItems } = readerOf(true, [0]);
+    t.strictSame(
+      [byItems(3, 2), byItems(5, 2), byItems(8, 3)],
+      ['T3', 'T5', undefined],
+      'one that counts items goes on by them',
+    );
+  },
+);
 
 t.test('the last 32 pages of a read are remembered', async (t) => {
   const { after } = readerOf(

@@ -221,28 +221,31 @@ t.test('a tariff list that may have gaps deletes nothing', async (t) => {
   );
 });
 
-t.test('behind many empty pages in a row nothing is read, and nothing is taken for gone [PULL-9, PULLS-4, PULLS-5]', async (t) => {
-  const clock = new SimulatedClock('2026-05-01T10:30:00Z');
-  const { hub, served, cpo, emsp } = await listed(t, { clock });
-  let empty = 2;
-  served.instead = ({ path }) => {
-    const page = Number(new URL(path, cpo.url).searchParams.get('page') ?? 0);
-    if (page > empty) return { body: [JSON.parse(tariff('T3'))] };
-    const next = `${cpo.url}${path.split('?', 1)[0]}?page=${page + 1}`;
-    return { body: page === 0 ? [JSON.parse(tariff('T1'))] : [], headers: { Link: `<${next}>; rel="next"` } };
-  };
-  const first = await pull(hub, 'tariffs');
-  t.match(first, { state: 'DONE', pages: 4, stored: 2, note: null }, 'a few are followed');
-  clock.advance(60_000);
-  empty = 10;
-  const note = /^the list links to further pages behind several empty ones.*: nothing was deleted/;
-  t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', pages: 11, deleted: 0, note });
-  t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['T1', 'T3']);
-  clock.advance(60_000);
-  const again = { state: 'DONE', full: false, date_from: first.started_at, note };
-  t.match(await pull(hub, 'tariffs'), again, 'the next one asks from the last that read all');
-  t.match(await pull(hub, 'tariffs'), again);
-});
+t.test(
+  'behind many empty pages in a row nothing is read, and nothing is taken for gone [PULL-9, PULLS-4, PULLS-5]',
+  async (t) => {
+    const clock = new SimulatedClock('2026-05-01T10:30:00Z');
+    const { hub, served, cpo, emsp } = await listed(t, { clock });
+    let empty = 2;
+    served.instead = ({ path }) => {
+      const page = Number(new URL(path, cpo.url).searchParams.get('page') ?? 0);
+      if (page > empty) return { body: [JSON.parse(tariff('T3'))] };
+      const next = `${cpo.url}${path.split('?', 1)[0]}?page=${page + 1}`;
+      return { body: page === 0 ? [JSON.parse(tariff('T1'))] : [], headers: { Link: `<${next}>; rel="next"` } };
+    };
+    const first = await pull(hub, 'tariffs');
+    t.match(first, { state: 'DONE', pages: 4, stored: 2, note: null }, 'a few are followed');
+    clock.advance(60_000);
+    empty = 10;
+    const note = /^the list links to further pages behind several empty ones.*: nothing was deleted/;
+    t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', pages: 11, deleted: 0, note });
+    t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['T1', 'T3']);
+    clock.advance(60_000);
+    const again = { state: 'DONE', full: false, date_from: first.started_at, note };
+    t.match(await pull(hub, 'tariffs'), again, 'the next one asks from the last that read all');
+    t.match(await pull(hub, 'tariffs'), again);
+  },
+);
 
 t.test('a link that leads back, away or nowhere ends the pull with the reason', async (t) => {
   const { hub, served, cpo } = await listed(t);

@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Histogram, Registry } from 'prom-client';
-import { cellsIn } from '../../src/metric-cells.ts';
 import type { RunningHub } from '../../src/main.ts';
+import { cellsIn } from '../../src/metric-cells.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { BALLAST_BYTES } from '../../storage/level/leveldb.ts';
 import { backupStore, restoreBackup } from '../../storage/level/restore.ts';
@@ -513,34 +513,43 @@ interface Kinds {
   readonly seconds: { observe(labels: Counted, value: number): void };
 }
 
-t.test('counters and histograms are shown as prom-client shows those that it counts itself [METRIC-CELLS-1]', async (t) => {
-  const [own, theirs] = [new Registry(), new Registry()];
-  const [bounds, labelNames, registers] = [[0.001, 0.5, 10], ['module', 'class'] as const, [theirs]];
-  const cells = cellsIn(own);
-  const ours = {
-    counter: cells.counter('made_total', 'Made', labelNames),
-    bare: cells.histogram('bare', 'Without a label', bounds),
-    seconds: cells.histogram('seconds', 'With "labels"', bounds, labelNames),
-  };
-  const counted = {
-    counter: new Counter({ name: 'ocpi_hub_made_total', help: 'Made', labelNames, registers }),
-    bare: new Histogram({ name: 'ocpi_hub_bare', help: 'Without a label', buckets: bounds, registers }),
-    seconds: new Histogram({ name: 'ocpi_hub_seconds', help: 'With "labels"', buckets: bounds, labelNames, registers }),
-  };
-  const both: readonly Kinds[] = [ours, counted];
-  const isSame = async (at: string) => t.equal(await own.metrics(), await theirs.metrics(), at);
-  await isSame('before the first count');
-  for (const value of [0.3, 0.001, 10, 10.5, 0, 0.1, 0.2]) {
-    for (const module of ['sessions', 'cdrs', 'a "b"\\']) {
-      const labels = { class: value > 1 ? 500 : '', module };
-      for (const { counter, bare, seconds } of both) {
-        counter.inc(labels);
-        counter.inc({ module: 'tokens', class: value }, 2);
-        bare.observe({}, value);
-        seconds.observe(labels, value);
+t.test(
+  'counters and histograms are shown as prom-client shows those that it counts itself [METRIC-CELLS-1]',
+  async (t) => {
+    const [own, theirs] = [new Registry(), new Registry()];
+    const [bounds, labelNames, registers] = [[0.001, 0.5, 10], ['module', 'class'] as const, [theirs]];
+    const cells = cellsIn(own);
+    const ours = {
+      counter: cells.counter('made_total', 'Made', labelNames),
+      bare: cells.histogram('bare', 'Without a label', bounds),
+      seconds: cells.histogram('seconds', 'With "labels"', bounds, labelNames),
+    };
+    const counted = {
+      counter: new Counter({ name: 'ocpi_hub_made_total', help: 'Made', labelNames, registers }),
+      bare: new Histogram({ name: 'ocpi_hub_bare', help: 'Without a label', buckets: bounds, registers }),
+      seconds: new Histogram({
+        name: 'ocpi_hub_seconds',
+        help: 'With "labels"',
+        buckets: bounds,
+        labelNames,
+        registers,
+      }),
+    };
+    const both: readonly Kinds[] = [ours, counted];
+    const isSame = async (at: string) => t.equal(await own.metrics(), await theirs.metrics(), at);
+    await isSame('before the first count');
+    for (const value of [0.3, 0.001, 10, 10.5, 0, 0.1, 0.2]) {
+      for (const module of ['sessions', 'cdrs', 'a "b"\\']) {
+        const labels = { class: value > 1 ? 500 : '', module };
+        for (const { counter, bare, seconds } of both) {
+          counter.inc(labels);
+          counter.inc({ module: 'tokens', class: value }, 2);
+          bare.observe({}, value);
+          seconds.observe(labels, value);
+        }
       }
+      for (const { counter } of both) counter.inc({ module: 'never', class: value }, 0);
+      await isSame(`after ${value}`);
     }
-    for (const { counter } of both) counter.inc({ module: 'never', class: value }, 0);
-    await isSame(`after ${value}`);
-  }
-});
+  },
+);

@@ -91,7 +91,13 @@ async function* noWatches(store: Store): AsyncIterable<Put> {
 /** As many watches of stopped sessions as a CPO may have, `OLD0` and so on. */
 async function* manyWatches(): AsyncIterable<Put> {
   for (let n = 0; n < 10_000; n++) {
-    const ends = { graceEndsAt: '2026-05-02T00:00:00.000Z', openedAt: null, pulledAt: null, resolvedAt: null, note: null };
+    const ends = {
+      graceEndsAt: '2026-05-02T00:00:00.000Z',
+      openedAt: null,
+      pulledAt: null,
+      resolvedAt: null,
+      note: null,
+    };
     const of = { id: `old${n}`, cpo: 'NL-CPO', emsp: 'NL-EMS', session: `OLD${n}` };
     yield orphanRow({ ...of, ...ends, kind: 'stop_without_complete', state: 'GRACE' });
   }
@@ -310,7 +316,11 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
   await admin(hub, 'POST', path);
   await hub.settled();
   t.equal(asked, 10);
-  t.match(await noteOf(), /^could not be queried: the list links to further pages behind several empty ones/, '[PULL-9]');
+  t.match(
+    await noteOf(),
+    /^could not be queried: the list links to further pages behind several empty ones/,
+    '[PULL-9]',
+  );
   served.instead = () => undefined;
   const { circuits } = await admin(hub, 'GET', '/parties/NL-CPO');
   t.match(circuits, [{ circuit: 'sync', failures: 0 }, { circuit: 'async' }], 'no circuit heard of it');

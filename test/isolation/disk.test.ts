@@ -127,21 +127,28 @@ t.test(
   },
 );
 
-t.test('without a setting the objects of a party fill a quarter of the heap at most, as the start says (I7)', async (t) => {
-  const mostOf = async (env: Record<string, string>) => {
-    const lines: string[] = [];
-    const hub = await hubFor(t, { HUB_LOG_LEVEL: 'info', ...env }, { logTo: { write: (line) => void lines.push(line) } });
-    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
-    await cpo.push('PUT', '/2.2.1/tariffs/NL/BAD/T1', { ...tariffBody('T1'), party_id: 'BAD' });
-    await hub.settled();
-    const said = lines.map((line) => JSON.parse(line) as { objectsPerParty?: number });
-    const isCounted = 'NL-BAD' in hub.created.hub.operations.vitals().objects;
-    return { said: said.find(({ objectsPerParty }) => objectsPerParty !== undefined)?.objectsPerParty, isCounted };
-  };
-  const most = Math.floor(getHeapStatistics().heap_size_limit / 4 / 256);
-  t.strictSame(await mostOf({}), { said: most, isCounted: true });
-  t.strictSame(await mostOf({ HUB_OBJECTS_PER_PARTY: '0' }), { said: 0, isCounted: false }, 'no limit');
-});
+t.test(
+  'without a setting the objects of a party fill a quarter of the heap at most, as the start says (I7)',
+  async (t) => {
+    const mostOf = async (env: Record<string, string>) => {
+      const lines: string[] = [];
+      const hub = await hubFor(
+        t,
+        { HUB_LOG_LEVEL: 'info', ...env },
+        { logTo: { write: (line) => void lines.push(line) } },
+      );
+      const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+      await cpo.push('PUT', '/2.2.1/tariffs/NL/BAD/T1', { ...tariffBody('T1'), party_id: 'BAD' });
+      await hub.settled();
+      const said = lines.map((line) => JSON.parse(line) as { objectsPerParty?: number });
+      const isCounted = 'NL-BAD' in hub.created.hub.operations.vitals().objects;
+      return { said: said.find(({ objectsPerParty }) => objectsPerParty !== undefined)?.objectsPerParty, isCounted };
+    };
+    const most = Math.floor(getHeapStatistics().heap_size_limit / 4 / 256);
+    t.strictSame(await mostOf({}), { said: most, isCounted: true });
+    t.strictSame(await mostOf({ HUB_OBJECTS_PER_PARTY: '0' }), { said: 0, isCounted: false }, 'no limit');
+  },
+);
 
 t.test('an object that is stored while those of its party are counted counts once (I7)', async (t) => {
   let stored = () => {};

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { habits } from '../../src/domain/habits.ts';
+import { type Habit, habits } from '../../src/domain/habits.ts';
 import { settingText } from '../../src/domain/partner-settings.ts';
 import { newToken } from '../../src/sandbox/bodies.ts';
 import { behaviours } from '../../src/sandbox/habits.ts';
@@ -12,7 +12,7 @@ import { pair } from './pair.ts';
 t.test('every habit can be rehearsed, and docs/PARTNERS.md lists it', async (t) => {
   t.same(Object.keys(behaviours).sort(), Object.keys(habits).sort());
   const rows = readFileSync('docs/PARTNERS.md', 'utf8').match(/^\| `.*$/gm) ?? [];
-  const expected = Object.entries(habits).map(([name, { does, counted, heals, expected, source }]) => {
+  const expected = Object.entries<Habit>(habits).map(([name, { does, counted, heals, expected, source }]) => {
     return `| \`${name}\` | ${does} | \`${counted}\` | ${heals === undefined ? 'nothing' : `\`${settingText(heals)}\``} | ${source}: ${expected} |`;
   });
   t.same(rows, expected);

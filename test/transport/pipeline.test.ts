@@ -135,21 +135,28 @@ for (const isTls of [false, true]) {
     },
   );
 
-  t.test(`of one read no more than 32 wait, and the rest is dropped [PIPELINE-5]${isTls ? ', with TLS' : ''}`, async (t) => {
-    const { open, begun, parsed, refused, releaseAll } = await scene(t, options);
-    const client = await open();
-    client.socket.write(ask('/').repeat(2_000));
-    await eventually('the first is under way', () => begun.length > 0 && parsed.length > 32);
-    t.equal(parsed.length, 33, 'one is under way, and 32 wait');
-    await eventually('the next is refused', () => refused.length > 0);
-    client.socket.write(ask('/'));
-    const ended = once(client.socket, 'close');
-    releaseAll();
-    await ended;
-    t.same(client.answers(), [...Array.from({ length: 33 }, () => ['200', '/']).flat(), '503'], 'each has its answer');
-    t.match(client.came(), /503.*connection: close.*"status_code":3000/is);
-    t.equal(begun.length, 33);
-  });
+  t.test(
+    `of one read no more than 32 wait, and the rest is dropped [PIPELINE-5]${isTls ? ', with TLS' : ''}`,
+    async (t) => {
+      const { open, begun, parsed, refused, releaseAll } = await scene(t, options);
+      const client = await open();
+      client.socket.write(ask('/').repeat(2_000));
+      await eventually('the first is under way', () => begun.length > 0 && parsed.length > 32);
+      t.equal(parsed.length, 33, 'one is under way, and 32 wait');
+      await eventually('the next is refused', () => refused.length > 0);
+      client.socket.write(ask('/'));
+      const ended = once(client.socket, 'close');
+      releaseAll();
+      await ended;
+      t.same(
+        client.answers(),
+        [...Array.from({ length: 33 }, () => ['200', '/']).flat(), '503'],
+        'each has its answer',
+      );
+      t.match(client.came(), /503.*connection: close.*"status_code":3000/is);
+      t.equal(begun.length, 33);
+    },
+  );
 }
 
 t.test('a connection on which as many waited as may, and no more, goes on [PIPELINE-5]', async (t) => {

@@ -104,7 +104,11 @@ t.test('what a partner asks for in vain counts for its rate, for whatever it is 
   };
   // Its push counted, too.
   await refusedFor(cpo, [unknown, ['POST', path, 405], ['GET', '/2.2.1/sessions', 403]]);
-  await refusedFor(cpo, [['PUT', '/2.2.1/locations/NL/OTH/L1', 404], ['GET', '/2.2.1/nothing', 429], ['GET', path, 429]]);
+  await refusedFor(cpo, [
+    ['PUT', '/2.2.1/locations/NL/OTH/L1', 404],
+    ['GET', '/2.2.1/nothing', 429],
+    ['GET', path, 429],
+  ]);
   await refusedFor(emsp, [callback, callback, callback, callback, callback, ['GET', '/2.2.1/nothing', 429]]);
   clock.advance(60_000);
   await refusedFor(cpo, [unknown]);

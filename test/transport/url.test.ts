@@ -30,17 +30,20 @@ t.test('all that follows the host may be long', async (t) => {
   t.equal(parsedUrl(`data:image/png;base64,${'A/'.repeat(5_000)}`)?.protocol, 'data:');
 });
 
-t.test('http on the host of a URL with https is https, and nothing else is another URL [PARTNERS-VERSIONS-2]', async (t) => {
-  const rows = [
-    ['http://cpo.example/ocpi/2.2.1', 'https://cpo.example/versions', 'https://cpo.example/ocpi/2.2.1'],
-    ['HTTP://CPO.example:80/a', 'https://cpo.example/versions', 'https://cpo.example/a'],
-    ['http://cpo.example:8443/a?b=c', 'https://cpo.example:8443/versions', 'https://cpo.example:8443/a?b=c'],
-    ['http://cpo.example/a', 'https://cpo.example:8443/versions', null],
-    ['http://cpo.example:8080/a', 'https://cpo.example/versions', null],
-    ['http://other.example/a', 'https://cpo.example/versions', null],
-    ['https://cpo.example/a', 'https://cpo.example/versions', null],
-    ['http://cpo.example/a', 'http://cpo.example/versions', null],
-    ['/a', 'https://cpo.example/versions', null],
-  ] as const;
-  for (const [url, from, expected] of rows) t.equal(secured(url, from), expected, url);
-});
+t.test(
+  'http on the host of a URL with https is https, and nothing else is another URL [PARTNERS-VERSIONS-2]',
+  async (t) => {
+    const rows = [
+      ['http://cpo.example/ocpi/2.2.1', 'https://cpo.example/versions', 'https://cpo.example/ocpi/2.2.1'],
+      ['HTTP://CPO.example:80/a', 'https://cpo.example/versions', 'https://cpo.example/a'],
+      ['http://cpo.example:8443/a?b=c', 'https://cpo.example:8443/versions', 'https://cpo.example:8443/a?b=c'],
+      ['http://cpo.example/a', 'https://cpo.example:8443/versions', null],
+      ['http://cpo.example:8080/a', 'https://cpo.example/versions', null],
+      ['http://other.example/a', 'https://cpo.example/versions', null],
+      ['https://cpo.example/a', 'https://cpo.example/versions', null],
+      ['http://cpo.example/a', 'http://cpo.example/versions', null],
+      ['/a', 'https://cpo.example/versions', null],
+    ] as const;
+    for (const [url, from, expected] of rows) t.equal(secured(url, from), expected, url);
+  },
+);

@@ -37,7 +37,10 @@ export class OrphanRecords {
 
   constructor({ clock, log }: Pick<HubPorts, 'clock' | 'log'>) {
     this.#unwatched = sampled(clock, unwatchedEveryMs, (cpo: PartyId, count) =>
-      log.warn({ partyId: cpo, count, most: stoppedMax }, 'stopped sessions are not watched: their CPO has too many cases'),
+      log.warn(
+        { partyId: cpo, count, most: stoppedMax },
+        'stopped sessions are not watched: their CPO has too many cases',
+      ),
     );
   }
 

@@ -24,8 +24,8 @@ import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
 import {
   accept,
   answerObject,
-  cdrTokenFact,
   type CheckedBody,
+  cdrTokenFact,
   checkedBody,
   checkedPatch,
   listRoute,
