@@ -377,10 +377,7 @@ export interface Store extends Outbox {
   get(key: RowKey): Promise<Row | null>;
   /** What `get` would resolve with, where memory tells without a wait; else undefined. A store that never knows has no such method. */
   peek?(key: RowKey): Row | null | undefined;
-  /**
-   * An upper bound on the total characters of these rows' bodies that exceed `smallBody`, without reading them. A
-   * smaller body may count as 0, and a missing row counts as 0.
-   */
+  /** At least the characters of those of these rows' bodies that exceed `smallBody`; it reads none. A missing row counts as 0. */
   size(keys: readonly RowKey[]): Promise<number>;
   list(query: ListQuery): Promise<ListPage>;
   /** Every row of a kind (and of one owner, when given), listed or not, in order of owner and id. */
