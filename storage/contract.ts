@@ -377,7 +377,7 @@ export interface Store extends Outbox {
   get(key: RowKey): Promise<Row | null>;
   /** What `get` would resolve with, where memory tells without a wait; else undefined. A store that never knows has no such method. */
   peek?(key: RowKey): Row | null | undefined;
-  /** At least the characters of those of these rows' bodies that exceed `smallBody`; it reads none. A missing row counts as 0. */
+  /** An upper bound on the characters of these rows' bodies that exceed `smallBody`, without reading them: others may count as 0. */
   size(keys: readonly RowKey[]): Promise<number>;
   list(query: ListQuery): Promise<ListPage>;
   /** Every row of a kind (and of one owner, when given), listed or not, in order of owner and id. */

@@ -1,6 +1,7 @@
 /** Sessions that do not end as they should: the watch, the case, what the CPO says when it is asked. [D36, D52] */
 import { join } from 'node:path';
-import { orphanRow } from '../../src/hub/exchange/orphan-records.ts';
+import type { OrphanKind } from '../../src/domain/events.ts';
+import { OrphanRecords, orphanRow } from '../../src/hub/exchange/orphan-records.ts';
 import type { Replaced } from '../../src/main.ts';
 import { turnOfLoop } from '../../src/process-load.ts';
 import type { Put, Store } from '../../storage/contract.ts';
@@ -12,6 +13,7 @@ import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-proces
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions, type Received } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -176,6 +178,23 @@ t.test('a sweep opens one case in a turn of the event loop [ORPHAN-CASES-4]', as
 });
 
 t.test('a CPO has 10,000 stopped sessions that are watched or a case at most [ORPHAN-RECORDS-1]', async (t) => {
+  const said: object[] = [];
+  const never = () => t.fail('it is a warning');
+  const log = { debug: never, info: never, error: never, warn: (fields: object) => void said.push(fields) };
+  const records = new OrphanRecords({ clock: new SimulatedClock(now), log });
+  const begin = (id: string, cpo = 'NL-CPO', kind: OrphanKind = 'stop_without_complete') =>
+    records.begin(`${kind}:${cpo}/${id}`, kind, cpo);
+  for (let n = 0; n < 10_000; n++) if (!begin(`S${n}`)) throw new Error(`S${n} is not watched`);
+  t.notOk(begin('more'));
+  t.strictSame(said, [{ partyId: 'NL-CPO', count: 1, most: 10_000 }]);
+  t.ok(begin('more', 'NL-OTH'), 'of another CPO');
+  t.ok(begin('more', 'NL-CPO', 'complete_without_cdr'), 'for its CDR');
+  records.delete('stop_without_complete:NL-CPO/S7');
+  t.ok(begin('more'), 'one that ends makes room');
+  t.notOk(begin('yet another'));
+});
+
+t.test('of a CPO with too many watches a stopped session is not watched, until one ends', atLength, async (t) => {
   const scenery = await scene(t);
   const { hub, clock, cpo, emsp, dataDir } = scenery;
   await closed(hub, clock);
