@@ -240,7 +240,8 @@ export function guardedConnector(settings: typeof defaults & PartnerClientOption
     if (refusal !== null) return callback(new EgressRefused(refusal), null);
     connect(target, (...result) => {
       const [, socket] = result;
-      const own = socket && judged(egress, socket);
+      // After a failure there is none.
+      const own = socket ? judged(egress, socket) : null;
       if (own === null) return callback(...result);
       socket?.destroy();
       callback(new EgressRefused(own), null);

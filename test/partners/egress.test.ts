@@ -149,7 +149,8 @@ t.test('A connection to a listener of the hub or of another node is refused, wha
     ['192.0.2.8', 8443],
   ];
   for (const [address, port] of others) t.equal(refusal(address, port), null, `${address} ${port}`);
-  t.equal(connectionRefusal({}), null, 'one that has ended meanwhile');
+  const ended = { remoteAddress: undefined, remotePort: undefined };
+  t.equal(connectionRefusal(ended), null, 'one that has ended meanwhile');
 });
 
 t.test('Only http and https, and no credentials in the URL', async (t) => {

@@ -7,6 +7,7 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/cluster/failover.test.ts': 'a kill comes at another moment of a write each time',
   'test/cluster/lists.test.ts': 'two objects never have the same millisecond',
   'test/cluster/front.test.ts': 'a lease passes by the clock of the process',
+  'test/cluster/haproxy.test.ts': 'HAProxy looks for nodes by its own clock',
   'test/cluster/load.ts': 'a client of other processes tries again after a while',
   'test/cluster/misplaced.test.ts': 'nodes are asked again while they look for each other',
   'test/cluster/retention.test.ts': 'nodes wait for each other while their time is moved on',
