@@ -153,8 +153,8 @@ export const keyIn = ({ stream }: { readonly stream: string }): string => stream
 const plainDate =
   /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
 
-/** Whether a date has the form in which nearly all are written, which `sortableDate` takes: a T before the time, and UTC. */
-export const isPlainDate = (text: string): boolean => text[10] === 'T' && plainDate.test(text);
+/** Whether a date has the form in which nearly all are written: `sortableDate` takes it, and needs no calendar. */
+export const isPlainDate = (text: string): boolean => plainDate.test(text);
 
 /**
  * Normalizes a date to sortable text: UTC, nine digits of fraction, no zone designator. Undefined when the text is not

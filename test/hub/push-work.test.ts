@@ -4,13 +4,14 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
+/** More than can each take a second. */
 const pushes = 20;
 
 /** Calls of a method while `run` runs. */
 async function callsOf<K extends string>(
   of: Record<K, (...args: never[]) => unknown>,
   name: K,
-  run: () => Promise<void>,
+  run: () => Promise<unknown>,
 ): Promise<number> {
   const own = of[name];
   let calls = 0;
@@ -26,16 +27,15 @@ async function callsOf<K extends string>(
   return calls;
 }
 
-t.test('pushes of one second do not compute its date again and again', async (t) => {
-  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-03-01T10:00:00Z') });
+t.test('a push in the same second as the one before computes no date', async (t) => {
+  const hub = await hubFor(t);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const calls = await callsOf(Date.prototype, 'toISOString', async () => {
-    for (let n = 0; n < pushes; n++) {
-      const answer = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/S${n}`, sessionBody(`S${n}`));
-      t.equal(answer.json.status_code, 1000);
-    }
-  });
-  t.ok(calls < pushes, `${calls} dates were computed for ${pushes} pushes`);
+  const calls: number[] = [];
+  for (let n = 0; n < pushes; n++) {
+    const push = () => cpo.push('PUT', `/2.2.1/sessions/NL/CPO/S${n}`, sessionBody(`S${n}`));
+    calls.push(await callsOf(Date.prototype, 'toISOString', push));
+  }
+  t.ok(calls.includes(0), `dates that were computed by each push: ${calls}`);
 });
 
 /** Keeps how long each wait was to be, ms. */
