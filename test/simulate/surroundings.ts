@@ -9,8 +9,6 @@ export interface Surroundings {
   readonly recordedAt: (text: string) => number;
   /** The latest instant until then that the time of day which the hub recorded may name; -Infinity when there is none. */
   readonly latestOf: (text: string, until: number) => number;
-  /** The earliest such instant until now; Infinity when there is none. */
-  readonly earliestOf: (text: string) => number;
   /** The world's own time of what the hub wrote down about now. */
   readonly instantOf: (text: string) => number;
   /** Deliveries of one module to one partner that the hub has in memory at most. */

@@ -147,16 +147,11 @@ export class TimingRules {
     return this.#key(this.#companies.get(owed.receiver) ?? '', moduleOf(owed));
   }
 
-  /**
-   * In the world's own time: as long after the end of its attempt as the row says, whatever the clock of the hub said meanwhile. Of an
-   * attempt without a call, which the store made fail, the end is not seen, and the clock may have been set since.
-   */
+  /** In the world's own time: as long after the end of its attempt as the row says, whatever the clock of the hub said meanwhile. */
   #dueOf(owed: Owed, due: string, attempts: Waiting['attempts']): number {
     const endedAt = owed.endedAt[attempts.length - owed.attemptsBefore - 1];
-    const { instantOf, earliestOf } = this.#facts.around;
-    const tried = attempts.at(-1)?.at ?? due;
-    const waitMs = Date.parse(due) - Date.parse(tried);
-    const at = endedAt === undefined ? Math.min(instantOf(due), earliestOf(tried) + waitMs) : endedAt + waitMs;
+    const waitMs = Date.parse(due) - Date.parse(attempts.at(-1)?.at ?? '');
+    const at = endedAt === undefined ? this.#facts.around.instantOf(due) : endedAt + waitMs;
     owed.dues.set(due, at);
     return at;
   }

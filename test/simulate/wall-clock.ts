@@ -46,17 +46,8 @@ export class WallClock {
 
   /** The latest instant until then at which the clock may have shown this; -Infinity when there is none. [CLOCK-STEPS-3] */
   latestOf(text: string, until: number): number {
-    return Math.max(...this.#mayBe(text, until));
-  }
-
-  /** The earliest one; Infinity when there is none. */
-  earliestOf(text: string, until: number): number {
-    return Math.min(...this.#mayBe(text, until));
-  }
-
-  #mayBe(text: string, until: number): number[] {
     const instants = this.#offs.map(({ from, ms }) => ({ from, at: Date.parse(text) - ms }));
-    return instants.filter(({ from, at }) => at >= from && at <= until).map(({ at }) => at);
+    return Math.max(...instants.filter(({ from, at }) => at >= from && at <= until).map(({ at }) => at));
   }
 
   /** The world's own time of an instant that the hub wrote down about now, whatever the clock said then. */
