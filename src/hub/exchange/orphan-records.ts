@@ -9,6 +9,7 @@ import type { OrphanEvent, OrphanKind } from '../../domain/events.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { sampled } from '../../kit/sampled.ts';
+import { addTo } from '../../kit/turnstile.ts';
 import type { HubPorts } from '../ports/ports.ts';
 
 export const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;
@@ -86,10 +87,7 @@ export class OrphanRecords {
   }
 
   #count({ kind, cpo }: Kept, by: 1 | -1): void {
-    if (kind !== 'stop_without_complete') return;
-    const count = (this.#stopped.get(cpo) ?? 0) + by;
-    if (count > 0) this.#stopped.set(cpo, count);
-    else this.#stopped.delete(cpo);
+    if (kind === 'stop_without_complete') addTo(this.#stopped, cpo, by);
   }
 }
 
