@@ -552,44 +552,53 @@ t.test('what comes due while a circuit is open or a partner paused waits, withou
   t.equal(emsp.received.length, 2, 'it goes out');
 });
 
-t.test('a pause that is answered while a delivery is read from the log holds it back [DISPATCHER-3]', async (t) => {
-  const clock = new SimulatedClock(start);
-  let read = () => {};
-  let held: Promise<void> | null = null;
-  const wrap = wrapStore((store) => ({
-    event: async (seq) => {
-      const event = await store.event(seq);
-      if (held) {
-        read();
-        await held;
-      }
-      return event;
-    },
-  }));
-  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock, wrap });
-  let ill = true;
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
-  await putSession(cpo, 'S1');
-  await hub.settled(emsp);
-  ill = false;
-  let release = () => {};
-  const isRead = new Promise<void>((resolve) => {
-    read = resolve;
+const circuitByHand = (hub: Parameters<typeof admin>[0], id: string, isOpen: boolean) =>
+  admin(hub, 'POST', `/parties/${id}/circuits/async`, { state: isOpen ? 'open' : 'closed' });
+
+const stops = [
+  { what: 'a pause', stop: pause },
+  { what: 'a circuit that an operator opens', stop: circuitByHand },
+] as const;
+
+for (const { what, stop } of stops)
+  t.test(`${what} while a delivery is read from the log holds it back [DISPATCHER-3]`, async (t) => {
+    const clock = new SimulatedClock(start);
+    let read = () => {};
+    let held: Promise<void> | null = null;
+    const wrap = wrapStore((store) => ({
+      event: async (seq) => {
+        const event = await store.event(seq);
+        if (held) {
+          read();
+          await held;
+        }
+        return event;
+      },
+    }));
+    const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock, wrap });
+    let ill = true;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
+    await putSession(cpo, 'S1');
+    await hub.settled(emsp);
+    ill = false;
+    let release = () => {};
+    const isRead = new Promise<void>((resolve) => {
+      read = resolve;
+    });
+    held = new Promise((resolve) => {
+      release = resolve;
+    });
+    clock.advance(10_000);
+    await isRead;
+    await stop(hub, 'NL-EMS', true);
+    held = null;
+    release();
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 1, 'it is not sent');
+    await stop(hub, 'NL-EMS', false);
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 2, 'it goes out');
   });
-  held = new Promise((resolve) => {
-    release = resolve;
-  });
-  clock.advance(10_000);
-  await isRead;
-  await pause(hub, 'NL-EMS', true);
-  held = null;
-  release();
-  await hub.settled(emsp);
-  t.equal(emsp.received.length, 1, 'it is not sent');
-  await pause(hub, 'NL-EMS', false);
-  await hub.settled(emsp);
-  t.equal(emsp.received.length, 2, 'it goes out');
-});
 
 t.test('due times survive a restart', async (t) => {
   const dir = directoryFor(t);

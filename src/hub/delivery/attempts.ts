@@ -123,8 +123,8 @@ export class Attempts {
       receiver.replace(lane, head);
       this.#scheduler.resize(flight, head.size);
     }
-    // An operator paused the partner while this was read.
-    if (receiver.isPaused) return receiver.hold(lane, ports.clock.now());
+    // An operator paused the partner, or a circuit opened, while this was read.
+    if (!receiver.mayGo(item.module)) return receiver.hold(lane, ports.clock.now());
     const call = callOf(this.#context, partner, endpoint.url, item, event, owed);
     const outcome = await ports.client.call(call);
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');

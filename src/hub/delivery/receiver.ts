@@ -63,9 +63,8 @@ export class Receiver implements Sender, Measured {
     this.partnerId = partnerId;
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
     const { context, writer, erasures, pages, counts } = desk;
-    this.#lanes = new Lanes((sender) => context.directory.partnerOf(sender)?.id ?? sender);
-    this.lanes = this.#lanes;
-    const lanes = this.#lanes;
+    const lanes = new Lanes((sender) => context.directory.partnerOf(sender)?.id ?? sender);
+    [this.#lanes, this.lanes] = [lanes, lanes];
     this.window = new DeliveryWindow({ context, writer, erasures, partnerId, lanes, pages, counts, enter });
   }
 
@@ -122,11 +121,15 @@ export class Receiver implements Sender, Measured {
     return courier !== undefined && isPaused(courier);
   }
 
+  /** Whether what was taken of a module may still be sent: an operator, a circuit or its pace may have stopped it since. */
+  mayGo(module: ObjectModule): boolean {
+    return !this.isPaused && this.#lanes.busyOf(module) <= this.#slotsOf(module);
+  }
+
   get ready(): Measured['ready'] {
     if (this.#lanes.size === 0) return null;
     const slots = this.#slots(this.#desk.scheduler.slots(this, this.allowed));
-    const { clock } = this.#desk.context.ports;
-    return this.#lanes.waiting(slots, clock.now(), this.#isCircuitClosed, this.#upToHeld);
+    return this.#lanes.waiting(slots, this.#desk.context.ports.clock.now(), this.#isCircuitClosed, this.#upToHeld);
   }
 
   /** Deliveries that the courier allows in flight; 0 while the receiver drains. */
@@ -292,7 +295,6 @@ export class Receiver implements Sender, Measured {
   /** Puts a delivery at the tail of its lane; `memory` is its row's, null when it has none. */
   #take(receiver: PartyId, event: StoredEvent, memory: DeliveryMemory | null): void {
     const { context, scheduler, pump } = this.#desk;
-    const { clock } = context.ports;
     const data = event.data as ObjectEventData;
     const { module, owner: sender, id } = data;
     const owed = owedTo(data, receiver);
@@ -305,7 +307,7 @@ export class Receiver implements Sender, Measured {
       stream: event.stream,
       size: (owed?.body ?? event.body)?.length ?? 0,
       correlationId: event.correlationId,
-      loadedAt: clock.now(),
+      loadedAt: context.ports.clock.now(),
       behind: owed?.behind ?? null,
       form: formOf(data, receiver),
       event: memory === null && scheduler.keepBody(charactersOf(event)) ? event : null,
@@ -364,10 +366,9 @@ export class Receiver implements Sender, Measured {
 
   /** [RECEIVER-1] */
   #remember(item: Item, state: DeliveryRow['state'], end: Ending): DeliveryRow {
-    const { context, writer } = this.#desk;
     const { receiver: dest, seq } = item;
-    const row = { dest, seq, state, data: memoryOf(item, end, context.ports.clock) };
-    writer.remember(this.window.progressNow(dest), row);
+    const row = { dest, seq, state, data: memoryOf(item, end, this.#desk.context.ports.clock) };
+    this.#desk.writer.remember(this.window.progressNow(dest), row);
     return row;
   }
 
