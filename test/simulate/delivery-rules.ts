@@ -313,7 +313,7 @@ export class DeliveryRules {
       },
       ...{ isGone: false, redriven: 0, isForced: false, last: null, since: fact.at },
       ...{ ahead: this.#ahead(fact, receiver), life: this.#life, due: null, notBefore: 0, behind: [] },
-      ...{ dues: new Map(), attemptsBefore: 0, endedAt: [] },
+      ...{ dues: new Map(), wait: { from: '', ms: 0 }, attemptsBefore: 0, endedAt: [] },
     };
     lane.owed.push(owed);
     this.owed.set(`${fact.seq}-${receiver}`, owed);

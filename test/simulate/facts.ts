@@ -185,20 +185,21 @@ export class Facts {
   }
 
   /** What the directory is after a fact. */
-  #direct({ type, stream, data, at }: Fact): void {
+  #direct(fact: Fact): void {
+    const { type, stream, data } = fact;
     if (type.startsWith('route.')) this.#routed(type, data);
     else if (type.startsWith('partner.')) this.#partnered(type, stream, data);
     else if (type === 'command.requested') this.#commands.set(stream, data);
-    else if (type.startsWith('command.')) this.#accepted(stream, type, data, at);
+    else if (type.startsWith('command.')) this.#accepted(fact);
   }
 
   /** A result tells that comes before the answer, or the first after one that was lost. [D29, D66] */
-  #accepted(stream: string, type: string, { result }: Json, at: number): void {
+  #accepted({ stream, type, data: { result }, at, stamp }: Fact): void {
     const isAnswer = type === 'command.answered';
     const isOpen = !this.#answered.has(stream) || this.#failed.has(stream);
     if (result === 'ACCEPTED' && (isAnswer || (type === 'command.resultReceived' && isOpen))) {
       this.#failed.delete(stream);
-      this.#started(this.#commands.get(stream), at);
+      this.#started(this.#commands.get(stream), at, stamp);
     }
     if (type === 'command.failed') this.#failed.add(stream);
     if (isAnswer || type === 'command.failed') this.#answered.add(stream);
@@ -249,7 +250,7 @@ export class Facts {
     return compatible;
   }
 
-  #started(command: Json | undefined, at: number): void {
+  #started(command: Json | undefined, at: number, stamp: string): void {
     if (command?.command !== 'START_SESSION') return;
     const { cpo, emsp, authorizationReference, tokenUid } = command;
     const starts = new Map(this.directory.starts);
@@ -257,7 +258,7 @@ export class Facts {
       ['reference', authorizationReference],
       ['uid', tokenUid],
     ] as const) {
-      if (name) starts.set(startKey(String(cpo), by, String(name)), { emsp: String(emsp), at });
+      if (name) starts.set(startKey(String(cpo), by, String(name)), { emsp: String(emsp), at, stamp });
     }
     this.#change({ starts });
   }
@@ -322,12 +323,22 @@ export class Facts {
     const decidedAt = this.around.recordedAt(event.at);
     const from = request?.at ?? decidedAt;
     const compatibilityMs = this.#compatibilityMs;
-    for (const directory of this.directories.slice(request?.from ?? 0)) {
+    for (const directory of this.directories.slice(request?.from ?? 0).flatMap((one) => this.#asRecorded(one))) {
       const { compatible, starts } = directory;
       const ends = [...compatible.values(), ...[...starts.values()].map(({ at }) => at + compatibilityMs + 1)];
       for (const at of new Set([from, ...ends.filter((end) => end > from && end < decidedAt), decidedAt]))
         yield [directory, { at, compatibilityMs }];
     }
+  }
+
+  /** The time of day at which a command was accepted may name a later instant, after a step back. [CLOCK-STEPS-3] */
+  #asRecorded(directory: Directory): Directory[] {
+    const { isSteady, latestOf, now } = this.around;
+    if (isSteady()) return [directory];
+    const starts = [...directory.starts].map(
+      ([key, one]) => [key, { ...one, at: Math.max(one.at, latestOf(one.stamp, now())) }] as const,
+    );
+    return [directory, { ...directory, starts: new Map(starts) }];
   }
 
   #audiences(

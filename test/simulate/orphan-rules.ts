@@ -47,6 +47,8 @@ export class OrphanRules {
   readonly #unanswered = new Map<string, Pick<Stop, 'stream' | 'requestedAt'>>();
   /** Commands whose forward failed. */
   readonly #failed = new Set<string>();
+  /** Commands whose result came before their answer, and says that the CPO took them. */
+  readonly #taken = new Set<string>();
   readonly #watches = new Map<string, Watch>();
 
   constructor(facts: Facts, times: OrphanTimes) {
@@ -56,11 +58,13 @@ export class OrphanRules {
 
   committed(fact: Fact, session: string | null, requestedAt: number): void {
     const { type, data, at } = fact;
+    // A result may tell that the CPO took a command whose answer was lost, after that is known or before.
+    const isTaken = type === 'command.resultReceived' && data.result === 'ACCEPTED';
+    if (isTaken) this.#taken.add(fact.stream);
     if (type === 'command.failed') this.#failed.add(fact.stream);
-    // A result may tell that the CPO took a command whose answer was lost.
-    const isTakenLate =
-      type === 'command.resultReceived' && data.result === 'ACCEPTED' && this.#failed.has(fact.stream);
-    if (session !== null && (mayBeAccepted(fact) || isTakenLate))
+    const isTakenUnanswered =
+      (isTaken && this.#failed.has(fact.stream)) || (type === 'command.failed' && this.#taken.has(fact.stream));
+    if (session !== null && (mayBeAccepted(fact) || isTakenUnanswered))
       this.#stops.push({ stream: session, at, requestedAt, hasEnded: this.#hasEnded(session) });
     if (type === 'command.requested' && session !== null)
       this.#unanswered.set(fact.stream, { stream: session, requestedAt });

@@ -35,6 +35,8 @@ export interface Owed {
   life: number;
   /** When its next attempt is due, in the world's own time; null when it is not known, or at once. */
   due: number | null;
+  /** Its next attempt comes so long, ms, after the time of day of the last one that was noted. */
+  wait: { readonly from: string; readonly ms: number };
   /** All due times of its rows, each as it is written, in the world's own time. */
   readonly dues: Map<string, number>;
   /** Attempts that its row had when this life of the hub began, and the ends of those since. */

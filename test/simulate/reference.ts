@@ -6,6 +6,13 @@ import type { ObjectChange } from '../../src/domain/object.ts';
 
 export type Json = Record<string, unknown>;
 
+/** Who sent a START_SESSION, and when it was accepted: epoch ms, and the time of day that the hub recorded. */
+interface Start {
+  readonly emsp: string;
+  readonly at: number;
+  readonly stamp: string;
+}
+
 /** Who is registered and which eMSP is routed to which CPO, at one moment of the log. */
 export interface Directory {
   readonly registered: ReadonlySet<string>;
@@ -13,8 +20,8 @@ export interface Directory {
   readonly routes: ReadonlySet<string>;
   /** CPOs with a COMPATIBILITY period, and its end, epoch ms. [D37] */
   readonly compatible: ReadonlyMap<string, number>;
-  /** START_SESSIONs that CPOs accepted: `{cpo} {what names it} {name}` → who sent it, and when it was accepted, epoch ms. */
-  readonly starts: ReadonlyMap<string, { readonly emsp: string; readonly at: number }>;
+  /** START_SESSIONs that CPOs accepted, by `{cpo} {what names it} {name}`. */
+  readonly starts: ReadonlyMap<string, Start>;
   /** Stream of a session or CDR → its eMSP as stored. */
   readonly viewers: ReadonlyMap<string, string>;
 }

@@ -93,6 +93,7 @@ export class TimingRules {
     this.#flying.get(this.#companies.get(owed.receiver) ?? '')?.delete(owed);
     const { due = null, attempts = [] } = JSON.parse(data) as Partial<Waiting>;
     owed.due = state === 'PENDING' && due !== null ? (owed.dues.get(due) ?? null) : null;
+    owed.wait = waitOf(due ?? '', attempts);
     [owed.attemptsBefore, owed.endedAt] = [attempts.length, []];
   }
 
@@ -115,7 +116,8 @@ export class TimingRules {
     const key = this.#keyOf(owed);
     const disturbedAt = Math.max(this.#disturbedAt.get(key) ?? 0, this.#crowdedAt.get(key) ?? 0);
     const patienceMs = module === 'cdrs' ? behindMs : 0;
-    const from = Math.max(fact.at + patienceMs, lane.freeAt, due ?? 0, troubledAt, disturbedAt);
+    const dueAt = Math.max(...this.#headsOf(owed).map((one) => this.#latestDueOf(one)));
+    const from = Math.max(fact.at + patienceMs, lane.freeAt, dueAt, troubledAt, disturbedAt);
     demand(now - from <= promptMs, 'what may go goes', () => `${where()} waited ${now - from} ms`);
   }
 
@@ -150,10 +152,22 @@ export class TimingRules {
   /** In the world's own time: as long after the end of its attempt as the row says, whatever the clock of the hub said meanwhile. */
   #dueOf(owed: Owed, due: string, attempts: Waiting['attempts']): number {
     const endedAt = owed.endedAt[attempts.length - owed.attemptsBefore - 1];
-    const waitMs = Date.parse(due) - Date.parse(attempts.at(-1)?.at ?? '');
-    const at = endedAt === undefined ? this.#facts.around.instantOf(due) : endedAt + waitMs;
+    owed.wait = waitOf(due, attempts);
+    const at = endedAt === undefined ? this.#facts.around.earliestOf(due) : endedAt + owed.wait.ms;
     owed.dues.set(due, at);
     return at;
+  }
+
+  /** It, and what its lane has before it: that may have ended without a call, when it was due, and its row be written later. */
+  #headsOf(owed: Owed): Owed[] {
+    return owed.lane.owed.filter((one) => one === owed || (one.fact.seq < owed.fact.seq && isOpen(one)));
+  }
+
+  /** To the next life, the time of day of its last attempt may name a later instant, after a step back. [CLOCK-STEPS-3] */
+  #latestDueOf({ due, wait }: Owed): number {
+    if (due === null) return 0;
+    const { latestOf, now } = this.#facts.around;
+    return Math.max(due, latestOf(wait.from, now()) + wait.ms);
   }
 
   /** A lane stays long until it is empty: the hub reads it on a few at a time. */
@@ -178,4 +192,9 @@ export class TimingRules {
   #disturbed(company: string, module: string): void {
     this.#disturbedAt.set(this.#key(company, module), this.#facts.around.now());
   }
+}
+
+function waitOf(due: string, attempts: Waiting['attempts']): Owed['wait'] {
+  const from = attempts.at(-1)?.at ?? '';
+  return { from, ms: Date.parse(due) - Date.parse(from) };
 }

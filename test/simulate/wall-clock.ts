@@ -50,10 +50,10 @@ export class WallClock {
     return Math.max(...instants.filter(({ from, at }) => at >= from && at <= until).map(({ at }) => at));
   }
 
-  /** The world's own time of an instant that the hub wrote down about now, whatever the clock said then. */
-  instantOf(text: string, now: number): number {
-    const at = Date.parse(text);
-    const near = this.#offs.find(({ ms }) => Math.abs(at - ms - now) <= nearMs);
-    return at - (near?.ms ?? this.offMs);
+  /** The earliest instant that the hub may have meant by what it wrote down about now, whatever the clock said then. */
+  earliestOf(text: string, now: number): number {
+    const instants = this.#offs.map(({ ms }) => Date.parse(text) - ms);
+    const near = instants.filter((at) => Math.abs(at - now) <= nearMs);
+    return near.length > 0 ? Math.min(...near) : Date.parse(text) - this.offMs;
   }
 }

@@ -141,7 +141,7 @@ export class World {
         ...{ cast: this.cast, hit: this.hit, now: () => this.agenda.now },
         recordedAt: (text) => this.wall.recordedAt(text, this.agenda.now),
         latestOf: (text, until) => this.wall.latestOf(text, until),
-        instantOf: (text) => this.wall.instantOf(text, this.agenda.now),
+        earliestOf: (text) => this.wall.earliestOf(text, this.agenda.now),
         windowShare: Math.max(1, Math.floor(this.windowMax / moduleNames.length)),
         isSteady: () => this.wall.isSteady,
       },
