@@ -5,12 +5,17 @@
  * PER-TURN-2  In the process at most one large text is begun to be read, parsed or checked in `apartTurns` turns: what follows takes the
  *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
  *     at most.
+ * PER-TURN-3  Large texts of all partners take a ninth of the thread at most: the next one waits eight times as long as the turn of
+ *     the last one took.
  */
-import { nextTurn } from './system-clock.ts';
+import { sleep } from './clock.ts';
+import { nextTurn, systemClock } from './system-clock.ts';
 import { addTo } from './turnstile.ts';
 
 /** Turns of the event loop that an authorize takes. [PER-TURN-2] */
 const apartTurns = 4;
+/** How many times as long as the turn of a large text the process takes no other. [PER-TURN-3] */
+const restTimes = 8;
 
 /** How many callers go on in one turn. */
 interface PerTurn {
@@ -68,10 +73,15 @@ export function perTurn(
   };
 }
 
-/** Lets one caller go on in `apartTurns` turns. */
-export function largeTurns(turn: () => Promise<void>): (user: string) => Promise<void> | null {
+/** Lets one caller go on in `apartTurns` turns, and then rests. [PER-TURN-2, PER-TURN-3] */
+export function largeTurns(turn: () => Promise<void>, clock = systemClock): (user: string) => Promise<void> | null {
   const inTurns = perTurn({ ofAll: 1 }, async () => {
-    for (let n = 0; n < apartTurns; n++) await turn();
+    const begunAt = clock.monotonic();
+    await turn();
+    const nextAt = begunAt + (clock.monotonic() - begunAt) * (1 + restTimes);
+    for (let n = 1; n < apartTurns; n++) await turn();
+    const restMs = nextAt - clock.monotonic();
+    if (restMs >= 1) await sleep(clock, restMs);
   });
   return (user) => inTurns(true, user);
 }

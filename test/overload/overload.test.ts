@@ -7,6 +7,7 @@ import { nextTurn } from '../../src/kit/system-clock.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
 const mebibyte = 1024 * 1024;
@@ -296,7 +297,12 @@ t.test(
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
     const { turnOf, pass: passTurns } = turnsByHand();
-    const { take } = admission({ felt, bytesMax: 20 * mebibyte, shed: () => {}, large: largeTurns(turnOf) });
+    const { take } = admission({
+      felt,
+      bytesMax: 20 * mebibyte,
+      shed: () => {},
+      large: largeTurns(turnOf, new SimulatedClock()),
+    });
     const begun: string[] = [];
     const start = (partner: string, bytes: number) => {
       const pass = take(partner, 'push');
@@ -329,10 +335,39 @@ t.test('[ADMISSION-6] a list with a large body gives its turn back', async (t) =
   t.strictSame(await Promise.all(lists.map((pass) => pass.work(() => 'read'))), ['read', 'read', 'read']);
 });
 
+t.test('[PER-TURN-3] behind a large text the process rests eight times as long', async (t) => {
+  const { turnOf, pass: passTurns } = turnsByHand();
+  const clock = new SimulatedClock();
+  const large = largeTurns(turnOf, clock);
+  let begun = 0;
+  const begin = async () => {
+    await large('NL-AAA');
+    begun++;
+  };
+  for (let n = 0; n < 3; n++) void begin();
+  await settle();
+  t.equal(begun, 1);
+  clock.advance(10);
+  await passTurns(4);
+  clock.advance(79);
+  await settle();
+  t.equal(begun, 1, 'its turn took 10 ms');
+  clock.advance(1);
+  await settle();
+  t.equal(begun, 2);
+  await passTurns(4);
+  t.equal(begun, 3, 'no rest behind one that took no time');
+});
+
 t.test('[ADMISSION-6] one large object is begun to be read in four turns of the event loop', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
   const { turnOf, pass: passTurns } = turnsByHand();
-  const { take } = admission({ felt, bytesMax: 10 * mebibyte, shed: () => {}, large: largeTurns(turnOf) });
+  const { take } = admission({
+    felt,
+    bytesMax: 10 * mebibyte,
+    shed: () => {},
+    large: largeTurns(turnOf, new SimulatedClock()),
+  });
   const begun: string[] = [];
   for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) {
     const pass = take(partner, 'push');
@@ -352,7 +387,12 @@ t.test('[ADMISSION-6] one large object is begun to be read in four turns of the 
 t.test('[ADMISSION-6] a large body is checked in another turn than the one in which it is parsed', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
   const { turnOf, pass: passTurns } = turnsByHand();
-  const { take } = admission({ felt, bytesMax: 20 * mebibyte, shed: () => {}, large: largeTurns(turnOf) });
+  const { take } = admission({
+    felt,
+    bytesMax: 20 * mebibyte,
+    shed: () => {},
+    large: largeTurns(turnOf, new SimulatedClock()),
+  });
   const begun: string[] = [];
   const start = (partner: string, bytes: number) => {
     const pass = take(partner, 'push');
@@ -379,8 +419,7 @@ t.test('[ADMISSION-6] a large body is checked in another turn than the one in wh
 
 t.test('[PER-TURN-2] a large body waits for what else is large in the process', async (t) => {
   const { take } = counted(20 * mebibyte);
-  for (let n = 0; n < 8; n++) await nextTurn();
-  t.equal(largeTurn('NL-EMS'), null, 'as the answer of a partner does');
+  await largeTurn('NL-EMS');
   let isBegun = false;
   const pass = take('NL-CPO', 'push');
   t.ok(pass.hold(mebibyte));
