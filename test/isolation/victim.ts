@@ -5,6 +5,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { allocator } from '../support/allocator.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { Unanswered } from '../support/caller.ts';
 import { type ChildHub, startChildHub } from '../support/child-hub.ts';
@@ -54,6 +55,7 @@ export async function attackedHub(
   const hub = await startChildHub({
     ...{ dataDir: directoryFor(t), port: 0, run },
     env: {
+      ...allocator,
       NODE_OPTIONS: `--max-old-space-size=${heapMiB}`,
       ...{ HUB_RATE_LISTS_PER_MIN: '1000000', HUB_RATE_COMMANDS_PER_MIN: '1000000' },
       ...{ HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RATE_EXCHANGES_PER_MIN: '1000000' },

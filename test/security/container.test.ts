@@ -9,6 +9,7 @@ import { parse } from 'yaml';
 import { loadConfig } from '../../src/config.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
+import { allocator, allocatorIn } from '../support/allocator.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { t } from '../support/tap.ts';
@@ -117,6 +118,12 @@ t.test('one hub with Prometheus and Grafana: settings, places and names are thos
   const [{ options }] = parse(compose.configs.dashboards?.content ?? '').providers;
   t.ok(grafana.volumes.includes(`../grafana:${options.path}:ro`));
   t.ok(grafana.environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH?.startsWith(`${options.path}/`));
+});
+
+t.test('a hub in a container and under systemd returns large bodies to the system, as `npm start` does', async (t) => {
+  t.match(allocator, { MALLOC_ARENA_MAX: '2', MALLOC_MMAP_THRESHOLD_: '131072' });
+  for (const file of ['Dockerfile', 'docs/deploy/ocpi-hub.service'])
+    t.strictSame(allocatorIn(readFileSync(file, 'utf8')), allocator, file);
 });
 
 t.test('systemd starts a hub that ended as often as it takes, and only with its volume', async (t) => {
