@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { gzipSync } from 'node:zlib';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
+import { largeTurn } from '../../src/kit/per-turn.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
@@ -522,27 +523,29 @@ t.test('Of a long answer to a delivery all but the status is passed over [ENVELO
 t.test('Large answers that come at once have turns apart, small ones none [EXCHANGE-6, PER-TURN-2]', async (t) => {
   const large = gzipSync(envelope(1000, { data: 'x'.repeat(500_000) }));
   const small = gzipSync(envelope(1000, { data: 'x' }));
-  const ended: string[] = [];
-  let turns = 0;
+  const ended: { readonly what: string; readonly turn: number }[] = [];
+  let turn = 0;
   const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: 1024 * 1024 };
   const sent = { method: 'PUT', origin: '', hostname: '', path: '', headers: {}, body: null } as const;
   const arrives = (partner: string, body: Buffer) => {
-    const end = ({ kind }: Met) => ended.push(`${partner} ${kind} ${turns}`);
+    const end = ({ kind }: Met) => ended.push({ what: `${partner} ${kind}`, turn });
     const exchange = new Exchange({ ...sent, partner }, limits, null, end);
     exchange.cutBy(() => t.fail("the connection is another exchange's by now"));
     exchange.answered(200, 'content-encoding: gzip\r\n', body);
   };
-  for (let n = 0; n < 8; n++) await nextTurn();
-  for (let n = 0; n < 3; n++) arrives('A', large);
+  await largeTurn('C');
+  for (let n = 0; n < 2; n++) arrives('A', large);
   arrives('A', small);
   arrives('B', large);
-  t.same(ended, ['A answer 0', 'A answer 0']);
-  for (turns = 1; turns <= 8; turns++) await nextTurn();
-  t.same(ended.slice(2), ['A answer 4', 'B answer 8'], 'partners take turns');
+  t.same(ended, [{ what: 'A answer', turn: 0 }]);
+  for (; ended.length < 3; turn++) await nextTurn();
+  const [, first, second] = ended;
+  t.same([first?.what, second?.what], ['A answer', 'B answer'], 'partners take turns');
+  t.ok((first?.turn ?? 0) >= 3 && (second?.turn ?? 0) - (first?.turn ?? 0) >= 4, 'four turns of the event loop apart');
   await limits.clock.advance(1000);
-  t.same(ended.slice(4), ['A timeout 9'], 'its time passes while it waits');
-  for (turns = 10; turns <= 18; turns++) await nextTurn();
-  t.equal(ended.length, 5);
+  t.equal(ended[3]?.what, 'A timeout', 'its time passes while it waits');
+  await largeTurn('A');
+  t.equal(ended.length, 4);
 });
 
 t.test('An answer over 1 MiB is refused and its connection dropped, announced or not', async (t) => {
@@ -613,6 +616,36 @@ t.test(
     }
   },
 );
+
+t.test(
+  'A server that ends its connections behind their first answer, without a word, fails no call [CONNECTION-2]',
+  async (t) => {
+    const partner = await partnerOf(t, (socket) => socket.end(http(200, ok)));
+    const client = clientOf(t, { connectionsMax: 1 });
+    for (let n = 0; n < 5; n++) t.equal((await client.call(callOf(partner.url, { resend: false }))).class, 'delivered');
+  },
+);
+
+t.test('Once the server has kept a connection open, requests are written at once [CONNECTION-2]', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const client = clientOf(t, { connectionsMax: 1 });
+  const { write } = Socket.prototype;
+  t.teardown(() => {
+    Socket.prototype.write = write;
+  });
+  let written = 0;
+  Socket.prototype.write = function (this: Socket, ...args: Parameters<typeof write>) {
+    written++;
+    return write.apply(this, args);
+  } as typeof write;
+  for (const isAtOnce of [false, false, true, true]) {
+    const before = written;
+    const answered = client.call(callOf(partner.url));
+    t.equal(written > before, isAtOnce);
+    await answered;
+  }
+  t.equal(partner.sockets.length, 1);
+});
 
 t.test('What must not be sent twice is not, whatever happened to its connection', async (t) => {
   const partner = await partnerOf(t, (socket, _, nth) => {
