@@ -156,7 +156,23 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
   // An unknown `Expect` is ignored; Node would answer it with an empty 417. [HTTP-SERVER-2]
   server.on('checkExpectation', listener);
   closeIdleWhileClosing(server as Server);
+  for (const event of socketEvents) server.on(event, withoutStacks);
   return server as Server;
+}
+
+/** A TLS connection has two socket objects; the first has read bytes of the handshake, the second none before a request. */
+const socketEvents = ['connection', 'secureConnection'] as const;
+
+/** As a connection closes, Node makes an error of each request on it that is not answered, and reads its stack, which nobody else does. */
+function withoutStacks(socket: Socket): void {
+  let { stackTraceLimit } = Error;
+  socket.prependListener('close', () => {
+    ({ stackTraceLimit } = Error);
+    Error.stackTraceLimit = 0;
+  });
+  socket.on('close', () => {
+    Error.stackTraceLimit = stackTraceLimit;
+  });
 }
 
 /**
@@ -167,9 +183,7 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
  */
 function closeIdleWhileClosing(server: Server): void {
   const open = new Set<Socket>();
-  // A TLS connection has two socket objects; the first has read bytes of the handshake, the second none before a
-  // request.
-  for (const event of ['connection', 'secureConnection']) {
+  for (const event of socketEvents) {
     server.on(event, (socket: Socket) => {
       open.add(socket);
       socket.once('close', () => open.delete(socket));

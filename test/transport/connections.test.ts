@@ -228,3 +228,21 @@ async function endsUnused(t: Test, socket: Socket, close: () => Promise<unknown>
   await ended(socket);
   t.strictSame(received, [], 'no answer of a time limit came');
 }
+
+t.test('a caller that leaves its request costs no stack', async (t) => {
+  const { app, wait } = await scene(t, null);
+  const { stackTraceLimit } = Error;
+  const met: Error[] = [];
+  app.server.on('request', (request) => {
+    const { destroy } = request;
+    request.destroy = (error?: Error) => {
+      if (error) met.push(error);
+      return destroy.call(request, error);
+    };
+  });
+  const socket = await wait();
+  socket.resetAndDestroy();
+  await eventually('its request has ended', () => met.length > 0);
+  t.match(met, [{ message: 'aborted', stack: /^Error: aborted$/ }]);
+  t.equal(Error.stackTraceLimit, stackTraceLimit);
+});
