@@ -405,6 +405,29 @@ t.test('the list of a large CPO is looked through, an endless one up to its boun
   answered();
 });
 
+t.test('a look-up of many small pages that a CPO is slow to answer ends in time [ORPHAN-LOOKUP-3]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, served } = scenery;
+  await stopped(scenery);
+  let page = 0;
+  served.instead = ({ method }) => {
+    if (method !== 'GET') return undefined;
+    clock.advance(100);
+    page += 1;
+    const body = [JSON.parse(page === 700 ? session('S1', 'ACTIVE', { kwh: 2 }) : session(`OTHER${page}`, 'ACTIVE'))];
+    return { body, headers: page === 700 ? {} : { Link: `<?page=${page}>; rel="next"` } };
+  };
+  clock.advance(5 * minute);
+  const noteNow = async () => {
+    await hub.settled();
+    return (await cases(hub))[0]?.note;
+  };
+  let note = await noteNow();
+  for (; note === null; note = await noteNow()) clock.advance(150);
+  t.equal(note, 'queried: the CPO reports ACTIVE');
+  t.equal(page, 700);
+});
+
 t.test('behind each page of a look-up the hub rests for three times as long as it took [SENDER-LISTS-4]', async (t) => {
   const scenery = await scene(t);
   const { hub, clock, cpo, served } = scenery;

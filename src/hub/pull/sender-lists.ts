@@ -8,7 +8,8 @@
  * SENDER-LISTS-3  `close` ends every wait for a page, also that of a list that is throttled; so does the signal of a list for
  *     its own.
  * SENDER-LISTS-4  Behind each page of a list with bounds the hub rests for `restShare` times as long as the page took, at most `restMsMax`,
- *     before it reads on: nobody waits for it, and its partner decides how much of the thread each page takes.
+ *     and `restsMsMax` behind all pages, before it reads on: its partner decides how much of the thread each page takes. A list of many
+ *     pages is read in time nevertheless, however long the partner takes for each.
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
@@ -54,9 +55,11 @@ export interface Refused {
 }
 
 const pageSize = 100;
-/** A page of 2 MiB takes 50 ms of the thread. Longer, a list of many pages would not be read in time. [SENDER-LISTS-4] */
+/** A page of 2 MiB takes 50 ms of the thread. [SENDER-LISTS-4] */
 const restShare = 3;
 const restMsMax = 150;
+/** `restShare` times what a whole list takes of the thread: 40 MiB take 1 s, 1,000 pages some seconds. Longer, it would not be read in time. */
+const restsMsMax = 15_000;
 const closing = 'the hub was shut down meanwhile';
 
 /** Why a list may have more, after a last page with `unread` ones behind it. */
@@ -102,9 +105,12 @@ export class SenderLists {
       bounds,
     });
     let tookMs = 0;
+    let restLeftMs = bounds ? restsMsMax : 0;
     return {
       next: async () => {
-        if (bounds && tookMs > 0) await sleep(ports.clock, Math.min(restShare * tookMs, restMsMax), asked);
+        const restMs = Math.min(restShare * tookMs, restMsMax, restLeftMs);
+        restLeftMs -= restMs;
+        if (restMs > 0) await sleep(ports.clock, restMs, asked);
         const asOf = this.#context.store.head();
         if (asked?.aborted) return { ...failed(String(asked.reason)), asOf };
         const begun = ports.clock.monotonic();
