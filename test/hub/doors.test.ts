@@ -282,6 +282,36 @@ async function erasureScene(t: Test, held: (commit: Commit) => Promise<void> = a
   return { hub, cpo, emsp, door, left, erase };
 }
 
+t.test('a COMPLETED session whose eMSP is corrected through a door waits for its CDR, once', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T10:01:00Z');
+  const hub = await hubFor(t, { HUB_ORPHAN_CDR_AFTER_S: '600' }, { clock });
+  const { cpo } = await routedPair(t, hub);
+  const door = await doorOf(t, hub);
+  const completed = async (id: string, party = 'NL-EMS') => {
+    const plain = { module: 'sessions', method: 'PUT', owner: 'NL-CPO', id, within: [], warnings: [] } as const;
+    const facts = { status: 'COMPLETED', cdrToken: { party, uid: 'CARD1' } };
+    const body = JSON.stringify(sessionBody(id, { status: 'COMPLETED' }));
+    const change = { ...plain, facts, lastUpdated: '2026-03-01T10:00:00Z', body };
+    await door.hub.accept(callerAt(door, cpo), change, async () => {});
+    await hub.created.followed(hub.created.context.store.head());
+  };
+  const watched = async (id: string) => {
+    await eventually(`${id} is watched`, () => hub.created.context.supervisor.has(`orphan-cdr:NL-CPO/${id}`));
+    await hub.settled();
+  };
+  await completed('s1', 'XX-XXX');
+  await completed('s1');
+  await watched('s1');
+  for (const minutes of [10, 5]) clock.advance(minutes * 60_000);
+  await hub.settled();
+  const [found] = await itemsOf(hub, '/orphans');
+  await admin(hub, 'POST', `/orphans/${found?.id}/resolve`);
+  for (const id of ['s1', 's2']) await completed(id);
+  await watched('s2');
+  const waiting = (await itemsOf(hub, '/orphans?state=GRACE')).map(({ session }) => session);
+  t.strictSame(waiting, ['NL-CPO/s2']);
+});
+
 t.test('what a door holds of a refused push is erased, too [PERSONS-5]', async (t) => {
   const { door, left, erase } = await erasureScene(t);
   const push = {

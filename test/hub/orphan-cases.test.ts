@@ -528,6 +528,25 @@ t.test('a COMPLETED session without its CDR becomes a case where that is set up,
   t.ok((await cases(hub)).some(({ note }) => note === 'the CDR C1 came'));
 });
 
+t.test('a COMPLETED session of an unknown eMSP waits for its CDR once its CPO has corrected that', async (t) => {
+  const scenery = await scene(t, { HUB_ORPHAN_CDR_AFTER_S: '600' });
+  const { hub, clock, cpo } = scenery;
+  const push = (fields: object = {}) =>
+    cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', session('S1', 'COMPLETED', fields));
+  await push({ cdr_token: { country_code: 'XX', party_id: 'XXX', uid: 'U', type: 'RFID', contract_id: 'C' } });
+  await hub.settled();
+  t.same(await cases(hub), []);
+  await push();
+  await hub.settled();
+  clock.advance(10 * minute);
+  t.match(await opened(scenery), { state: 'OPEN', kind: 'complete_without_cdr', emsp: 'NL-EMS' });
+  t.equal((await cases(hub)).length, 1);
+  await admin(hub, 'POST', `/orphans/${(await cases(hub))[0]?.id}/resolve`);
+  await push({ kwh: 7 });
+  await hub.settled();
+  t.equal((await cases(hub)).length, 1, 'and once');
+});
+
 t.test('without that setting a missing CDR is no case', async (t) => {
   const scenery = await scene(t);
   const { hub, clock, cpo } = scenery;

@@ -91,9 +91,9 @@ export class OrphanCases {
     this.#end(actorId('stop_without_complete', owner, key), `the CPO reported ${status}`, trace);
     if (status === 'INVALID') this.#end(actorId('complete_without_cdr', owner, key), 'the session is INVALID', trace);
     const afterS = settings.orphanCdrAfterS;
-    const isNews = status === 'COMPLETED' && before?.facts.status !== 'COMPLETED';
     // A session without an eMSP has a CDR without one; operators find both listed as stored and not forwarded.
-    if (!isNews || viewer === null || afterS === 0) return;
+    const wasWatched = before?.facts.status === 'COMPLETED' && before.viewer !== null;
+    if (status !== 'COMPLETED' || wasWatched || viewer === null || afterS === 0) return;
     const isAwaited = async () => !(await this.#isBilled(owner, key));
     const graceEndsAt = ports.clock.now() + afterS * 1000;
     const watch = () => this.#arm('complete_without_cdr', session, viewer, graceEndsAt, trace, isAwaited);

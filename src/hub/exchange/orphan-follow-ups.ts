@@ -95,16 +95,16 @@ export class OrphanFollowUps {
 
   /** Follows an event that another node wrote and this one read at `at` (hub time). [ORPHAN-FOLLOW-UPS-2] */
   async follow(event: StoredEvent, at: number): Promise<void> {
-    if (!(await this.#wasCompleted(event))) await this.followUp(event, at);
+    if (!(await this.#wasFollowed(event))) await this.followUp(event, at);
   }
 
-  /** Whether the session was COMPLETED before this event, which then needs no follow-up. */
-  async #wasCompleted({ stream, seq, data }: StoredEvent): Promise<boolean> {
-    const statusOf = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status;
-    if (statusOf(data) !== 'COMPLETED') return false;
+  /** Whether the session was COMPLETED, and an eMSP's, before this event, which then needs no follow-up. */
+  async #wasFollowed({ stream, seq, data }: StoredEvent): Promise<boolean> {
+    const isCompleted = (of: unknown) => (of as Partial<ObjectEventData>).facts?.status === 'COMPLETED';
+    if (!isCompleted(data)) return false;
     for await (const before of changesOf(this.#store, stream)) {
       if (before.seq >= seq) return false;
-      if (statusOf(before.data) === 'COMPLETED') return true;
+      if (isCompleted(before.data) && (before.data as ObjectEventData).viewer !== null) return true;
     }
     return false;
   }
