@@ -1,8 +1,9 @@
 /**
  * The records of live watches and open cases, by actor, and how many each CPO has.
  *
- * ORPHAN-RECORDS-1  A CPO has at most `stoppedMax` stopped sessions that are watched or a case: it decides which of them end, its eMSPs how many
- *     are stopped, and no case ends by itself. Further ones are not watched, and the log says so; what a start restores is kept in any case.
+ * ORPHAN-RECORDS-1  A CPO has at most `keptMax` stopped sessions that are watched or a case, and as many completed ones that lack their CDR: it
+ *     decides which of them end, and no case ends by itself. Further ones are not watched, and the log says so; what a start restores is kept
+ *     in any case.
  */
 import type { Put } from '../../../storage/contract.ts';
 import type { OrphanEvent, OrphanKind } from '../../domain/events.ts';
@@ -19,29 +20,33 @@ export const actorId = (kind: OrphanKind, cpo: PartyId, sessionKey: string): str
 export const streamOf = (id: string): string => `orphan:${id}`;
 
 /** A watch takes a few KB of memory, and each sweep passes all. */
-const stoppedMax = 10_000;
+const keptMax = 10_000;
 /** One line of the log in so many ms says how many sessions of a CPO were not watched. */
 const unwatchedEveryMs = 10_000;
+const unwatchedSessions: Record<OrphanKind, string> = {
+  stop_without_complete: 'stopped sessions are not watched: their CPO has too many cases',
+  complete_without_cdr: 'completed sessions are not watched for their CDRs: their CPO owes too many',
+};
 
-interface Kept {
+interface Counted {
   readonly kind: OrphanKind;
   readonly cpo: PartyId;
+}
+
+interface Kept extends Counted {
   /** Null while the watch is being armed. */
   readonly record: OrphanRecord | null;
 }
 
 export class OrphanRecords {
   readonly #kept = new Map<string, Kept>();
-  /** Stopped sessions by their CPO. */
-  readonly #stopped = new Map<PartyId, number>();
-  readonly #unwatched: (cpo: PartyId, key: string) => void;
+  /** By kind and CPO. */
+  readonly #counts = new Map<string, number>();
+  readonly #unwatched: (of: Counted, key: string) => void;
 
   constructor({ clock, log }: Pick<HubPorts, 'clock' | 'log'>) {
-    this.#unwatched = sampled(clock, unwatchedEveryMs, (cpo: PartyId, count) =>
-      log.warn(
-        { partyId: cpo, count, most: stoppedMax },
-        'stopped sessions are not watched: their CPO has too many cases',
-      ),
+    this.#unwatched = sampled(clock, unwatchedEveryMs, ({ kind, cpo }: Counted, count) =>
+      log.warn({ partyId: cpo, count, most: keptMax }, unwatchedSessions[kind]),
     );
   }
 
@@ -58,8 +63,9 @@ export class OrphanRecords {
   /** A watch is being armed; false when there is one, or none may be added. [ORPHAN-RECORDS-1] */
   begin(actor: string, kind: OrphanKind, cpo: PartyId): boolean {
     if (this.#kept.has(actor)) return false;
-    const isFull = kind === 'stop_without_complete' && (this.#stopped.get(cpo) ?? 0) >= stoppedMax;
-    if (isFull) this.#unwatched(cpo, cpo);
+    const of = { kind, cpo };
+    const isFull = (this.#counts.get(countedAs(of)) ?? 0) >= keptMax;
+    if (isFull) this.#unwatched(of, countedAs(of));
     else this.#set(actor, { kind, cpo, record: null });
     return !isFull;
   }
@@ -73,7 +79,7 @@ export class OrphanRecords {
     const kept = this.#kept.get(actor);
     if (kept === undefined) return;
     this.#kept.delete(actor);
-    this.#count(kept, -1);
+    addTo(this.#counts, countedAs(kept), -1);
   }
 
   /** Those that are armed, also while others come and go. */
@@ -82,14 +88,12 @@ export class OrphanRecords {
   }
 
   #set(actor: string, kept: Kept): void {
-    if (!this.#kept.has(actor)) this.#count(kept, 1);
+    if (!this.#kept.has(actor)) addTo(this.#counts, countedAs(kept), 1);
     this.#kept.set(actor, kept);
   }
-
-  #count({ kind, cpo }: Kept, by: 1 | -1): void {
-    if (kind === 'stop_without_complete') addTo(this.#stopped, cpo, by);
-  }
 }
+
+const countedAs = ({ kind, cpo }: Counted): string => `${kind} ${cpo}`;
 
 /** Adds the session and its parties to an event, so that the event can be understood alone. */
 export function named(event: OrphanEvent, { kind, session, cpo, emsp }: OrphanRecord): OrphanEvent {
