@@ -12,7 +12,13 @@ import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { type Lists, lists, pagesAsked } from '../support/lists.ts';
 import { itemsOf, lines, quiet } from '../support/observed.ts';
-import { admin, type PlainPartner, type PlainPartnerOptions, type Received } from '../support/plain-partner.ts';
+import {
+  admin,
+  type PlainPartner,
+  type PlainPartnerOptions,
+  type Received,
+  type Reply,
+} from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
@@ -60,8 +66,8 @@ const session = (id: string, status: string, fields: object = {}) =>
   JSON.stringify(sessionBody(id, { status, last_updated: '2026-05-01T09:59:00Z', ...fields }));
 
 /** An active session that the eMSP stopped. */
-async function stopped({ cpo, emsp, hub }: Scene, id = 'S1'): Promise<void> {
-  await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, session(id, 'ACTIVE'));
+async function stopped({ cpo, emsp, hub }: Scene, id = 'S1', fields: object = {}): Promise<void> {
+  await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, session(id, 'ACTIVE', fields));
   const command = { response_url: `${emsp.url}/ocpi/result`, session_id: id };
   const { json } = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', command);
   if ((json.data as { result: string }).result !== 'ACCEPTED') throw new Error(JSON.stringify(json));
@@ -155,7 +161,7 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
   );
 });
 
-t.test('a sweep opens one case in a turn of the event loop [ORPHAN-CASES-4]', async (t) => {
+t.test('a sweep opens one case in a turn of the event loop [ORPHAN-CASES-3]', async (t) => {
   const reads = new Map<number, number>();
   const wrap = wrapStore((store) => ({
     get(key) {
@@ -407,6 +413,47 @@ t.test('the list of a large CPO is looked through, an endless one up to its boun
   await hub.settled(cpo);
   t.equal((await cases(hub))[0]?.note, 'could not be queried: it took longer than 120 s');
   answered();
+});
+
+t.test('one reading of a list answers the cases that wait and whose time it covers [ORPHAN-LOOKUP-4]', async (t) => {
+  const scenery = await scene(t);
+  const { hub, clock, cpo, served } = scenery;
+  // The time that is covered begins with the last change of the session whose turn it is.
+  const changedAt = ['10:00', '09:59', '09:59', '09:59', '09:58', '09:59'];
+  for (const [at, time] of changedAt.entries())
+    await stopped(scenery, `S${at + 1}`, { last_updated: `2026-05-01T${time}:00Z` });
+  const listed = (id: string, status = 'ACTIVE') => JSON.parse(session(id, status, { kwh: 2 })) as object;
+  const more = { Link: '<?page=2>; rel="next"' };
+  let answerFirst = () => {};
+  const first = new Promise<Reply>((resolve) => (answerFirst = () => resolve({ body: [] })));
+  const replies = [
+    first,
+    { body: [listed('S3', 'COMPLETED')], headers: more },
+    { status: 500, text: '' },
+    { body: [listed('S6')] },
+    { body: [listed('S5')] },
+  ];
+  served.instead = ({ method }) => (method === 'GET' ? replies.shift() : undefined);
+  clock.advance(5 * minute);
+  await hub.settled(cpo);
+  t.equal((await itemsOf(hub, '/orphans?state=OPEN')).length, 6, 'the others wait');
+  answerFirst();
+  await hub.settled();
+  const notes = (await cases(hub)).map(({ session, note }) => `${String(session).slice(-2)} ${String(note)}`);
+  t.match(notes.sort(), [
+    'S1 queried: the CPO does not list the session',
+    /^S2 could not be queried: page 2: unavailable/,
+    'S3 the CPO reported COMPLETED',
+    'S4 queried: the CPO does not list the session',
+    'S5 queried: the CPO reports ACTIVE',
+    'S6 queried: the CPO reports ACTIVE',
+  ]);
+  const froms = pagesAsked(cpo.received, 'sessions').map((query) => query.get('date_from'));
+  t.strictSame(
+    froms.map((from) => from?.slice(11, 16)),
+    ['09:00', '08:59', undefined, '08:59', '08:58'],
+    'for S1, for S2, of which the second page failed, for S4 and for S5',
+  );
 });
 
 t.test('a look-up of many small pages that a CPO is slow to answer ends in time [ORPHAN-LOOKUP-3]', async (t) => {

@@ -4,8 +4,7 @@
  *
  * ORPHAN-CASES-1  A sweep opens a case once; the hub then queries the CPO once by itself, if need be after a restart.
  * ORPHAN-CASES-2  Only data of the CPO or an operator ends a watch or a case. The hub invents neither state nor CDR.
- * ORPHAN-CASES-3  The hub queries a CPO for one case at a time.
- * ORPHAN-CASES-4  A sweep opens one case in a turn of the event loop: each reads its session, and one CPO may have hundreds that are due.
+ * ORPHAN-CASES-3  A sweep opens one case in a turn of the event loop: each reads its session, and one CPO may have hundreds that are due.
  */
 import { orphanStopMachine } from '../../../machines/orphan-stop.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -31,8 +30,8 @@ const askAgainMs = 60_000;
 /** Watches and cases that a start restores at the same time. */
 const revivedAtOnce = 64;
 
-/** Queries the CPO for the true state of a case's session; resolves with one sentence, the note of the case. */
-export type AskForEnd = (record: OrphanRecord, trace: Trace) => Promise<string>;
+/** Queries the CPO for the true state of a case's session; resolves with one sentence, the note of the case, or null when the case has ended. */
+export type AskForEnd = (record: OrphanRecord, trace: Trace, isOpen: () => boolean) => Promise<string | null>;
 
 /** The key of a session to watch. */
 export type Watched = Pick<HubObject, 'owner' | 'key' | 'id'>;
@@ -41,7 +40,7 @@ export class OrphanCases {
   readonly #context: Context;
   readonly #ask: AskForEnd;
   readonly #records: OrphanRecords;
-  /** Actors whose CPO is being queried, or whose query waits for its turn. */
+  /** Cases whose CPO is being queried, or whose query waits for its turn. */
   readonly #asking = new Set<string>();
   /** Queries, follow-ups, and beginnings and ends of watches. */
   readonly #running = new Running();
@@ -110,7 +109,7 @@ export class OrphanCases {
   /** Queries the CPO again. Throws `notFound`, or `conflict` when the case is not open or a query is in progress. */
   async pull(id: string, trace: Trace): Promise<OrphanRecord> {
     const { actor, record } = await this.#openCase(id);
-    if (this.#asking.has(actor)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
+    if (this.#asking.has(id)) throw new HubError('conflict', { message: 'the CPO is being asked already' });
     this.#askCpo(actor, trace, 'operator');
     return this.#stored(record);
   }
@@ -158,7 +157,7 @@ export class OrphanCases {
     timers.arm('orphan-sweep', next, (instant) => this.#sweep(instant));
   }
 
-  /** [ORPHAN-CASES-4] */
+  /** [ORPHAN-CASES-3] */
   async #openDue(at: number): Promise<void> {
     const { supervisor } = this.#context;
     for (const [actor, { state }] of this.#records) {
@@ -293,29 +292,28 @@ export class OrphanCases {
 
   #askCpo(actor: string, trace: Trace, by: Actor = 'hub'): void {
     const record = this.#records.get(actor);
-    if (!record || this.#asking.has(actor)) return;
-    const { recorder, ports, timers } = this.#context;
-    this.#asking.add(actor);
-    const asking = recorder
-      .inTurn(`orphan-pull:${record.cpo}`, () => this.#askInTurn(actor, trace, by))
+    if (!record || this.#asking.has(record.id)) return;
+    const { ports, timers } = this.#context;
+    this.#asking.add(record.id);
+    const asking = this.#askInTurn(actor, record, trace, by)
       .catch((error: unknown) => {
         ports.log.error({ err: error, actor }, 'could not pull the session of a case; retrying');
         timers.arm(`${actor}#ask`, ports.clock.now() + askAgainMs, () => this.#askCpo(actor, trace, by));
       })
-      .finally(() => void this.#asking.delete(actor));
+      .finally(() => void this.#asking.delete(record.id));
     this.#running.add(asking);
   }
 
-  async #askInTurn(actor: string, trace: Trace, by: Actor): Promise<void> {
-    const record = this.#records.get(actor);
-    if (this.#closed || record?.state !== 'OPEN') return;
-    const note = await this.#ask(record, trace);
-    // A query that the end of the hub cut off does not count: the next start repeats it. [ORPHAN-CASES-1]
-    if (this.#closed) return;
+  async #askInTurn(actor: string, record: OrphanRecord, trace: Trace, by: Actor): Promise<void> {
+    const isOpen = () => {
+      const present = this.#records.get(actor);
+      return !this.#closed && present?.id === record.id && present.state === 'OPEN';
+    };
+    const note = await this.#ask(record, trace, isOpen);
+    // The pulled object may have resolved the case. A query that the end of the hub cut off does not count: the next start
+    // repeats it. [ORPHAN-CASES-1]
     await this.#context.recorder.inTurn(actor, async () => {
-      // The pulled object may have resolved the case.
-      if (this.#records.get(actor)?.id !== record.id) return;
-      await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
+      if (note !== null && isOpen()) await this.#record(actor, { type: 'orphan.pulled', data: { note, by } }, trace);
     });
   }
 
