@@ -156,6 +156,7 @@ t.test(
     const hub = await hubFor(t);
     let answer: Reply = {};
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+    await emsp.push('GET', '/versions');
     await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
     await quiet(hub);
     answer = notFound;

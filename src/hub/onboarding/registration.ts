@@ -105,8 +105,10 @@ export class Registration {
     return { token, ...owner };
   }
 
-  isExchanging(partner: PartyId): boolean {
-    return this.#exchanges.has(partner);
+  /** Whether an exchange of the partner is in progress, or nothing shows yet that the partner has its answer. */
+  isExchanging(id: PartyId): boolean {
+    const partner = this.#context.directory.partner(id);
+    return this.#exchanges.has(id) || (partner !== undefined && this.#formerKind(partner) === 'hub');
   }
 
   credentialsOf(credential: Credential): IssuedCredentials {
@@ -251,9 +253,11 @@ export class Registration {
     return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
   }
 
-  /** The first use of a new token ends the former one. [REGISTRATION-5] */
+  /** The first use of a new token ends the former one, and the grace of the exchange. [REGISTRATION-5, EXCHANGE-QUEUE-3] */
   #use({ id, hubTokenDigest, formerToken }: Partner, digest: string): void {
-    if (!formerToken || digest !== hubTokenDigest) return;
+    if (digest !== hubTokenDigest) return;
+    this.#exchanges.answered(id);
+    if (!formerToken) return;
     const { recorder, directory, ports } = this.#context;
     this.#used.set(id, digest);
     if (this.#confirming.has(id)) return;
