@@ -152,6 +152,23 @@ t.test('a success in between begins the count anew [D34]', async (t) => {
   t.pass('one failure more and it has');
 });
 
+t.test('a failed probe is repeated though the partner calls, so that no later failure adds to it [D34]', async (t) => {
+  const scene = await sceneFor(t);
+  const { cpo } = scene;
+  cpo.unwell = { status: 500 };
+  await scene.pass(intervalMs);
+  cpo.unwell = undefined;
+  let probes = 0;
+  for (let calls = 0; calls < 20; calls++) {
+    await cpo.partner.call('GET', '/versions');
+    probes += (await scene.pass(intervalMs / 2)).cpo;
+  }
+  t.equal(probes, 1, 'until one succeeds');
+  cpo.unwell = { status: 500 };
+  t.equal((await scene.pass(intervalMs)).cpo, 1, 'it is silent');
+  t.equal((await scene.shown('CPO'))?.status, 'CONNECTED', 'one probe failed');
+});
+
 t.test('a call of an OFFLINE partner is no proof that it can be reached [D34]', async (t) => {
   const scene = await sceneFor(t);
   await scene.loseSight(scene.cpo, 'CPO');

@@ -3,12 +3,13 @@
  * [interface, What the service does 5; D34, D42]
  *
  * HEALTH-PROBES-1  A partner that called the hub within the probe interval is alive and is not probed. An offline
- *     partner is always probed: its calls do not prove that the hub can reach it.
+ *     partner, and one whose last probe failed, is always probed: its calls do not prove that the hub can reach it.
  * HEALTH-PROBES-2  The result of a probe goes only to the partner's actor, which alone decides whether the partner is
  *     offline or back.
  * HEALTH-PROBES-3  A partner that is pull only is never called: that it called within the interval counts as a probe that
  *     succeeded, and that it did not as one that failed. [D89]
  */
+import { partnerMachine } from '../../../machines/partner.ts';
 import type { ProbeView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -81,14 +82,18 @@ export class HealthProbes {
   }
 
   async #lookAfter(partnerId: PartyId, intervalMs: number): Promise<void> {
-    const { directory, ports } = this.#context;
+    const { directory, ports, supervisor } = this.#context;
     const partner = directory.partner(partnerId);
     if (!partner) return;
+    const actor = partnerStream(partnerId);
     const contact = directory.lastContact(partnerId);
     const isSilent = contact === null || ports.clock.now() - contact >= intervalMs;
     if (partner.settings.pull_only) {
       const type = isSilent ? 'probe.failed' : 'probe.succeeded';
-      this.#context.supervisor.send(partnerStream(partnerId), { type, at: ports.clock.now() });
-    } else if (partner.partnerToken !== null && (isSilent || partner.status === 'OFFLINE')) await this.probe(partner);
+      return supervisor.send(actor, { type, at: ports.clock.now() });
+    }
+    const isFailing = (supervisor.snapshot(partnerMachine, actor)?.context.failingSince ?? null) !== null;
+    const isDue = isSilent || isFailing || partner.status === 'OFFLINE';
+    if (partner.partnerToken !== null && isDue) await this.probe(partner);
   }
 }
