@@ -42,7 +42,7 @@ export function authenticate(hub: Hub, authorization: string | undefined, addres
  */
 export type Onboarding = 'open' | 'begins' | 'changes';
 
-/** Accepts hub tokens on every route, and other tokens where the route's `onboarding` allows them. [D9, D10] */
+/** Accepts hub tokens on every route, and other tokens where the route's `onboarding` allows them. [D9, D10, REGISTRATION-8] */
 export function admit(credential: Credential, onboarding: Onboarding | undefined): void {
   const registered = isRegistered(credential.partner);
   switch (credential.kind) {
@@ -51,6 +51,7 @@ export function admit(credential: Credential, onboarding: Onboarding | undefined
       return;
     case 'initial':
       if (onboarding === 'open' || onboarding === 'begins') return;
+      if (credential.isSettling) throw new HubError('unavailable', { retryAfterS: 1 });
       throw new HubError(onboarding === 'changes' ? 'notRegistered' : 'invalidToken');
     case 'spent':
       if (onboarding === 'begins' && registered) throw new HubError('alreadyRegistered');

@@ -7,6 +7,7 @@ import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, plainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
+import { within } from '../support/within.ts';
 
 const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'Drivers & Co' } }];
 
@@ -66,6 +67,36 @@ t.test(
     const rotated = await partner.push('PUT', '/2.2.1/credentials', own(partner));
     const { token } = rotated.json.data as { token: string };
     t.equal((await ocpi(hub, 'GET', '/2.2.1/credentials', { token })).json.status_code, 1000, 'and it may rotate it');
+  },
+);
+
+t.test(
+  'from its answer to the end of the exchange the partner is told to come again, not that its token is wrong [D81]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let release = () => {};
+    const held = new Promise<undefined>((resolve) => {
+      release = () => resolve(undefined);
+    });
+    const other = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', discovery: () => held });
+    t.teardown(() => other.close());
+    const { partner, connect } = await invited(t, hub, (partner, body) => {
+      partner.hubToken = body.token;
+      return { body: own(other) };
+    });
+    const connected = connect();
+    await within(30_000, other.holding > 0 ? Promise.resolve() : other.changed(), () => 'the hub asks for no versions');
+    for (const [method, path] of [
+      ['GET', '/2.2.1/locations'],
+      ['PUT', '/2.2.1/credentials'],
+    ] as const) {
+      const { status, headers } = await partner.call(method, path);
+      t.same([status, headers.get('retry-after')], [503, '1'], `${method} ${path}`);
+    }
+    t.equal((await partner.call('GET', '/versions')).status, 200, 'what an initial token may do');
+    release();
+    t.match(await connected, { status: 'CONNECTED' });
+    t.equal((await partner.call('GET', '/2.2.1/locations')).status, 200);
   },
 );
 

@@ -28,12 +28,19 @@ export interface OwnExchange extends Discovered {
   readonly credentials: CredentialsBody;
 }
 
+interface Steps {
+  /** Issues the hub's token for the partner. */
+  readonly issue: () => Promise<IssuedCredentials>;
+  /** The partner has answered with its credentials. */
+  readonly answered: () => void;
+}
+
 /** Throws `invalid` for a URL that the hub may not call, `partnerUnusable` and the like for what the partner answers. */
 export async function ownExchange(
   { ports }: Pick<Context, 'ports'>,
   partner: Partner,
   { versionsUrl, token }: Invitation,
-  issue: () => Promise<IssuedCredentials>,
+  { issue, answered }: Steps,
   trace: Trace,
 ): Promise<OwnExchange> {
   const refusal = ports.client.refusal(versionsUrl);
@@ -61,6 +68,7 @@ export async function ownExchange(
     about,
   });
   const credentials = credentialsIn(outcome, ports.reader);
+  answered();
   if (credentials.url === versionsUrl) return { ...found, credentials };
   return { ...(await discover(credentials.url, credentials.token, found.encoding, partner.roles)), credentials };
 }

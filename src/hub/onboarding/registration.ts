@@ -18,6 +18,8 @@
  * REGISTRATION-6  An initial token that was not used for a successful POST within `HUB_INITIAL_TOKEN_DAYS` is spent.
  *     [D74, D88]
  * REGISTRATION-7  A request from outside the partner's `allow_from` changes nothing: its token does not count as used.
+ * REGISTRATION-8  In an exchange that the hub began, the partner may use its token from its answer on. Until the exchange ends, the
+ *     hub answers 503, not 401, to what an initial token may not do. [D81]
  */
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -67,6 +69,8 @@ export class Registration {
   /** For each partner, the digest of the latest rotated token that it has used. */
   readonly #used = new Map<PartyId, string>();
   readonly #formerEnds = new WeakMap<FormerToken, number>();
+  /** Digests of the tokens of exchanges that the hub began, from the partner's answer to the end. [REGISTRATION-8] */
+  readonly #settling = new Set<string>();
   /** Partners for whom the first use of a new token is being recorded. */
   readonly #confirming = new Set<PartyId>();
 
@@ -101,8 +105,9 @@ export class Registration {
       directory.touched(owner.partner.id, ports.clock.now());
       this.#use(owner.partner, digest);
     }
-    if (owner.kind === 'initial') this.#handshakes.note(owner.partner.id, 'called');
-    return { token, ...owner };
+    if (owner.kind !== 'initial') return { token, ...owner };
+    this.#handshakes.note(owner.partner.id, 'called');
+    return { token, ...owner, isSettling: this.#settling.has(digest) };
   }
 
   /** Whether an exchange of the partner is in progress, or nothing shows yet that the partner has its answer. */
@@ -142,9 +147,10 @@ export class Registration {
         await this.recordPartner(present(), [event], trace);
         return this.#issued(hubToken);
       });
-    return this.#exchanges.run(partner.id, () =>
+    const steps = { issue, answered: () => void this.#settling.add(hubTokenDigest) };
+    const connected = this.#exchanges.run(partner.id, () =>
       this.#handshakes.watched(partner.id, 'begun', async () => {
-        const { credentials, ...found } = await ownExchange(this.#context, present(), invitation, issue, trace);
+        const { credentials, ...found } = await ownExchange(this.#context, present(), invitation, steps, trace);
         await recorder.inTurn(stream, () => {
           const known = present();
           if (known.initialTokenDigest !== hubTokenDigest)
@@ -156,6 +162,7 @@ export class Registration {
         });
       }),
     );
+    return connected.finally(() => this.#settling.delete(hubTokenDigest));
   }
 
   /** A hub token for a partner that is pull only, and the event that issues it. [D89] */

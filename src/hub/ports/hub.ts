@@ -21,6 +21,8 @@ import type { CallSubject, HeaderParty } from './ports.ts';
 export interface Credential {
   readonly partner: Partner;
   readonly kind: 'hub' | 'initial' | 'spent';
+  /** An initial token that becomes a hub token in a moment: the partner has answered an exchange that the hub began. */
+  readonly isSettling?: boolean;
   /** The token as the partner sent it, decoded. */
   readonly token: string;
 }
