@@ -58,7 +58,7 @@ export function endpointsVerb(): Command {
 function changed({ endpoints }: PartyView, set: readonly string[], unset: readonly string[]): Wanted[] {
   const operators = endpoints.filter(({ source }) => source === 'operator');
   const own = new Map(
-    operators.map(({ identifier, role, url }) => [`${role}:${identifier}`, { identifier, role, url }]),
+    operators.map(({ identifier, role, url }) => [`${role}:${identifier.toLowerCase()}`, { identifier, role, url }]),
   );
   for (const text of unset) {
     const { identifier, role } = moduleOf(text);
@@ -77,5 +77,5 @@ function changed({ endpoints }: PartyView, set: readonly string[], unset: readon
 
 function moduleOf(text: string): Omit<Wanted, 'url'> {
   const [, role, identifier = ''] = /^(?:(SENDER|RECEIVER):)?(.+)$/i.exec(text) ?? [];
-  return { identifier, role: role?.toUpperCase() === 'SENDER' ? 'SENDER' : 'RECEIVER' };
+  return { identifier: identifier.toLowerCase(), role: role?.toUpperCase() === 'SENDER' ? 'SENDER' : 'RECEIVER' };
 }

@@ -252,6 +252,9 @@ t.test('endpoints set by the operator are shown as such', async (t) => {
   const set = await admin('PUT', '/parties/DE-DDE/endpoints', { body: { endpoints: [endpoint] } });
   t.equal(set.status, 200);
   t.strictSame(set.json.endpoints, [{ ...endpoint, source: 'operator' }]);
+  const inCapitals = { endpoints: [{ ...endpoint, identifier: 'Sessions' }] };
+  const again = await admin('PUT', '/parties/DE-DDE/endpoints', { body: inCapitals });
+  t.strictSame(again.json.endpoints, set.json.endpoints, 'an identifier has no capitals');
   const wrong = async (change: object, field: string) =>
     refused(
       t,

@@ -570,7 +570,7 @@ t.test('endpoints that an operator sets win, are kept when another is set, and c
   const set = await at.run('parties endpoints NL-EMS --set sessions=https://emsp.example/sessions');
   t.match(set.out, /cdrs +RECEIVER +https:\/\/emsp\.example\/cdrs +operator\n/);
   t.match(set.out, /sessions +RECEIVER +https:\/\/emsp\.example\/sessions +operator\n/);
-  const unset = await at.run('parties endpoints NL-EMS --unset sessions');
+  const unset = await at.run('parties endpoints NL-EMS --unset Sessions');
   t.notMatch(unset.out, 'emsp.example/sessions');
   t.match(unset.out, 'emsp.example/cdrs');
 });

@@ -39,7 +39,8 @@ const newEndpoints = z.strictObject({
       z.strictObject({
         identifier: z
           .string()
-          .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected the identifier of a module, for example sessions'),
+          .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected the identifier of a module, for example sessions')
+          .toLowerCase(),
         role: interfaceRole,
         url: receiverUrl,
       }),
