@@ -77,7 +77,7 @@ export function command(): Command {
       usage: 'confirm-host <id>',
       summary: 'confirm that a partner moved to another host, or may do so with its next PUT of credentials',
       options: [['--host <host:port>', 'the host that is meant; any other is refused']],
-      examples: ['parties confirm-host NL-CPO'],
+      examples: ['parties confirm-host NL-CPO', 'parties confirm-host NL-CPO --host cpo.example:443'],
       run: async ({ hub, screen }, [given = ''], { host }) => {
         const path = `${await partyPath(hub, given)}/confirm-host`;
         const body = host === undefined ? {} : { host };

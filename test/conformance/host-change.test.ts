@@ -120,6 +120,16 @@ t.test('an operator confirms the host that was asked for, and no other [D87]', a
   );
 });
 
+t.test('a host is confirmed with its port, in capitals or not [D87]', async (t) => {
+  const { hub } = await scene(t, confirming);
+  const confirm = (host: string) => admin(hub, 'POST', '/parties/NL-CPO/confirm-host', { host });
+  for (const host of ['new.example', 'https://new.example', 'new.example.:443', 'new.example:', ''])
+    await t.rejects(confirm(host), /422 .*expected host and port/, host);
+  t.equal((await party(hub)).host_change, null, 'nothing is confirmed that no PUT could match');
+  t.match(await confirm('New.EXAMPLE:443'), { host_change: { state: 'confirmed', to: 'new.example:443' } });
+  t.match(await confirm('new.example:443'), { host_change: { state: 'confirmed', to: 'new.example:443' } });
+});
+
 t.test('each change of host that waits counts against the quota of its partner [QUOTA-7]', async (t) => {
   const { hub, partner, elsewhere } = await scene(t, confirming);
   const third = await plainPartner(id);

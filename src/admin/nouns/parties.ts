@@ -49,6 +49,16 @@ const newEndpoints = z.strictObject({
     .refine((all) => isUnique(all, (one) => `${one.role} ${one.identifier}`), 'names an endpoint twice'),
 });
 
+/** As `hostOf` writes it, which is what a change of host is compared with. */
+const hostAndPort = z
+  .string()
+  .max(255)
+  .regex(
+    /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]):\d{1,5}$/,
+    'expected host and port, for example cpo.example:443',
+  )
+  .toLowerCase();
+
 const hubToken = z.string().exactOptional().meta({ description: 'of a partner that is pull only, shown only once' });
 const initialToken = z.string().meta({ description: 'shown only once' });
 
@@ -133,7 +143,7 @@ export function parties(operations: Operations): AdminRoute[] {
       summary: 'Confirm a change of host: the next PUT of credentials may make it, or one that was made is settled',
       params,
       body: z.strictObject({
-        host: z.string().min(1).max(255).exactOptional().meta({ description: 'host and port, as in host_change.to' }),
+        host: hostAndPort.exactOptional().meta({ description: 'host and port, as in host_change.to' }),
       }),
       answer: party,
       run: ({ params: { id }, body: { host }, trace }) => operations.confirmHost(id, host, trace),
