@@ -30,7 +30,7 @@ import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import { sealedSecrets } from './hub/notify/notifier.ts';
 import { sealedTokens } from './hub/onboarding/sealed-tokens.ts';
-import type { HubKind, PostedNotification } from './hub/ports/ports.ts';
+import type { HubKind, HubPorts, PostedNotification } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import { memoized } from './kit/memo.ts';
 import type { createLog } from './log.ts';
@@ -114,6 +114,7 @@ export interface Surroundings extends Replaceable {
   readonly cluster?: () => ClusterView;
   /** Called when the keys of this node do not open the token of a partner. */
   readonly unopened?: () => void;
+  readonly tellUse?: HubPorts['tellUse'];
   readonly kind?: HubKind;
   /** The server that already listens for the app. */
   readonly early?: EarlyServer;
@@ -198,6 +199,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       client,
       secrets,
       ...(around.unopened && { unopened: around.unopened }),
+      ...(around.tellUse && { tellUse: around.tellUse }),
       log,
       meter: metrics.meter,
       bodiesMax,

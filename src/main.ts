@@ -262,7 +262,8 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
     const peers = () => node?.neighbours.all() ?? [];
-    const limiter = limiterOf(config, clock, passing === null ? undefined : new GrantsTold({ peers, passing }));
+    const grants = passing === null ? undefined : new GrantsTold({ peers, passing });
+    const limiter = limiterOf(config, clock, grants);
     const shared = { log, clock, random, metrics, visitors, limiter, publicUrl, reached, named: named.now, ...others };
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
@@ -284,6 +285,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
           ...shared,
           mayCall,
           unopened: () => running.doorway.unfit(),
+          tellUse: ({ digest: budget, ...use }) => grants?.tell({ budget, ...use }),
           kind: 'door',
         }),
       );
@@ -339,7 +341,11 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
       addresses,
       look: () => store.poke(),
       leaseMs: config.leaseS * 1000,
-      granted: limiter.spentElsewhere,
+      granted: ({ address, ...grant }) => {
+        const { budget: digest, ...use } = grant;
+        if (address === undefined) limiter.spentElsewhere(grant);
+        else running.serving?.tokenUsed({ digest, address, ...use });
+      },
     });
     answer = front.handle;
     const ofNodes = await listenForNodes(config, visitors, clock, channels);
@@ -376,6 +382,7 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
   },
   follow: created.follow,
   followed: created.followed,
+  tokenUsed: created.tokenUsed,
   drain: created.drain,
   handle: (request, response) => void app.server.emit('request', request, response),
   upgrade: inspector.upgrade,

@@ -1,5 +1,6 @@
 /**
- * Tells the other nodes how many requests this one granted its callers, so that nodes share rate limits.
+ * Tells the other nodes how many requests this one granted its callers, so that nodes share rate limits, and how its door met
+ * their tokens, so that the owner shows it.
  *
  * GRANTS-TOLD-1  One message to a node is in flight at a time; what is granted meanwhile shares the next one. A lost message
  *     only lets callers have more.
@@ -8,12 +9,16 @@ import { systemClock as clock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 
-/** Requests that a node granted of a party's budget; `ageMs` since the window of the budget began there. */
+/**
+ * Requests that a node granted of a party's budget; `ageMs` since the window of the budget began there. With an address: uses
+ * of the token whose digest is the budget; `ageMs` since the last one, which came from there.
+ */
 export interface Grant {
   readonly party: string;
   readonly budget: string;
   readonly count: number;
   readonly ageMs: number;
+  readonly address?: string;
 }
 
 const toldMs = 1000;
@@ -81,7 +86,7 @@ export function readGrants(text: string): Grant[] | null {
 }
 
 function isGrant(value: unknown): value is Grant {
-  const { party, budget, count, ageMs } = Object(value) as Record<string, unknown>;
-  const areTexts = typeof party === 'string' && typeof budget === 'string';
+  const { party, budget, count, ageMs, address = '' } = Object(value) as Record<string, unknown>;
+  const areTexts = [party, budget, address].every((one) => typeof one === 'string');
   return areTexts && Number.isSafeInteger(count) && Number(count) > 0 && Number.isFinite(ageMs);
 }

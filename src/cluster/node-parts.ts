@@ -5,6 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Commit, Seq, Sight, Store } from '../../storage/contract.ts';
+import type { Grant } from './grants-told.ts';
 import type { Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 import type { Tenure } from './tenure.ts';
@@ -59,6 +60,8 @@ export interface Served {
   follow(seq: Seq): void;
   /** Resolves when this hub has applied all events up to `seq`. */
   followed(seq: Seq): Promise<void>;
+  /** A door of another node noted a use of a token. */
+  tokenUsed(use: Omit<Grant, 'budget'> & { readonly digest: string; readonly address: string }): void;
   /** Starts no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
   drain(graceMs: number): Promise<void>;
   handle(request: IncomingMessage, response: ServerResponse): void;

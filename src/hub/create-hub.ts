@@ -52,7 +52,7 @@ import { HealthProbes } from './partners/health-probes.ts';
 import { PartnerActors } from './partners/partner-actors.ts';
 import { PartnerReports } from './partners/reports.ts';
 import type { Hub } from './ports/hub.ts';
-import type { HubKind, HubPorts, HubSettings } from './ports/ports.ts';
+import type { HubKind, HubPorts, HubSettings, TokenUse } from './ports/ports.ts';
 import { OrphanLookup } from './pull/orphan-lookup.ts';
 import { Pulls } from './pull/pulls.ts';
 import { SenderLists } from './pull/sender-lists.ts';
@@ -80,6 +80,8 @@ export interface CreatedHub {
   follow(seq: Seq): void;
   /** Resolves when the events up to this sequence are dispatched on this node, and what a door writes because of them is stored. */
   followed(seq: Seq): Promise<void>;
+  /** A door of another node noted a use of a token. */
+  tokenUsed(use: TokenUse): void;
   /** Drains before `close`: starts no more deliveries, and waits for those in flight, for `graceMs` at most. */
   drain(graceMs: number): Promise<void>;
   /** Waits for the work in flight and records how it ended; the store stays open. */
@@ -260,6 +262,7 @@ export function createHub(
     },
     follow: (seq) => context.recorder.feed.follow(seq),
     followed: (seq) => context.recorder.feed.reached(seq).then(() => flushing),
+    tokenUsed: (use) => registration.uses.told(use),
     drain: (graceMs) => dispatcher.drain(graceMs),
     async close() {
       ready = false;

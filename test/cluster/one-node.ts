@@ -36,7 +36,7 @@ function standIn(steps: Steps): StandIn {
       return (steps.recover ?? atOnce)();
     },
     close: async () => void told.push('close'),
-    ...{ follow() {}, followed: atOnce, drain: atOnce, handle() {}, upgrade() {} },
+    ...{ follow() {}, followed: atOnce, tokenUsed() {}, drain: atOnce, handle() {}, upgrade() {} },
   };
 }
 

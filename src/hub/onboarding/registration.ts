@@ -63,7 +63,7 @@ export class Registration {
   readonly #resends: Pick<Resends, 'dueAfter' | 'registered'>;
   readonly #quota: Pick<Quota, 'check' | 'spend'>;
   readonly #exchanges: ExchangeQueue;
-  readonly #uses: TokenUses;
+  readonly uses: TokenUses;
   readonly hosts: HostChanges;
   readonly recordPartner: RecordPartner;
   /** For each partner, the digest of the latest rotated token that it has used. */
@@ -85,7 +85,7 @@ export class Registration {
     this.#quota = quota;
     this.#context = context;
     this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
-    this.#uses = new TokenUses(context.ports);
+    this.uses = new TokenUses(context);
     this.recordPartner = partnerRecorder(context, actors);
     this.hosts = new HostChanges(context, this.recordPartner, quota);
     this.#handshakes = new RegistrationLog(context.ports.clock);
@@ -99,8 +99,8 @@ export class Registration {
     const digest = ports.secrets.digest(token);
     const owner = this.#ownerOf(digest);
     if (!owner) return null;
-    if (!this.#uses.mayCall(owner.partner, address)) return null;
-    if (owner.kind !== 'spent') this.#uses.used(owner.partner, digest, address);
+    if (!this.uses.mayCall(owner.partner, address)) return null;
+    if (owner.kind !== 'spent') this.uses.used(owner.partner, digest, address);
     if (owner.kind === 'hub') {
       directory.touched(owner.partner.id, ports.clock.now());
       this.#use(owner.partner, digest);
@@ -190,7 +190,7 @@ export class Registration {
   /** The partner's tokens and requests that were refused, as operators see them. */
   tokensOf(partner: Partner): Pick<PartyView, 'tokens' | 'refused_from'> {
     const { initialTokenDigest: initial, hubTokenDigest: hub, formerToken } = partner;
-    return this.#uses.of(partner.id, { hub, former: formerToken?.digest ?? null, initial });
+    return this.uses.of(partner.id, { hub, former: formerToken?.digest ?? null, initial });
   }
 
   /** Steps of a partner's registration since the hub started. */

@@ -1,14 +1,18 @@
 /**
  * When and from where each token of a partner was last used, and requests from where the partner may not call. In memory:
  * it begins with the start of the process.
+ *
+ * TOKEN-USES-1  A door tells the owner the last use of each token, and the refusals of each partner, once in `tellEveryMs` at most.
  */
 import type { PartyView } from '../../api/parties.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import type { HubPorts } from '../ports/ports.ts';
+import type { Context } from '../kernel/context.ts';
+import type { TokenUse } from '../ports/ports.ts';
 
 /** Refusals of a partner are logged at most once per this interval, with their count. */
 const logEveryMs = 60_000;
+const tellEveryMs = 1_000;
 
 interface Use {
   readonly address: string;
@@ -24,45 +28,51 @@ interface Refused extends Use {
 type Tokens = PartyView['tokens'];
 
 export class TokenUses {
-  readonly #ports: Pick<HubPorts, 'clock' | 'log' | 'isWithin'>;
+  readonly #context: Context;
   /** By partner and digest; digests that are not in force any more are removed when another one is first used. */
   readonly #uses = new Map<PartyId, Map<string, Use>>();
   readonly #refused = new Map<PartyId, Refused>();
+  /** Uses and refusals that the owner does not know, by the name of their timer. [TOKEN-USES-1] */
+  readonly #untold = new Map<string, number>();
 
-  constructor(ports: Pick<HubPorts, 'clock' | 'log' | 'isWithin'>) {
-    this.#ports = ports;
+  constructor(context: Context) {
+    this.#context = context;
   }
 
   /** False when the partner's `allow_from` does not have the address; that is counted and logged. */
   mayCall({ id, settings: { allow_from = [] } }: Partner, address: string): boolean {
-    const { clock, log, isWithin } = this.#ports;
+    const { clock, log, isWithin } = this.#context.ports;
     if (allow_from.length === 0 || isWithin(allow_from, address)) return true;
     const at = clock.now();
-    const { count = 0, loggedAt = Number.NEGATIVE_INFINITY } = this.#refused.get(id) ?? {};
-    const isDue = at - loggedAt >= logEveryMs;
-    this.#refused.set(id, { address, at, count: count + 1, loggedAt: isDue ? at : loggedAt });
-    if (isDue) {
-      const line = { partyId: id, address, count: count + 1 };
+    const { count, loggedAt } = this.#refuse(id, { address, at }, 1);
+    this.#tell(id, '');
+    if (at - loggedAt >= logEveryMs) {
+      this.#refused.set(id, { address, at, count, loggedAt: at });
+      const line = { partyId: id, address, count };
       log.warn(line, 'a token was used from outside the allow_from of its partner, and refused');
     }
     return false;
   }
 
-  used({ id, initialTokenDigest, hubTokenDigest, formerToken }: Partner, digest: string, address: string): void {
-    const of = this.#uses.get(id) ?? new Map<string, Use>();
-    this.#uses.set(id, of);
-    if (!of.has(digest)) {
-      const inForce = [initialTokenDigest, hubTokenDigest, formerToken?.digest];
-      for (const old of of.keys()) if (!inForce.includes(old)) of.delete(old);
-    }
-    of.set(digest, { address, at: this.#ports.clock.now() });
+  used(partner: Partner, digest: string, address: string): void {
+    this.#use(partner, digest, { address, at: this.#context.ports.clock.now() });
+    this.#tell(partner.id, digest);
+  }
+
+  /** Takes what a door tells. [TOKEN-USES-1] */
+  told({ party, digest, address, count, ageMs }: TokenUse): void {
+    const { directory, ports } = this.#context;
+    const partner = directory.partner(party);
+    const use = { address, at: ports.clock.now() - ageMs };
+    if (partner && digest !== '') this.#use(partner, digest, use);
+    else if (partner) this.#refuse(party, use, count);
   }
 
   of(
     id: PartyId,
     digests: Readonly<Record<Tokens[number]['kind'], string | null>>,
   ): Pick<PartyView, 'tokens' | 'refused_from'> {
-    const shown = (at: number) => instantText(this.#ports.clock.stamp(at));
+    const shown = (at: number) => instantText(this.#context.ports.clock.stamp(at));
     const tokens = (['hub', 'former', 'initial'] as const).flatMap((kind): Tokens => {
       const digest = digests[kind];
       if (digest === null) return [];
@@ -73,4 +83,41 @@ export class TokenUses {
     const refused_from = refused ? { count: refused.count, address: refused.address, at: shown(refused.at) } : null;
     return { tokens, refused_from };
   }
+
+  #use({ id, initialTokenDigest, hubTokenDigest, formerToken }: Partner, digest: string, use: Use): void {
+    const of = this.#uses.get(id) ?? new Map<string, Use>();
+    this.#uses.set(id, of);
+    if (!of.has(digest)) {
+      const inForce = [initialTokenDigest, hubTokenDigest, formerToken?.digest];
+      for (const old of of.keys()) if (!inForce.includes(old)) of.delete(old);
+    }
+    of.set(digest, latest(of.get(digest), use));
+  }
+
+  #refuse(id: PartyId, use: Use, more: number): Refused {
+    const before = this.#refused.get(id);
+    const { address, at } = latest(before, use);
+    const { count = 0, loggedAt = Number.NEGATIVE_INFINITY } = before ?? {};
+    const refused = { address, at, count: count + more, loggedAt };
+    this.#refused.set(id, refused);
+    return refused;
+  }
+
+  #tell(party: PartyId, digest: string): void {
+    const { timers, ports } = this.#context;
+    const { clock, tellUse } = ports;
+    if (!tellUse) return;
+    const timer = `use:${party} ${digest}`;
+    const untold = this.#untold.get(timer) ?? 0;
+    this.#untold.set(timer, untold + 1);
+    if (untold > 0) return;
+    timers.arm(timer, clock.now() + tellEveryMs, () => {
+      const use = digest === '' ? this.#refused.get(party) : this.#uses.get(party)?.get(digest);
+      const count = this.#untold.get(timer) ?? 0;
+      this.#untold.delete(timer);
+      if (use) tellUse({ party, digest, address: use.address, count, ageMs: clock.now() - use.at });
+    });
+  }
 }
+
+const latest = (before: Use | undefined, use: Use): Use => (before && before.at > use.at ? before : use);

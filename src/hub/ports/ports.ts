@@ -333,6 +333,17 @@ export interface HubSettings {
   readonly auditKeepDays: number;
 }
 
+/** What a door noted of the tokens of a partner since it told so last. */
+export interface TokenUse {
+  readonly party: PartyId;
+  /** Of the token that was used; empty: requests from outside `allow_from`, which were refused. */
+  readonly digest: string;
+  /** Of the last one. */
+  readonly address: string;
+  readonly ageMs: number;
+  readonly count: number;
+}
+
 export interface HubPorts {
   readonly clock: Clock;
   /** Uniform random number in 0…1, for jitter. */
@@ -345,6 +356,8 @@ export interface HubPorts {
   readonly secrets: Secrets;
   /** The token of a partner did not open: another node may have sealed it under a key that this one lacks. */
   readonly unopened?: () => void;
+  /** Tells the owner. Of a door alone. */
+  readonly tellUse?: (use: TokenUse) => void;
   /** Absent: nobody is told of anything. */
   readonly telling?: Telling;
   readonly log: Log;
