@@ -9,8 +9,9 @@
  * TYPES-4  Every building block states what it expects, so that a refusal reads `evses[0].connectors[1].id: expected
  *     string`.
  * TYPES-5  A list is read up to its first item that is refused: what a body costs does not depend on how much is wrong with it.
- * TYPES-6  `isPlain` holds only for a value that the schema accepts and that gets no note. Such a value is its own checked view, and no
- *     schema reads it: nearly every push is plain, and its schemas cost twenty times as much.
+ * TYPES-6  `isPlain` holds only for a value that the schema accepts and that gets no note. Such a value is its own checked view, with
+ *     its unknown fields, unchecked; a view that a schema made has none. No schema reads a plain value: nearly every push is plain,
+ *     and its schemas cost twenty times as much.
  */
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';

@@ -364,6 +364,17 @@ const targets: readonly Target[] = [
     body: { ...stop('S1'), location_id: 5, token: 'x' },
     to: toCpo,
   },
+  ...['START_SESSION', 'UNLOCK_CONNECTOR'].flatMap((command): Target[] => {
+    const body = { ...bodies[command], location_id: 'LOC2' };
+    return [
+      { name: `${command} with empty fields of others`, command, body: { ...body, session_id: '' }, to: toOther },
+      { name: `${command} with a session`, command, body: { ...body, session_id: 'S1' }, to: toOther },
+    ];
+  }),
+  ...[{ country_code: 'NL', party_id: 'SEC' }, { country_code: 49 }].map((party): Target => {
+    const body = { ...stop('S1'), token: { ...short, ...party } };
+    return { name: `stop with a token of ${JSON.stringify(party)}`, command: 'STOP_SESSION', body, to: toCpo };
+  }),
   { name: 'stop of an unknown session', command: 'STOP_SESSION', body: stop('NONE'), to: locationNotFound },
   { name: 'stop of another eMSP’s session [D45]', command: 'STOP_SESSION', body: stop('S2'), to: locationNotFound },
   {
@@ -478,6 +489,11 @@ t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP m
   refused(t, await cancel('Unheard', toParty('UNR')), notRouted, 'at an unrouted CPO');
   refused(t, await cancel('Unheard', toParty('ZZZ')), notRouted, 'at nobody’s');
   t.equal(unrouted.received.length, 0);
+  succeeded(t, await send('RESERVE_NOW', { ...reservation, reservation_id: 'Near' }), 'reserve at a CPO of both eMSPs');
+  cpo.received.length = 0;
+  const located = { reservation_id: 'Near', location_id: 'LOC1' };
+  refused(t, await send('CANCEL_RESERVATION', located, {}, secondEmsp), locationNotFound, 'with its location [D66]');
+  t.equal(cpo.received.length, 0);
 });
 
 t.test('STOP_SESSION is for the session that goes on, of several the one that START_SESSION began [D27]', async (t) => {

@@ -296,6 +296,12 @@ t.test('no schema reads a plain body, nor the plain parts of another [TYPES-6]',
   t.equal(read, 2, 'the fields that are no list, and the odd item');
 });
 
+t.test('a plain view keeps its unknown fields, and one that a schema made has none [TYPES-6]', async (t) => {
+  const plain = { id: 'C', standard: 'CHADEMO', uid: 5 };
+  t.strictSame(check(connector, plain).body, plain);
+  t.strictSame(check(connector, { ...plain, standard: 'NEW' }).body, { id: 'C', standard: 'NEW' });
+});
+
 t.test('the bodies that partners usually send are plain [TYPES-6]', async (t) => {
   const period = { start_date_time: '2026-01-02T03:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1.25 }] };
   const session = sessionBody('S1', { charging_periods: Array(5).fill(period), meter_id: 'meter-0001' });

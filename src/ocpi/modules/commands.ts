@@ -54,7 +54,7 @@ export const commands: OcpiModule = {
   ],
 };
 
-/** The fields that the hub reads of every command. */
+/** The fields that the hub reads; each command has some of them. */
 interface CommandBody {
   readonly response_url: string;
   readonly token?: TokenParty & { readonly uid: string };
@@ -103,7 +103,9 @@ const bodies: Readonly<Record<CommandName, Checked<CommandBody>>> = {
 async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const command = commandNames.find((name) => name === exchange.params.command);
   if (command === undefined) throw new HubError('unknownCommand');
-  const { body, text, notes } = checkedBody(exchange, bodies[command]);
+  const checked = checkedBody(exchange, bodies[command]);
+  const { text, notes } = checked;
+  const body = ownFields(checked.body, bodies[command]);
   const to = exchange.to();
   const quirks: Quirk[] = exchange.isToHub() ? ['to-hub'] : [];
   if (body.token && !(body.token.country_code && body.token.party_id)) quirks.push('token-without-party');
@@ -126,6 +128,11 @@ async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   };
   const { text: answer } = await hub.command(exchange.caller, request, exchange.reading);
   return stored(answer);
+}
+
+/** The view without fields of other commands, which some clients send with every command, some of them empty. [TYPES-6] */
+function ownFields<T extends object>(view: T, { names = [] }: Checked<T>): T {
+  return Object.fromEntries(Object.entries(view).filter(([name]) => names.includes(name))) as T;
 }
 
 const aboutCommands = ({ caller }: Exchange) => ({ partner: caller.partner.id, module: 'commands', object: null });
