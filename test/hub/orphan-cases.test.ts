@@ -713,6 +713,43 @@ t.test(
 );
 
 t.test(
+  'an answer waits a second at most for its record, and as long for the watch of its session [COMMANDS-9]',
+  async (t) => {
+    const held = new HeldWrites();
+    const { hub, clock, cpo, emsp } = await scene(t, {}, [], { wrap: held.wrap });
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+    const [answer, watch] = [held.hold('command.answered'), held.hold('orphan.armed')];
+    const stop = { response_url: `${emsp.url}/ocpi/result`, session_id: 'S1' };
+    const stopped = emsp.call('POST', '/2.2.1/commands/STOP_SESSION', stop);
+    await answer;
+    clock.advance(1_000);
+    await watch;
+    clock.advance(1_000);
+    t.match(await stopped, { json: { data: { result: 'ACCEPTED' } } });
+    const forwarded = cpo.received.find(({ path }) => path.endsWith('/STOP_SESSION'));
+    const { response_url } = JSON.parse(forwarded?.body ?? '') as { response_url: string };
+    const relay = held.hold('command.relayed');
+    const called = cpo.call('POST', new URL(response_url).pathname.slice('/ocpi'.length), { result: 'ACCEPTED' });
+    held.release('command.answered');
+    held.release('orphan.armed');
+    await relay;
+    clock.advance(1_000);
+    t.match(await called, { status: 200 }, 'the result was relayed');
+    held.release('command.relayed');
+    await hub.settled();
+    t.match(await itemsOf(hub, '/commands'), [{ state: 'relayed' }]);
+    t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }]);
+    const facts = await hub.created.context.store.history(
+      `command:${response_url.slice(response_url.lastIndexOf('/') + 1)}`,
+    );
+    t.same(
+      facts.map(({ type }) => type.slice('command.'.length)),
+      ['requested', 'answered', 'resultReceived', 'relayed'],
+    );
+  },
+);
+
+t.test(
   'a start opens the case of a session whose grace ended meanwhile, without waiting for the next sweep',
   async (t) => {
     const scenery = await scene(t);

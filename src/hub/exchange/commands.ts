@@ -11,6 +11,7 @@
  * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
  * COMMANDS-7  What a CPO sends as results is bounded in number and counts against its quota: each is recorded.
  * COMMANDS-8  The answer to a relayed result has at most `relayedAnswerMax` bytes: a CPO may have hundreds of results relayed at once.
+ * COMMANDS-9  What a partner answered reaches the other one a second late at most for each record that follows from it: the store may hang.
  */
 import { commandEnds, commandMachine } from '../../../machines/command.ts';
 import type { ActorSpec } from '../../../machines/supervisor.ts';
@@ -31,7 +32,7 @@ import { mapLimit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
-import { untilDone } from '../kernel/until-done.ts';
+import { untilDone, untilDoneOrLate } from '../kernel/until-done.ts';
 import type { Caller, CommandAnswer, CommandRequest, Hub, Reading } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
@@ -136,10 +137,10 @@ export class Commands {
     const answer = await this.#forward(caller, request, record);
     if (session && answer.result === 'ACCEPTED') {
       const at = ports.clock.now();
-      // The answer stands even if the write fails: a retry or the next start repeats it.
+      // The answer stands even if the write fails or hangs: a retry or the next start repeats it.
       const watch = () => this.#orphans.arm(session, caller.id, at, caller.trace);
       const objectKey = `${session.owner}/${session.id}`;
-      await untilDone(this.#context, watch, (err) =>
+      await untilDoneOrLate(this.#context, watch, (err) =>
         ports.log.error({ err, objectKey }, 'could not watch a stopped session; retrying'),
       );
     }
@@ -274,12 +275,12 @@ export class Commands {
 
   /**
    * Records the end of a call. Never rejects: while the store cannot write, the caller still gets the partner's answer,
-   * and the write is retried. A restart before it succeeds finds the call cut off. [COMMANDS-2]
+   * and the write goes on or is retried. A restart before it succeeds finds the call cut off. [COMMANDS-2, COMMANDS-9]
    */
   #recordEnd(id: string, event: CommandEvent, how: With): Promise<void> {
     const record = () => this.#record(id, event, how);
     const { log } = this.#context.ports;
-    return untilDone(this.#context, record, (err) =>
+    return untilDoneOrLate(this.#context, record, (err) =>
       log.error({ err, commandId: id, event: event.type }, 'could not record a command; retrying'),
     );
   }
