@@ -7,9 +7,11 @@
  *     with each request.
  * STALE-2  A request that arrived before a pause, or within `afterMs` after it, is stale if its connection has ended.
  *     Node reads the end of a connection in a later turn of the event loop than the last bytes before it, so the check
- *     then takes `turns` turns; without a pause it takes none.
+ *     then takes `turns` turns; without a pause it takes none, but for STALE-4.
  * STALE-3  A request that is not decided within `decisionMs` of the arrival of its head is stale, too: a reverse proxy
  *     may keep the connection open after its caller has disconnected.
+ * STALE-4  `isStale(checkAfterMs)` also checks the connection of a request whose head arrived longer ago: no pause of the process
+ *     shows that a store hangs. It takes a client that has ended only its own side for one that has disconnected.
  */
 import { type Clock, every } from './clock.ts';
 import { nextTurn } from './system-clock.ts';
@@ -24,8 +26,8 @@ export const decisionMs = 30_000;
 /** Turns of the event loop that it takes to read the end of a connection, plus one. */
 const turns = 3;
 
-/** Whether the caller no longer waits for its request. Call it immediately before the request is decided. */
-export type IsStale = () => boolean | Promise<boolean>;
+/** Whether the caller no longer waits for its request. Call it immediately before the request is decided. [STALE-4] */
+export type IsStale = (checkAfterMs?: number) => boolean | Promise<boolean>;
 
 export interface ProcessPauses {
   /** Call when the head of a request has arrived on this connection. */
@@ -54,10 +56,10 @@ export function processPauses(clock: Clock): ProcessPauses {
         for (let turn = 0; turn < turns; turn++) await nextTurn();
         return connection.destroyed || connection.readableEnded;
       };
-      return () => {
+      return (checkAfterMs = Number.POSITIVE_INFINITY) => {
         const now = look();
         if (now - arrivedAt > decisionMs) return true;
-        if (pausedAt <= safeTo) return false;
+        if (pausedAt <= safeTo && now - arrivedAt <= checkAfterMs) return false;
         safeTo = now;
         return hasEnded();
       };

@@ -1,18 +1,20 @@
 /**
  * Process pauses: a request that was unread or undecided, and whose caller closed its connection during the pause, changes nothing.
+ * Nor is a command forwarded whose caller did so while the store hung.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../src/kit/clock.ts';
 import { facesOf } from '../../src/kit/clock-steps.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { HeldWrites } from '../delivery/held-writes.ts';
 import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { callsTo } from '../support/observed.ts';
-import { eventually, type PlainPartner } from '../support/plain-partner.ts';
+import { eventually, type PlainPartner, type Received } from '../support/plain-partner.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -54,6 +56,11 @@ class Connection {
     this.#socket.destroy();
   }
 
+  /** Ends this side alone. */
+  end(): void {
+    this.#socket.end();
+  }
+
   /** The status of the next answer, and all of it. */
   async answer(): Promise<{ status: number; text: string }> {
     while (!/^HTTP.*\r\n\r\n./s.test(this.#received)) await once(this.#socket, 'data');
@@ -77,14 +84,23 @@ function pausingClock() {
   const pause = (ms: number) => {
     paused += ms;
   };
-  return { clock: pausing, pause };
+  /** Time that passes while the process runs, and the hub looks at the clock. */
+  const run = async (ms: number) => {
+    for (let ranMs = 0; ranMs < ms; ranMs += 250) {
+      clock.advance(250);
+      await nextTurn();
+    }
+  };
+  return { clock: pausing, pause, run };
 }
 
 async function scene(t: Test) {
-  const { clock, pause } = pausingClock();
+  const { clock, pause, run } = pausingClock();
   const held = new HeldWrites();
   const hub = await hubFor(t, {}, { clock, wrap: held.wrap });
-  return { hub, pause, held, ...(await routedPair(t, hub)) };
+  const accepted = { body: { result: 'ACCEPTED', timeout: 30 } };
+  const cpo = ({ path }: Received) => (path.includes('/commands/') ? accepted : {});
+  return { hub, pause, run, held, ...(await routedPair(t, hub, { cpo })) };
 }
 
 const tariff = (id: string) => `/2.2.1/tariffs/NL/CPO/${id}`;
@@ -155,30 +171,55 @@ t.test('a push that is not decided within 30 s is refused although its caller st
   t.match(await bodiesOf(hub, 'sessions/NL-CPO/s1'), [{ status: 'PENDING' }]);
 });
 
-t.test('a command whose eMSP has gone while the hub stood still never reaches the CPO', async (t) => {
-  const { hub, cpo, emsp, pause, held } = await scene(t);
-  const gone = await Connection.to(t, hub);
+/** A START_SESSION of an eMSP whose connection it has, which waits for its record. */
+async function heldCommand(t: Test) {
+  const scenery = await scene(t);
+  const { hub, cpo, emsp, held } = scenery;
+  const connection = await Connection.to(t, hub);
   const isHeld = held.hold('command.requested');
   const token = { country_code: 'NL', party_id: 'EMS', uid: 'CARD1', type: 'RFID', contract_id: 'C1' };
   const dates = { issuer: 'EMS', valid: true, whitelist: 'NEVER', last_updated: '2026-03-01T10:00:00Z' };
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-  gone.send(emsp, 'POST', '/2.2.1/commands/START_SESSION', {
+  connection.send(emsp, 'POST', '/2.2.1/commands/START_SESSION', {
     response_url: `${emsp.url}/result`,
     token: { ...token, ...dates },
     location_id: 'L1',
   });
   await isHeld;
-  gone.leave();
-  pause(pauseMs);
-  held.release('command.requested');
-  const { context } = hub.created;
-  let record: unknown;
-  await eventually('the command has ended', async () => {
-    for await (const row of context.store.scan('commands')) record = row.data;
-    return (record as { state?: string } | undefined)?.state === 'rejected';
-  });
-  t.same(callsTo(cpo, 'commands'), []);
-});
+  return { ...scenery, connection };
+}
+
+for (const what of ['hub', 'store'] as const) {
+  t.test(
+    `a command whose eMSP has gone while the ${what} stood still never reaches the CPO [COMMANDS-4]`,
+    async (t) => {
+      const { hub, cpo, pause, run, held, connection } = await heldCommand(t);
+      connection.leave();
+      if (what === 'hub') pause(pauseMs);
+      else await run(pauseMs);
+      held.release('command.requested');
+      const { context } = hub.created;
+      let record: unknown;
+      await eventually('the command has ended', async () => {
+        for await (const row of context.store.scan('commands')) record = row.data;
+        return (record as { state?: string } | undefined)?.state === 'rejected';
+      });
+      t.same(callsTo(cpo, 'commands'), []);
+    },
+  );
+}
+
+t.test(
+  'a command is answered behind which its eMSP ends its side, while the store takes a second at most [HTTP-SERVER-7]',
+  async (t) => {
+    const { cpo, run, held, connection } = await heldCommand(t);
+    connection.end();
+    await run(1_000);
+    held.release('command.requested');
+    t.equal((await connection.answer()).status, 200);
+    t.equal(callsTo(cpo, 'commands').length, 1);
+  },
+);
 
 t.test('an exchange of credentials whose caller has gone while the hub stood still does not begin', async (t) => {
   const { hub, cpo, pause } = await scene(t);

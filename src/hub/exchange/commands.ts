@@ -63,6 +63,8 @@ const knownResults: ReadonlySet<string> = new Set(['ACCEPTED', 'REJECTED', 'NOT_
 /** Time that a door has after the time-out of its call to record the end of the call, ms. [COMMANDS-5] */
 const recordedMs = 5_000;
 
+/** A command that is forwarded later after its arrival needs a caller whose connection is open, ms. [COMMANDS-4] */
+const promptMs = 1_000;
 /** Results of one command at most: each is recorded, and relayed to the eMSP. [COMMANDS-7] */
 const resultsMax = 100;
 /** An envelope without data is much smaller. Nothing but its status counts. [COMMANDS-8] */
@@ -235,7 +237,7 @@ export class Commands {
   async #forward(caller: Caller, request: CommandRequest, record: CommandRecord): Promise<CommandAnswer> {
     const { directory, settings } = this.#context;
     // [COMMANDS-4]
-    if (await caller.isStale?.())
+    if (await caller.isStale?.(promptMs))
       return this.#failed(record, 'unavailable', { reason: 'its caller waits no longer' }, caller.trace);
     const cpo = directory.partnerOf(record.cpo);
     const endpoint = cpo && endpointOf(cpo, 'commands', 'RECEIVER');

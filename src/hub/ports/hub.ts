@@ -36,9 +36,9 @@ export interface Caller {
   readonly trace: Trace;
   /**
    * True when nobody waits for the answer any more; checked just before a decision. Absent when the hub itself is the
-   * caller.
+   * caller. `checkAfterMs`: of a request that arrived longer ago the connection is checked in any case. [STALE-4]
    */
-  readonly isStale?: () => boolean | Promise<boolean>;
+  readonly isStale?: (checkAfterMs?: number) => boolean | Promise<boolean>;
 }
 
 export interface HubRole extends HeaderParty {
