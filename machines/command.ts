@@ -3,8 +3,8 @@
  *
  * `forwarding`: the hub has sent the command and waits for the CPO's answer. `rejected` (an end): the CPO refused it,
  * or the forward failed. `awaiting`: the CPO accepted; the hub waits for the asynchronous result until `due`.
- * `relaying`: a result came and is being sent to the eMSP. `relayed`: the relay has succeeded or failed; a further
- * result (a reservation cancelled later) may still come. `silent` (an end): no result came in time.
+ * `relaying`: a result came and is being sent to the eMSP. `relayed`: the relay of the last one has succeeded or failed; a
+ * further result (a reservation cancelled later) may still come. `silent` (an end): no result came in time.
  *
  * COMMAND-1  A command is forwarded at most once: no state and no transition of the machine sends it, so neither does a
  *     restored actor. The hub forwards it between the record of the command and the one of its answer.
@@ -17,6 +17,8 @@ export interface CommandContext {
   /** End of the wait for a result, epoch ms; null while the command does not wait. */
   readonly due: number | null;
   readonly result: string | null;
+  /** How many results have come. */
+  readonly results: number;
   /** The CPO's immediate answer. */
   readonly accepted: boolean;
 }
@@ -25,8 +27,8 @@ export type CommandMachineEvent =
   | { type: 'command.answered'; at: number; data: { result: string; timeoutS: number } }
   | { type: 'command.failed'; at: number; data: { reason: string } }
   | { type: 'command.resultReceived'; at: number; data: { result: string } }
-  | { type: 'command.relayed'; at: number; data: { result: string } }
-  | { type: 'command.relayFailed'; at: number; data: { result: string; reason: string } }
+  | { type: 'command.relayed'; at: number; data: { result: string; resultNumber?: number } }
+  | { type: 'command.relayFailed'; at: number; data: { result: string; resultNumber?: number; reason: string } }
   | { type: 'command.silent'; at: number }
   | { type: 'deadline.passed'; at: number };
 
@@ -42,16 +44,22 @@ export const commandMachine = setup({
         ? { accepted: event.data.result === 'ACCEPTED', due: event.at + event.data.timeoutS * 1000 }
         : {},
     ),
-    keepResult: assign(({ event }) => (event.type === 'command.resultReceived' ? { result: event.data.result } : {})),
+    keepResult: assign(({ context: { results }, event }) =>
+      event.type === 'command.resultReceived' ? { result: event.data.result, results: results + 1 } : {},
+    ),
     stopWaiting: assign({ due: null }),
   },
   guards: {
     accepts: ({ event }) => event.type === 'command.answered' && event.data.result === 'ACCEPTED',
+    /** Whether it is the last result, of several, that has been relayed. */
+    isLast: ({ context: { results }, event }) =>
+      (event.type === 'command.relayed' || event.type === 'command.relayFailed') &&
+      (event.data.resultNumber ?? results) >= results,
   },
 }).createMachine({
   id: 'command',
   initial: 'forwarding',
-  context: { due: null, result: null, accepted: false },
+  context: { due: null, result: null, results: 0, accepted: false },
   on: {
     'command.resultReceived': { target: '.relaying', actions: ['keepResult', 'stopWaiting', 'arm'] },
   },
@@ -76,8 +84,8 @@ export const commandMachine = setup({
       on: {
         // The answer to the forward may come after the result, which already counts: the state stays. [COMMAND-2]
         'command.answered': { actions: assign({ accepted: true }) },
-        'command.relayed': { target: 'relayed' },
-        'command.relayFailed': { target: 'relayed' },
+        'command.relayed': { guard: 'isLast', target: 'relayed' },
+        'command.relayFailed': { guard: 'isLast', target: 'relayed' },
       },
     },
     relayed: {},

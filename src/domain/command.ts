@@ -78,17 +78,20 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
       return { ...(accepts ? answered : record), state: 'relaying', result, results };
     }
     case 'command.relayed':
-      return { ...record, state: 'relayed', reason: null };
-    case 'command.relayFailed':
-      return { ...record, state: 'relayed', reason: event.data.reason };
+    case 'command.relayFailed': {
+      // Of results that are relayed at the same time, the last one counts.
+      if ((event.data.resultNumber ?? Number.POSITIVE_INFINITY) < (record.results ?? 0)) return record;
+      return { ...record, state: 'relayed', reason: event.type === 'command.relayed' ? null : event.data.reason };
+    }
     case 'command.silent':
       return record.state === 'awaiting' ? { ...record, state: 'silent' } : record;
   }
 }
 
 /** The end of a call to a partner that was cut off; null when no call is in flight. [COMMANDS-2] */
-export function cutOffOf({ state, result }: CommandRecord): CommandEvent | null {
+export function cutOffOf({ state, result, results }: CommandRecord): CommandEvent | null {
   if (state === 'forwarding') return { type: 'command.failed', data: { reason: cutOff } };
   if (state !== 'relaying') return null;
-  return { type: 'command.relayFailed', data: { result: result ?? '', reason: cutOff } };
+  const resultNumber = results ?? 1;
+  return { type: 'command.relayFailed', data: { result: result ?? '', resultNumber, reason: cutOff } };
 }

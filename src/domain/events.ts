@@ -157,8 +157,9 @@ export type CommandEvent =
   | { type: 'command.failed'; data: CommandNamed & { reason: string } }
   /** `accepts`: there is no answer yet, or it was lost, and this ACCEPTED is the first that tells. [D29, D66] */
   | { type: 'command.resultReceived'; data: CommandNamed & { result: string; accepts?: true } }
-  | { type: 'command.relayed'; data: CommandNamed & { result: string } }
-  | { type: 'command.relayFailed'; data: CommandNamed & { result: string; reason: string } }
+  /** `resultNumber`: of the command's results, which one; absent in events of earlier versions. */
+  | { type: 'command.relayed'; data: CommandNamed & { result: string; resultNumber?: number } }
+  | { type: 'command.relayFailed'; data: CommandNamed & { result: string; resultNumber?: number; reason: string } }
   | { type: 'command.silent'; data: CommandNamed };
 
 export type OrphanKind = 'stop_without_complete' | 'complete_without_cdr';

@@ -1,7 +1,7 @@
 /** The record of a command in every order in which its facts may come, held against its machine. */
 import { initialTransition, transition } from 'xstate';
 import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
-import { applyToCommand, type CommandRecord } from '../../src/domain/command.ts';
+import { applyToCommand, type CommandRecord, cutOffOf, shownState } from '../../src/domain/command.ts';
 import type { CommandEvent } from '../../src/domain/events.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -26,10 +26,24 @@ const facts = {
 } as const satisfies Record<string, CommandEvent>;
 type Name = keyof typeof facts;
 
-function folded(names: readonly Name[]): CommandRecord {
+function folded(events: readonly CommandEvent[]): CommandRecord {
   const start = applyToCommand(null, requested, 't0');
-  return names.reduce((record, name, index) => applyToCommand(record, facts[name], `t${index + 1}`), start);
+  return events.reduce((record, event, index) => applyToCommand(record, event, `t${index + 1}`), start);
 }
+
+/** The result of which each relay is the end. */
+const relayOf: Partial<Record<Name, Name>> = { told: 'came', untold: 'came', toldAgain: 'cameAgain' };
+
+/** The last of these facts, as the hub records it after the others. */
+function lastOf(names: readonly Name[]): CommandEvent {
+  const fact = facts[names.at(-1) as Name];
+  if (fact.type !== 'command.relayed' && fact.type !== 'command.relayFailed') return fact;
+  const results = names.filter((name) => facts[name].type === 'command.resultReceived');
+  const resultNumber = results.indexOf(relayOf[names.at(-1) as Name] as Name) + 1;
+  return { ...fact, data: { ...fact.data, resultNumber } } as CommandEvent;
+}
+
+const recorded = (names: readonly Name[]) => names.map((_name, index) => lastOf(names.slice(0, index + 1)));
 
 t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]', async (t) => {
   const table: [Name[], CommandRecord['state'], string | null, string | null][] = [
@@ -59,13 +73,31 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
     [['accepted', 'came', 'cameAgain', 'toldAgain', 'told'], 'relayed', 'CANCELED_RESERVATION', null],
   ];
   for (const [names, state, result, reason] of table) {
-    const record = folded(names);
+    const record = folded(names.map((name) => facts[name]));
     const isUnanswered = names.includes('failed') && !names.includes('accepts');
     const results = names.filter((name) => facts[name].type === 'command.resultReceived').length;
     const counted = { ...(isUnanswered && { isUnanswered }), ...(results > 0 && { results }) };
     const expected = { ...data, at: 't0', state, result, reason, ...counted };
     t.strictSame(record, expected, names.join(' → ') || 'requested');
   }
+});
+
+t.test('of results that are relayed at the same time the last one counts [D29]', async (t) => {
+  const { came, cameAgain, told, untold } = facts;
+  const of = (resultNumber: number, fact: typeof told | typeof untold) =>
+    ({ ...fact, data: { ...fact.data, resultNumber } }) as CommandEvent;
+  const cutOff = cutOffOf(folded([came, cameAgain])) as CommandEvent;
+  const table: [ends: CommandEvent[], state: string][] = [
+    [[of(1, told)], 'relaying'],
+    [[of(1, untold)], 'relaying'],
+    [[of(1, told), of(2, untold)], 'relayFailed'],
+    [[of(2, untold), of(1, told)], 'relayFailed'],
+    [[of(1, untold), of(2, told)], 'relayed'],
+    [[of(2, told), of(1, untold)], 'relayed'],
+    [[of(1, told), cutOff], 'relayFailed'],
+  ];
+  for (const [ends, state] of table)
+    t.equal(shownState(folded([came, cameAgain, ...ends])), state, JSON.stringify(ends));
 });
 
 /** Of all orders, of which the longest have seven facts, a fifth have at most five. */
@@ -76,9 +108,8 @@ function* orders(taken: readonly Name[] = []): Generator<readonly Name[]> {
   yield taken;
   if (taken.length === factsMax) return;
   const answers: readonly Name[] = ['accepted', 'refused', 'unsupported', 'failed'];
-  const needs: Partial<Record<Name, Name>> = { told: 'came', untold: 'came', toldAgain: 'cameAgain' };
   for (const name of Object.keys(facts) as Name[]) {
-    const need = needs[name];
+    const need = relayOf[name];
     const isSecondAnswer = answers.includes(name) && taken.some((other) => answers.includes(other));
     const isSecondRelay = name.endsWith('told') && (taken.includes('told') || taken.includes('untold'));
     if (taken.includes(name) || isSecondAnswer || isSecondRelay || (need && !taken.includes(need))) continue;
@@ -90,16 +121,15 @@ t.test('in whatever order its facts come, the record is in the state of its mach
   const [first] = initialTransition(commandMachine);
   const snapshots = new Map([['', first]]);
   const machineState = (names: readonly Name[]) => {
-    const name = names.at(-1);
-    if (name === undefined) return first.value;
+    if (names.length === 0) return first.value;
     const before = snapshots.get(names.slice(0, -1).join());
     if (!before) throw new Error(`${names.join(' → ')} came before the order that it goes on from`);
-    const [snapshot] = transition(commandMachine, before, { ...facts[name], at: 0 } as CommandMachineEvent);
+    const [snapshot] = transition(commandMachine, before, { ...lastOf(names), at: 0 } as CommandMachineEvent);
     snapshots.set(names.join(), snapshot);
     return snapshot.value;
   };
   const all = [...orders()];
-  const differing = all.filter((names) => folded(names).state !== machineState(names));
+  const differing = all.filter((names) => folded(recorded(names)).state !== machineState(names));
   t.ok(all.length > 1000, `${all.length} orders`);
   t.strictSame(
     differing.slice(0, 5).map((names) => names.join(' → ')),

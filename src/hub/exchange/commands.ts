@@ -164,23 +164,21 @@ export class Commands {
     const emsp = directory.partnerOf(record.emsp);
     if (!emsp) throw new HubError('callbackForwardFailed');
     const call = {
-      ...({
-        what: `${record.command} result`,
-        module: 'commands',
-        circuit: 'results',
-        method: 'POST',
-        url: record.responseUrl,
-        body,
-        emptyOk: true,
-        timeoutMs: settings.callbackTimeoutMs,
-        answerMax: relayedAnswerMax,
-      } as const),
+      what: `${record.command} result`,
+      module: 'commands',
+      circuit: 'results',
+      method: 'POST',
+      url: record.responseUrl,
+      body,
+      emptyOk: true,
+      timeoutMs: settings.callbackTimeoutMs,
+      answerMax: relayedAnswerMax,
       source: credential.partner.id,
       from: directory.party(record.cpo, 'CPO') ?? null,
       to: directory.party(record.emsp, 'EMSP') ?? null,
-    };
+    } as const;
     const outcome = await callPartner(this.#context, emsp, call, trace);
-    const relayed = { result, ...metBy(record.emsp, outcome.quirks) };
+    const relayed = { result, resultNumber: record.results ?? 1, ...metBy(record.emsp, outcome.quirks) };
     if (outcome.class === 'delivered')
       return this.#recordEnd(record.id, { type: 'command.relayed', data: relayed }, { trace });
     const reason = `${outcome.class}: ${outcome.message}`;
