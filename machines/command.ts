@@ -2,7 +2,7 @@
  * State machine of one command that an eMSP sends to a CPO through the hub.
  *
  * `forwarding`: the hub has sent the command and waits for the CPO's answer. `rejected` (an end): the CPO refused it,
- * or the forward failed. `awaiting`: the CPO accepted; the hub waits for the asynchronous result until `due`.
+ * or the forward failed, or was taken for cut off until its answer is recorded. `awaiting`: the CPO accepted; the hub waits for the asynchronous result until `due`.
  * `relaying`: a result came and is being sent to the eMSP. `relayed`: the relay of the last one has succeeded or failed; a
  * further result (a reservation cancelled later) may still come. `silent` (an end): no result came in time.
  *
@@ -73,7 +73,12 @@ export const commandMachine = setup({
         'command.failed': { target: 'rejected' },
       },
     },
-    rejected: {},
+    rejected: {
+      on: {
+        // A door may record the answer only after the owner has taken the forward for cut off. [COMMANDS-5]
+        'command.answered': { guard: 'accepts', target: 'awaiting', actions: ['keepAnswer', 'arm'] },
+      },
+    },
     awaiting: {
       on: {
         'deadline.passed': { actions: 'recordSilent' },

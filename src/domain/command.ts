@@ -62,10 +62,13 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
   if (record === null) throw new Error(`${event.type} of a command that was never requested`);
   switch (event.type) {
     case 'command.answered': {
+      const { isUnanswered, ...answered } = record;
+      // A door may record an answer only when the owner has taken the call for cut off. [COMMANDS-5]
+      const isAwaited = record.state === 'forwarding' || (record.state === 'rejected' && isUnanswered);
       // The result may come before the answer; then the answer does not change the state. [D29]
-      if (record.state !== 'forwarding') return record;
+      if (!isAwaited) return answered;
       const state = event.data.result === 'ACCEPTED' ? 'awaiting' : 'rejected';
-      return { ...record, state, result: event.data.result };
+      return { ...answered, state, result: event.data.result, reason: null };
     }
     case 'command.failed':
       if (record.state === 'forwarding')

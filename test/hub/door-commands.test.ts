@@ -203,13 +203,17 @@ for (const apartS of [-30, 30]) {
 }
 
 t.test(
-  'a door dies while it forwards: the owner says so when its limit is over, and a new owner no earlier',
+  'a door loses the store while it forwards: when its limit is over, the owner takes the call for cut off until the answer is recorded',
   async (t) => {
     const scenery = await scene(t);
     const { hub, clock, cpo, emsp, hold } = scenery;
-    let isDead = false;
+    let isLost = false;
+    let refused = 0;
     const append: Store['append'] = async (commit) => {
-      if (isDead) throw new StoreUnavailable('it has died');
+      if (isLost) {
+        refused += 1;
+        throw new StoreUnavailable('it is lost');
+      }
       const written = await hub.created.context.store.append(commit);
       hub.created.follow(written.last);
       return written;
@@ -218,7 +222,7 @@ t.test(
     const go = hold();
     const asked = stop(door, emsp);
     await cpo.got('the command', ({ path }) => path.endsWith('/STOP_SESSION'));
-    isDead = true;
+    isLost = true;
     go();
     t.match(await asked, { result: 'ACCEPTED' }, 'the CPO had it');
     await followed(hub);
@@ -228,6 +232,16 @@ t.test(
     clock.advance(limitMs + 5_000);
     await hub.settled();
     t.match(await commandOf(hub), { state: 'rejected', reason: 'the hub was restarted meanwhile' });
+    await eventually('the door has tried again', () => refused === 2);
+    isLost = false;
+    clock.advance(1_000);
+    const isAwaiting = async () => (await commandOf(hub)).state === 'awaiting';
+    await eventually('the door has recorded the answer', isAwaiting);
+    t.match(await commandOf(hub), { result: 'ACCEPTED', reason: null });
+    await eventually('the owner waits for the result', () => actorsOf(hub.created).length === 2);
+    clock.advance(26_000);
+    await hub.settled();
+    t.match(await commandOf(hub), { state: 'silent' });
   },
 );
 

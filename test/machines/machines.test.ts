@@ -198,13 +198,15 @@ const result = { type: 'command.resultReceived', at: 200, data: { result: 'ACCEP
 const relayed = { type: 'command.relayed', at: 300, data: { result: 'ACCEPTED' } };
 const relayFailed = { type: 'command.relayFailed', at: 300, data: { result: 'ACCEPTED', reason: 'timeout' } };
 const silent = { type: 'command.silent', at: 30_100 };
+const unasked = { type: 'command.failed', at: 1, data: { reason: '' } };
 
 t.test('command: accept, callback, relay, in every order that happens [M1, M2, M3, D29]', async (t) => {
   const table: [string, HeardEvent[], string, string[]][] = [
     ['at first', [], 'forwarding', []],
     ['refused by the CPO', [answered('REJECTED')], 'rejected', []],
-    ['could not be asked', [{ type: 'command.failed', at: 1, data: { reason: '' } }], 'rejected', []],
+    ['could not be asked', [unasked], 'rejected', []],
     ['accepted', [answered('ACCEPTED')], 'awaiting', ['arm']],
+    ['accepted, taken for cut off before', [unasked, answered('ACCEPTED')], 'awaiting', ['arm']],
     ['a result', [answered('ACCEPTED'), result], 'relaying', ['arm']],
     ['relayed', [answered('ACCEPTED'), result, relayed], 'relayed', []],
     ['the relay failed', [answered('ACCEPTED'), result, relayFailed], 'relayed', []],

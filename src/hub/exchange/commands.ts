@@ -7,7 +7,7 @@
  * COMMANDS-3  The hub makes up no result.
  * COMMANDS-4  A command whose caller no longer waits is not forwarded: its driver may have left the charger by then.
  * COMMANDS-5  A door forwards and relays by itself, without an actor. The owner follows its events and keeps all
- *     timers; a forward or relay without a recorded end in time was cut off. [COMMANDS-2]
+ *     timers; a forward or relay without a recorded end in time was cut off [COMMANDS-2], until its end is recorded after all.
  * COMMANDS-6  An actor follows what is recorded of its command, and nothing else: it starts once the command is durable.
  * COMMANDS-7  What a CPO sends as results is bounded in number and counts against its quota: each is recorded.
  * COMMANDS-8  The answer to a relayed result has at most `relayedAnswerMax` bytes: a CPO may have hundreds of results relayed at once.
