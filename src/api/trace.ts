@@ -31,9 +31,9 @@ export const story = z.object({
       deliveries: z.array(delivery),
     }),
   ),
-  has_older: z
-    .boolean()
-    .meta({ description: 'it has more events than the newest 10,000, which are shown; events lists the older ones' }),
+  has_older: z.boolean().meta({
+    description: 'it has older events than those shown, at most 10,000 with 10,000 deliveries: events lists them',
+  }),
   next_cursor: z.string().nullable().meta({
     description:
       'more of the log may hold commands, authorizations, CDRs or cases that belong here: ask with this cursor',

@@ -192,6 +192,34 @@ t.test('of a busy object the newest events are shown, and that there are older o
   t.match(out, /^NL-CPO\/BUSY: the newest 10000 steps, oldest first/);
 });
 
+t.test('the events of an object with many receivers are shown within a limit of deliveries', async (t) => {
+  const { store } = hub.created.context;
+  const stream = 'locations/NL-CPO/wide';
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/WIDE', locationBody('WIDE'));
+  await hub.settled();
+  const [{ data } = {}] = await store.history(stream);
+  const to = Array.from({ length: 50 }, (_, n) => `NL-E${String(n).padStart(2, '0')}`);
+  await append(store, { events: Array(201).fill(event({ stream, data, to })) });
+  const { delivery } = store;
+  t.teardown(() => Object.assign(store, { delivery }));
+  let [inFlight, most] = [0, 0];
+  const counted: typeof delivery = async (...of) => {
+    inFlight++;
+    most = Math.max(most, inFlight);
+    return delivery(...of).finally(() => inFlight--);
+  };
+  Object.assign(store, { delivery: counted });
+  const head = store.head();
+  const { steps, has_older } = await traceOf('NL-CPO/WIDE');
+  t.strictSame([steps.length, steps.flatMap(({ deliveries }) => deliveries).length, has_older], [200, 10_000, true]);
+  t.equal(steps.at(-1)?.seq, head);
+  t.equal(most, 64, 'that many are looked up at the same time');
+
+  Object.assign(store, { delivery: async () => null });
+  await append(store, { events: [event({ stream, data, to: Array(10_001).fill('NL-E00') })] });
+  t.equal((await traceOf('NL-CPO/WIDE')).steps.length, 1, 'the newest event is always shown');
+});
+
 t.test('every reason for which the domain owes a change to nobody has a sentence in the trace', async (t) => {
   const domain = ['src/domain/ownership.ts', 'src/domain/routing.ts']
     .map((file) => readFileSync(file, 'utf8'))

@@ -15,14 +15,19 @@ import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import { type Quirk, type QuirksMet, quirks } from '../../domain/quirks.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
 import { subjectOf } from '../../domain/subject.ts';
+import { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
 import { candidatesFor, typesOf } from './trace-keys.ts';
 import { relatedTo } from './trace-related.ts';
 
-/** Of the own events of an object or a request, the newest are shown. */
+/** Of the own events of an object or a request, the newest are shown: so many at most. */
 const eventsMax = 10_000;
+/** Deliveries of those events together: more would take too much memory. */
+const deliveriesMax = 10_000;
+/** Deliveries that one trace looks up at the same time. */
+const lookedUpAtOnce = 64;
 
 type Reason =
   | (typeof keptReasons)[number]
@@ -72,13 +77,15 @@ export async function traceOf(
     if (keys.size === 1) own = await objectEvents(context, key);
   }
   if (own.length === 0) throw unknown(context, key);
-  const events = own.slice(-eventsMax);
-  const has_older = own.length > eventsMax;
-  if (!isObjectKey(key)) return { ...none, kind: 'correlation', steps: await stepsOf(events, view), has_older };
+  const events = newestOf(own);
+  const has_older = own.length > events.length;
+  const lookUps = new Limit(lookedUpAtOnce);
+  const viewInTurn: ViewDelivery = (event, receiver) => lookUps.run(() => view(event, receiver));
+  if (!isObjectKey(key)) return { ...none, kind: 'correlation', steps: await stepsOf(events, viewInTurn), has_older };
   const { events: related, rest } = await relatedTo(context.store, events, cursor);
   const told = (cursor === null ? [...events, ...related] : [...related]).sort((a, b) => a.seq - b.seq);
   const next_cursor = rest === null ? null : String(rest);
-  return { ...none, key, kind: 'object', steps: await stepsOf(told, view), has_older, next_cursor };
+  return { ...none, key, kind: 'object', steps: await stepsOf(told, viewInTurn), has_older, next_cursor };
 }
 
 const isObjectKey = (key: string): boolean => /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
@@ -87,6 +94,16 @@ function unknown({ store }: Context, key: string): HubError {
   const horizon = store.horizon();
   const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
   return new HubError('notFound', { message: `nothing is known of ${key}${older}` });
+}
+
+/** The newest events within both limits, at least one. */
+function newestOf(events: readonly StoredEvent[]): readonly StoredEvent[] {
+  let deliveries = 0;
+  const isBeyond = ({ to }: StoredEvent, index: number) => {
+    deliveries += to.length;
+    return deliveries > deliveriesMax || events.length - index > eventsMax;
+  };
+  return events.slice(Math.min(events.findLastIndex(isBeyond) + 1, events.length - 1));
 }
 
 const stepsOf = (events: readonly StoredEvent[], view: ViewDelivery): Promise<TraceStep[]> =>
