@@ -14,6 +14,7 @@ import type { Trace } from '../domain/trace.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { otherMethods, servedMethods, withHead } from '../transport/methods.ts';
+import { outlastSilence } from '../transport/silence.ts';
 import type { AuditTrail } from './audit-trail.ts';
 import { fileOf, isFile } from './list-files.ts';
 import { Problem, problemOf } from './problem.ts';
@@ -121,6 +122,8 @@ async function answer(
   reply: FastifyReply,
   bounds: Bounds | undefined,
 ): Promise<unknown> {
+  // An erasure, a plan or a file may read millions of events.
+  outlastSilence(reply.raw);
   const { params, query, body } = request;
   const caller = callerOf(request);
   const raw = { params, query, body, trace: { ...traceOf(request), operator: caller.name }, caller };

@@ -51,8 +51,11 @@ type Method = 'HEAD' | 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 const defaultUrl = 'http://127.0.0.1:8080';
 /** The largest page that the admin API serves, in items; it refuses a larger `limit`. */
 const pageMax = 1000;
-/** Longer than the hub takes for any answer, ms; without it a hub that stands still would keep a script waiting for good. */
-const silenceMaxMs = 300_000;
+/**
+ * Longer than the hub takes for any answer, ms: an erasure or a plan may read millions of events. Without it a hub that
+ * stands still would keep a script waiting for good.
+ */
+const silenceMaxMs = 3_600_000;
 const connectMaxMs = 10_000;
 
 export class HubClient {

@@ -15,6 +15,7 @@ import { systemClock } from '../kit/system-clock.ts';
 import { portOf } from '../kit/url.ts';
 import type { ClientAddresses } from '../transport/client-address.ts';
 import { isAtOperators } from '../transport/entrance.ts';
+import { outlastSilence } from '../transport/silence.ts';
 import { isTrusted, trust } from '../transport/trusted.ts';
 import { ChannelClient, ChannelRefused } from './channel.ts';
 import { clientHeader, entranceHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
@@ -27,9 +28,6 @@ const socketsMax = 256;
  * closed.
  */
 const idleMs = 60_000;
-/** Must stay above the slowest forward to a partner, else that forward is cut before its answer arrives. */
-const silenceMs = 90_000;
-
 /** How long a request waits before its peer's health is checked, and the timeout of that check. [PASSING-2] */
 const doubtMs = 3000;
 
@@ -50,6 +48,8 @@ interface Passed {
 /** Paths that need no token. */
 const isOpen =
   /^\/(?:$|console(?:\/|$)|portal(?:$|\/(?!v1\/)|\/v1\/session$)|admin\/docs|admin\/v1\/openapi\.json|healthz$|readyz$)/;
+/** Paths whose answers the peer may take long for. */
+const mayTakeLong = /^\/(?:admin|portal)\/v1\//;
 /** Statuses that a hub may answer before it has accepted a token. */
 const unlooked: ReadonlySet<number> = new Set([401, 404, 429, 502, 503]);
 
@@ -98,7 +98,7 @@ export class Passing {
     });
     const stop = (error: Error | undefined) => void sent.destroy(error);
     const end = this.#begin(request, response, target, stop);
-    sent.setTimeout(silenceMs, () => sent.destroy(new Error('the peer is silent')));
+    if (mayTakeLong.test(pathOf(request))) outlastSilence(response);
     sent.on('error', (error) => end('failed', error));
     sent.on('response', (answer) => {
       heardFrom(request, answer.statusCode ?? 502);

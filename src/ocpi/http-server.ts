@@ -45,6 +45,8 @@ export interface HttpServerOptions {
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Time in which a request, body included, must arrive; default 15 s. */
   readonly requestTimeoutMs?: number;
+  /** A connection without traffic for this long is closed, but for answers that may take longer [SILENCE-1]; default 90 s. */
+  readonly silenceMaxMs?: number;
   /** Absent: no limit but the system's. */
   readonly connectionsMax?: number;
   /** Counts callers without a token by address. Absent: nobody is limited. */
@@ -63,10 +65,7 @@ const segmentLengthMax = 4096;
 
 /** Default time in which a request must arrive. [D38] */
 const requestTimeoutMs = 15_000;
-/**
- * A connection without traffic for this long is closed. Must exceed the slowest forward, else that forward gets no
- * answer.
- */
+/** Default silence limit of a connection. Must exceed the slowest forward, else that forward gets no answer. */
 const silenceMaxMs = 90_000;
 /**
  * Must exceed the idle timeout of load balancers (usually 60 s), so that they close idle connections: otherwise the hub
@@ -152,7 +151,7 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
       ? { ofAddressMax: Math.ceil(most * addressShare), addressOf: visitors.ofConnection }
       : null;
   if (most !== undefined) seen = limitConnections(server as Server, most, share);
-  server.setTimeout(silenceMaxMs);
+  server.setTimeout(options.silenceMaxMs ?? silenceMaxMs);
   // An unknown `Expect` is ignored; Node would answer it with an empty 417. [HTTP-SERVER-2]
   server.on('checkExpectation', listener);
   closeIdleWhileClosing(server as Server);

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { ChannelDoor } from '../../src/cluster/channel.ts';
 import { Passing } from '../../src/cluster/passing.ts';
-import { createFrontServer } from '../../src/ocpi/http-server.ts';
+import { createFrontServer, type HttpServerOptions } from '../../src/ocpi/http-server.ts';
 import { clientAddresses } from '../../src/transport/client-address.ts';
 import { isTrusted } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -17,8 +17,8 @@ const path = '/ocpi/2.2.1/credentials';
 
 const urlOf = (server: Server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-async function listening(t: Test, answer: RequestListener): Promise<Server> {
-  const server = createFrontServer({}, answer).listen(0, '127.0.0.1');
+async function listening(t: Test, answer: RequestListener, options: HttpServerOptions = {}): Promise<Server> {
+  const server = createFrontServer(options, answer).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {
     server.closeAllConnections();
@@ -41,7 +41,7 @@ interface Seen extends Pick<IncomingMessage, 'method' | 'url' | 'headers'> {
 }
 
 /** Two nodes, the first of which passes everything on to the second, which answers as `answer` says. */
-async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => void) {
+async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => void, options: HttpServerOptions = {}) {
   const seen: Seen[] = [];
   /** Bodies of requests that ended there without an answer. */
   const dropped: string[] = [];
@@ -67,10 +67,11 @@ async function scene(t: Test, answer: (seen: Seen, response: ServerResponse) => 
   const target = { id: 'second', url: urlOf(second) };
   /** Whether the connection of the last request is trusted. */
   let isLastTrusted = () => false;
-  const first = await listening(t, (request, response) => {
+  const pass: RequestListener = (request, response) => {
     isLastTrusted = () => isTrusted(request.socket);
     passing.pass(request, response, target);
-  });
+  };
+  const first = await listening(t, pass, options);
   return { first: urlOf(first), passing, seen, dropped, ended, isLastTrusted: () => isLastTrusted() };
 }
 
@@ -187,6 +188,17 @@ t.test('what does not come whole is not done, and what nobody waits for any more
     seen.map(({ body }) => body),
     ['{}', 'held'],
   );
+});
+
+t.test('an operator gets an answer for which the peer takes longer than a connection may be silent', async (t) => {
+  const held: (() => void)[] = [];
+  const hold = (one: Seen, response: ServerResponse) => void held.push(() => echo(one, response));
+  const { first } = await scene(t, hold, { silenceMaxMs: 250 });
+  const operator = said(first, 'operator', '/admin/v1/parties');
+  await eventually('it is under way', () => held.length === 1);
+  await t.rejects(said(first, 'partner'), { code: 'ECONNRESET' }, 'the limit has passed');
+  held[0]?.();
+  t.match(await operator, { status: 201, body: 'operator' });
 });
 
 t.test('what nodes alone ask of each other is passed on for nobody', async (t) => {
