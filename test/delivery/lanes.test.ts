@@ -463,6 +463,20 @@ t.test('what expired while nothing could be sent is dead without an attempt', as
   ]);
 });
 
+t.test('a partner that is added as paused is paused from its registration on', async (t) => {
+  const hub = await hubFor(t, plain);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' }, { paused: true });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  await putSession(cpo, 'S1');
+  await hub.settled();
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { settings: { paused: true }, queue: { depth: 1, dead: 0 } });
+  t.same(emsp.received, []);
+  await pause(hub, 'NL-EMS', false);
+  await quiet(hub);
+  t.match(emsp.received, [{ method: 'PUT', path: '/ocpi/2.2.1/sessions/NL/CPO/S1' }]);
+});
+
 t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 8', async (t) => {
   const clock = new SimulatedClock(start);
   const eight = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '36000', HUB_DELIVERY_CONCURRENCY: '8' };

@@ -37,9 +37,12 @@ export class PartnerActors {
   }
 
   start(partner: Partner): void {
-    this.#context.supervisor.start(this.#partnerSpec(partner.id));
-    this.#context.supervisor.start(this.#courierSpec(partner.id));
-    this.#context.supervisor.send(courierActor(partner.id), { type: 'suspend' });
+    const { supervisor } = this.#context;
+    const courier = courierActor(partner.id);
+    supervisor.start(this.#partnerSpec(partner.id));
+    supervisor.start(this.#courierSpec(partner.id));
+    supervisor.send(courier, { type: 'suspend' });
+    if (partner.settings.paused) supervisor.send(courier, { type: 'pause' });
   }
 
   async revive(partner: Partner): Promise<void> {
