@@ -2,7 +2,7 @@
  * Routing rules of eMSP–CPO pairs, and the audience (recipients) of a location, tariff or token.
  * [interface, What the service does 2]
  */
-import { modules, type ObjectModule, pairOf } from './modules.ts';
+import { isOwned, modules, type ObjectModule, pairOf } from './modules.ts';
 import type { HubObject } from './object.ts';
 import type { PartyId } from './party.ts';
 
@@ -104,15 +104,17 @@ export function catalogueAudience(
   return { to, whole: to.filter((id) => !wasSent(id) || isOutdated(id)), reason: null, ...rest };
 }
 
-/** Receivers of a catalogue that have an endpoint for it; eMSPs without one read the list of the hub. [D60] */
+/** Whether the module is a catalogue for which the eMSP has no endpoint: it reads the list of the hub. [D60] */
+export const isUnsubscribed = (directory: Pick<Directory, 'receives'>, module: ObjectModule, emsp: PartyId): boolean =>
+  modules[module].owner === 'CPO' && !isOwned(module) && !directory.receives(emsp, module);
+
+/** Receivers of a catalogue or of tokens, without the eMSPs that are not subscribed. [D60] */
 function subscribers(
   directory: Directory,
   module: ObjectModule,
   all: readonly PartyId[],
 ): Pick<Audience, 'to' | 'unsubscribed'> {
-  if (modules[module].owner !== 'CPO' || all.every((id) => directory.receives(id, module))) return { to: all };
-  return {
-    to: all.filter((id) => directory.receives(id, module)),
-    unsubscribed: all.filter((id) => !directory.receives(id, module)),
-  };
+  const isOut = (id: PartyId) => isUnsubscribed(directory, module, id);
+  if (!all.some(isOut)) return { to: all };
+  return { to: all.filter((id) => !isOut(id)), unsubscribed: all.filter(isOut) };
 }

@@ -548,6 +548,31 @@ t.test('a resync sends the present objects that a receiver is entitled to, of ea
   t.same(emsp.received, []);
 });
 
+t.test('a resync of a catalogue to an eMSP that is not subscribed is refused [D60]', async (t) => {
+  const hub = await hubFor(t);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const modules = [['sessions', 'RECEIVER']] as const;
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS', modules });
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await putSession(cpo, 'S1');
+  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1'));
+  await quiet(hub);
+  for (const module of ['locations', 'tariffs']) {
+    const { status, text } = await asked(hub, '/parties/NL-EMS/resync', { module });
+    const detail = `NL-EMS has no RECEIVER endpoint for ${module}: it is not subscribed`;
+    t.match({ status, ...(JSON.parse(text) as object) }, { status: 409, detail });
+  }
+  for (const module of ['sessions', 'cdrs']) {
+    const job = (await admin(hub, 'POST', '/parties/NL-EMS/resync', { module })) as unknown as Job;
+    t.match(await ended(hub, job), { state: 'DONE', queued: 1 }, module);
+  }
+  await quiet(hub);
+  t.same(emsp.received.map(idOf), ['S1', 'S1']);
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ module: 'cdrs' }, { module: 'cdrs' }], 'but CDRs are money');
+});
+
 t.test('re-driven deliveries take a quarter of the slots at most, and leave the rest to what is new', async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_CONCURRENCY: '8' });
   const holding = new Holding();

@@ -17,11 +17,11 @@ import type { JobView } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Actor, ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
-import { isOwned, modules, type ObjectModule, ownedModules } from '../../domain/modules.ts';
+import { isOwned, modules, type ObjectModule, ownedModules, receivedBy } from '../../domain/modules.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
 import { owningEmsp } from '../../domain/ownership.ts';
-import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
-import { isJoined } from '../../domain/routing.ts';
+import { isRegistered, keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import { isJoined, isUnsubscribed } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { owedEnd, owedWhole } from '../exchange/owed-requests.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
@@ -75,10 +75,16 @@ export class Resends {
 
   /** Starts a job that resends the present objects of a module to a partner's parties, each as its own event. */
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
-    const partner = this.#context.directory.partner(partnerId.toUpperCase());
+    const { directory } = this.#context;
+    const partner = directory.partner(partnerId.toUpperCase());
     if (!partner) throw new HubError('notFound');
     if (partner.settings.pull_only)
       throw new HubError('conflict', { message: `${partner.id} is pull only: nothing is sent to it` });
+    const mayReceive = isRegistered(partner) && receivedBy(partner.roles).includes(module);
+    if (mayReceive && isUnsubscribed(directory, module, partner.id)) {
+      const message = `${partner.id} has no RECEIVER endpoint for ${module}: it is not subscribed`;
+      throw new HubError('conflict', { message });
+    }
     const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
     const objects = this.#entitled.bind(this);
     async function* steps() {
