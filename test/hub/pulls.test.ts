@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { Replaced } from '../../src/main.ts';
 import { nextLink } from '../../src/partners/pull.ts';
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { copyDataDirectory, directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -11,6 +12,7 @@ import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const modules = [
@@ -244,6 +246,30 @@ t.test('a partner that is suspended while it is pulled gives nothing more', asyn
     (await itemsOf(hub, '/events?type=object.put')).map(({ object }) => object),
     ['NL-CPO/L1', 'NL-CPO/L2'],
   );
+});
+
+t.test('a pull whose end the store refuses is FAILED when the store takes writes again [PULLS-1]', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
+  let isAway = false;
+  const wrap = wrapStore((store) => ({
+    append: async (commit) => {
+      if (isAway) throw new StoreUnavailable('away');
+      return store.append(commit);
+    },
+  }));
+  const { hub, served } = await scene(t, { clock, wrap });
+  served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
+  served.instead = ({ path }) => {
+    if (path.includes('offset=2')) isAway = true;
+    return undefined;
+  };
+  const id = await start(hub, 'locations');
+  t.match(await ended(hub, id), { state: 'RUNNING', pages: 1 });
+  isAway = false;
+  clock.advance(1_000);
+  t.match(await ended(hub, id), { state: 'FAILED', pages: 1, stored: 2 });
+  served.instead = () => undefined;
+  t.match(await ended(hub, await start(hub, 'locations')), { state: 'DONE', stored: 1, unchanged: 2 });
 });
 
 t.test('a page of many objects is stored whole, refused ones too', async (t) => {

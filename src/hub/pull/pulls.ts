@@ -2,7 +2,8 @@
  * Runs the pulls that operators start: reads a CPO's own list of locations or tariffs and stores each object as a push
  * would. [interface, Admin pulls; D51]
  *
- * PULLS-1  A pull that fails is FAILED; the objects stored before the failure stay.
+ * PULLS-1  A pull that fails is FAILED; the objects stored before the failure stay. Its end is recorded at once or when the
+ *     store takes it.
  * PULLS-2  A refused object does not stop the pull: it is counted, and kept in quarantine with the reason.
  * PULLS-3  One pull at a time per partner and module. A pull that a restart cut off is FAILED.
  * PULLS-4  The next pull asks for changes since the start of the last successful one, by the partner's clock where its first
@@ -141,16 +142,11 @@ export class Pulls {
 
   /** Marks pulls that a restart cut off as FAILED, at once or when the store takes it. [PULLS-3] */
   async recover(): Promise<void> {
-    const { ports } = this.#context;
     for await (const row of this.#context.store.scan('pulls')) {
       const record = row.data as PullRecord;
       if (record.state !== 'RUNNING') continue;
       const end = { type: 'pull.failed', data: { error: 'the hub was restarted meanwhile' } } as const;
-      await untilDone(
-        this.#context,
-        () => this.#record(record, end, null),
-        (err) => ports.log.error({ err, pull: record.id }, 'could not record the end of a pull; retrying'),
-      );
+      await this.#recordEnd(record, end, null);
     }
   }
 
@@ -188,9 +184,7 @@ export class Pulls {
     const isWhole = end.type === 'pull.done' && run.behind !== 'unread';
     const puts = isWhole ? [lastPut(record.party, record.module, last)] : [];
     const { operator = list.trace.operator } = running;
-    await this.#record(run.record, end, { ...list.trace, ...(operator && { operator }) }, puts).catch(
-      (error: unknown) => ports.log.error({ err: error, pull: record.id }, 'could not record the end of a pull'),
-    );
+    await this.#recordEnd(run.record, end, { ...list.trace, ...(operator && { operator }) }, puts);
   }
 
   async #readAll(run: Run): Promise<PullEvent> {
@@ -283,6 +277,16 @@ export class Pulls {
       if (error instanceof HubError && error.code === 'notFound') return false;
       throw error;
     }
+  }
+
+  /** Resolves when the store took it or refused the first attempt. [PULLS-1] */
+  #recordEnd(before: PullRecord, end: PullEvent, trace: Trace | null, others: readonly Put[] = []): Promise<void> {
+    const { log } = this.#context.ports;
+    return untilDone(
+      this.#context,
+      () => this.#record(before, end, trace, others),
+      (err) => log.error({ err, pull: before.id }, 'could not record the end of a pull; retrying'),
+    );
   }
 
   async #record(
