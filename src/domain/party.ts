@@ -83,7 +83,10 @@ export interface Partner {
   readonly status: ConnectionStatus;
   readonly settings: PartnerSettings;
   readonly endpoints: readonly Endpoint[];
-  /** The `url` of the partner's credentials: its versions list or version details. */
+  /**
+   * The `url` of the partner's credentials: its versions list or version details. Null before its first exchange, and of
+   * a partner that is pull only.
+   */
   readonly url: string | null;
   readonly initialTokenDigest: string | null;
   /** When the initial token was issued, RFC 3339. Absent in rows of earlier versions: that token does not expire. */
@@ -267,6 +270,7 @@ export function applyToPartner(partner: Partner | null, event: PartnerEvent, at:
     case 'partner.hubTokenIssued':
       return {
         ...partner,
+        url: null,
         hubTokenDigest: event.data.hubTokenDigest,
         initialTokenDigest: null,
         spentDigests: spend(partner, partner.hubTokenDigest, partner.initialTokenDigest),

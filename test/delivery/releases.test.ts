@@ -302,13 +302,19 @@ t.test('what is kept for a suspended eMSP is listed with its reason until it is 
   t.same(idsOf(await emsp.call('GET', '/2.2.1/sessions?date_from=2026-01-01T00:00:00Z')).sort(), ['S1', 'SENT']);
 });
 
-t.test('what an eMSP that is pull only reads by itself is not listed as kept [D89]', async (t) => {
+t.test('what an eMSP that is pull only reads by itself is not listed as kept [D89] [RESENDS-4]', async (t) => {
   const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub);
+  const { cpo, emsp } = await routedPair(t, hub);
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
   await admin(hub, 'PATCH', '/parties/NL-EMS', { pull_only: true });
   await putSession(cpo, 'S1');
   t.same(await keptOf(hub), []);
+
+  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { pull_only: false });
+  const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+  const came = await arrivals(hub, emsp, () => emsp.registerAgain(String(initial_token)));
+  t.match(came, [{ method: 'PUT', path: /\/sessions\/NL\/CPO\/S1$/ }], 'it is sent when the eMSP exchanges again');
 });
 
 t.test('a release ends when its receiver is suspended [D63, D50]', async (t) => {

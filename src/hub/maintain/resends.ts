@@ -7,8 +7,8 @@
  * RESENDS-2  A resend marks the object's row as forwarded: lists, `stored-not-forwarded` and the next PATCH rely on it.
  * RESENDS-3  A release writes page by page, oldest first, sessions before CDRs. After a kill another run finds the
  *     rest: the next start runs it after a first registration, the operator repeats it after a `PUT /routes`.
- * RESENDS-4  A receiver that registers again is released nothing until its routing rule is set again, and a suspended
- *     one is sent nothing more.
+ * RESENDS-4  A receiver that registers again is released nothing until its routing rule is set again, unless it was pull
+ *     only meanwhile. A suspended one is sent nothing more.
  * RESENDS-5  A resync ends at its receiver what was deleted or made private while nothing was owed to it: a DELETE of what it was
  *     sent, whatever its rules are now, and of a location `publish: false`. Once for each end. [D21, D62]
  */
@@ -132,8 +132,9 @@ export class Resends {
   }
 
   /**
-   * The durable timer to write with the first registration of a partner, which makes a restart go on with the release.
-   * Empty for a later registration, and when no rule routes anything to the partner. [RESENDS-3]
+   * The durable timer to write with the first registration of a partner, or the first since it was pull only, which makes
+   * a restart go on with the release. Empty for a later registration, and when no rule routes anything to the partner.
+   * [RESENDS-3, RESENDS-4]
    */
   dueAfter({ id, url, roles }: Partner): Due[] {
     const { directory, recorder } = this.#context;
