@@ -5,13 +5,13 @@
 import { judge, scalesFor } from '../../src/ocpi/overload.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';
-import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, type PlainPartner, plainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
-import { t } from '../support/tap.ts';
+import { type Test, t } from '../support/tap.ts';
 import { asyncCircuit, deliveriesOf, Holding, idOf, kwhOf, putSession } from './watched.ts';
 
 const start = '2026-01-02T03:00:00Z';
@@ -569,50 +569,77 @@ t.test('what comes due while a circuit is open or a partner paused waits, withou
 const circuitByHand = (hub: Parameters<typeof admin>[0], id: string, isOpen: boolean) =>
   admin(hub, 'POST', `/parties/${id}/circuits/async`, { state: isOpen ? 'open' : 'closed' });
 
-const stops = [
+type Stop = (hub: TestHub, emsp: PlainPartner) => Promise<unknown>;
+
+/** An eMSP whose only delivery failed once, after `stop` ended while the event was read from the log for the second attempt. */
+async function stoppedWhileRead(t: Test, stop: Stop) {
+  const clock = new SimulatedClock(start);
+  let read = () => {};
+  let held: Promise<void> | null = null;
+  const wrap = wrapStore((store) => ({
+    event: async (seq) => {
+      const event = await store.event(seq);
+      if (held) {
+        read();
+        await held;
+      }
+      return event;
+    },
+  }));
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock, wrap });
+  let ill = true;
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
+  await putSession(cpo, 'S1');
+  await hub.settled(emsp);
+  ill = false;
+  let release = () => {};
+  const isRead = new Promise<void>((resolve) => {
+    read = resolve;
+  });
+  held = new Promise((resolve) => {
+    release = resolve;
+  });
+  clock.advance(10_000);
+  await isRead;
+  await stop(hub, emsp);
+  held = null;
+  release();
+  await hub.settled(emsp);
+  t.equal(emsp.received.length, 1, 'it is not sent');
+  return { hub, emsp };
+}
+
+for (const { what, stop } of [
   { what: 'a pause', stop: pause },
   { what: 'a circuit that an operator opens', stop: circuitByHand },
-] as const;
-
-for (const { what, stop } of stops)
+])
   t.test(`${what} while a delivery is read from the log holds it back [DISPATCHER-3]`, async (t) => {
-    const clock = new SimulatedClock(start);
-    let read = () => {};
-    let held: Promise<void> | null = null;
-    const wrap = wrapStore((store) => ({
-      event: async (seq) => {
-        const event = await store.event(seq);
-        if (held) {
-          read();
-          await held;
-        }
-        return event;
-      },
-    }));
-    const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock, wrap });
-    let ill = true;
-    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
-    await putSession(cpo, 'S1');
-    await hub.settled(emsp);
-    ill = false;
-    let release = () => {};
-    const isRead = new Promise<void>((resolve) => {
-      read = resolve;
-    });
-    held = new Promise((resolve) => {
-      release = resolve;
-    });
-    clock.advance(10_000);
-    await isRead;
-    await stop(hub, 'NL-EMS', true);
-    held = null;
-    release();
-    await hub.settled(emsp);
-    t.equal(emsp.received.length, 1, 'it is not sent');
-    await stop(hub, 'NL-EMS', false);
+    const { hub, emsp } = await stoppedWhileRead(t, (hub, { id }) => stop(hub, id, true));
+    await stop(hub, emsp.id, false);
     await hub.settled(emsp);
     t.equal(emsp.received.length, 2, 'it goes out');
   });
+
+const ends: readonly { what: string; stop: Stop }[] = [
+  { what: 'a suspension', stop: (hub, { id }) => admin(hub, 'POST', `/parties/${id}/suspend`) },
+  { what: 'an unregistration', stop: (_, emsp) => emsp.push('DELETE', '/2.2.1/credentials') },
+];
+
+for (const { what, stop } of ends)
+  t.test(`${what} while a delivery is read from the log ends it [D50]`, async (t) => {
+    const { hub } = await stoppedWhileRead(t, stop);
+    t.match(await deliveriesOf(hub), [{ state: 'DEAD', reason: 'suspended', attempts: { length: 1 } }]);
+  });
+
+t.test('a rotation while a delivery is read from the log sends it to the new URL with the new token', async (t) => {
+  const next = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  t.teardown(() => next.close());
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS' }];
+  const body = { token: next.token, url: `${next.url}/ocpi/versions`, roles };
+  const { hub } = await stoppedWhileRead(t, (_, emsp) => emsp.push('PUT', '/2.2.1/credentials', body));
+  await hub.settled(next);
+  t.equal(next.received.length, 1);
+});
 
 t.test('due times survive a restart', async (t) => {
   const dir = directoryFor(t);

@@ -41,6 +41,19 @@ import { asDelivered, isToHeal, type Wholes } from './wholes.ts';
 const faultMs = 60_000;
 const suspended = 'suspended';
 
+/** Where a delivery goes now. */
+interface Target {
+  readonly partner: Partner;
+  /** Of the receiver's module. */
+  readonly url: string;
+}
+
+/** Why a delivery is a dead letter without a call. */
+interface Unsent {
+  readonly class: OutcomeClass;
+  readonly reason: string;
+}
+
 export class Attempts {
   readonly #context: Context;
   readonly #scheduler: FairScheduler<Receiver>;
@@ -103,11 +116,8 @@ export class Attempts {
     const [first] = lane.items;
     if (!first) throw new Error(`lane ${lane.key} was taken while empty`);
     const item = this.#erasures.item(first);
-    const partner = directory.partnerOf(item.receiver);
-    const endpoint = partner && endpointOf(partner, item.module, 'RECEIVER');
-    if (!partner || directory.isSuspendedSince(partner, item.owedAt))
-      return this.#buryUnsent(receiver, lane, item, 'auth_error', suspended);
-    if (!endpoint) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no receiver endpoint');
+    const before = this.#targetOf(item);
+    if ('reason' in before) return this.#buryUnsent(receiver, lane, item, before.class, before.reason);
     if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
       return this.#buryUnsent(receiver, lane, item, 'expired', 'expired before it could be sent');
     }
@@ -119,6 +129,9 @@ export class Attempts {
       return this.#buryUnsent(receiver, lane, item, 'not_found', 'no routing rule');
     const sent = await this.#wholes.formFor(item, event);
     if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send');
+    // The partner may have been suspended, or have registered with another URL, while this was read.
+    const target = this.#targetOf(item);
+    if ('reason' in target) return this.#buryUnsent(receiver, lane, item, target.class, target.reason);
     const { owed, head } = sent;
     if (head !== item) {
       receiver.replace(lane, head);
@@ -126,7 +139,7 @@ export class Attempts {
     }
     // An operator paused the partner, or a circuit opened, while this was read.
     if (!receiver.mayGo(item.module)) return receiver.hold(lane, ports.clock.now());
-    const call = callOf(this.#context, partner, endpoint.url, item, event, owed);
+    const call = callOf(this.#context, target, item, event, owed);
     const outcome = await ports.client.call(call);
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
@@ -139,6 +152,14 @@ export class Attempts {
     const source = directory.partnerOf(item.sender)?.id ?? item.sender;
     breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), source, lane.key);
     receiver.noteHeld(item.module);
+  }
+
+  #targetOf({ receiver, module, owedAt }: Item): Target | Unsent {
+    const { directory } = this.#context;
+    const partner = directory.partnerOf(receiver);
+    if (!partner || directory.isSuspendedSince(partner, owedAt)) return { class: 'auth_error', reason: suspended };
+    const endpoint = endpointOf(partner, module, 'RECEIVER');
+    return endpoint ? { partner, url: endpoint.url } : { class: 'not_found', reason: 'no receiver endpoint' };
   }
 
   /** Whether the rule of its two parties, which has ended, joined them when it was owed. [ATTEMPTS-4] */
@@ -251,8 +272,7 @@ const asOutdated = (refused: Outcome): Outcome => ({
 /** The call that carries the delivery to the partner that holds the receiver. */
 function callOf(
   { directory, ports, settings }: Context,
-  partner: Partner,
-  moduleUrl: string,
+  { partner, url: moduleUrl }: Target,
   item: Item,
   event: StoredEvent,
   owed: Owed | null,
