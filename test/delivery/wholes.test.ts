@@ -469,6 +469,21 @@ t.test('a location goes private for those who were sent it, and never as a whole
   t.same(newcomer.received, [], 'who never had it is not told');
 });
 
+t.test('a refused PATCH that no whole may follow is dead with what the partner said [D21, D59]', async (t) => {
+  const hub = await hubFor(t);
+  let answer: Reply = {};
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
+  await quiet(hub);
+  answer = { text: '{"status_code":2001,"status_message":"evses missing","timestamp":"2026-01-01T00:00:00Z"}' };
+  const hidden = { publish: false, last_updated: at(1) };
+  const came = await arrivals(hub, emsp, () => cpo.push('PATCH', path('locations', 'L1'), hidden));
+  t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1']);
+  const reason = 'The partner answered HTTP 200, OCPI 2001: evses missing';
+  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ reason, attempts: [{ class: 'client_error' }] }]);
+  t.match(await admin(hub, 'GET', '/parties/NL-EMS/report'), { quirks: { length: 0 } }, 'nothing was made up for');
+});
+
 t.test('a large whole is read in a turn of its own [WHOLES-5, PER-TURN-2]', async (t) => {
   let isHealing = false;
   let isOwn: boolean | null = null;

@@ -144,7 +144,9 @@ export class Attempts {
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
     const isOutdated = outcome.class === 'auth_error' && this.#isOutdated(receiver, call.token);
-    this.#applyOutcome(receiver, lane, head, isOutdated ? asOutdated(outcome) : outcome);
+    const met = isOutdated ? asOutdated(outcome) : outcome;
+    const isHealed = isToHeal(head, met) && (await this.#wholes.formFor({ ...head, asWhole: true }, event)) !== null;
+    this.#applyOutcome(receiver, lane, head, met, isHealed);
     contacts.called(receiver.partnerId, outcome, {
       what: item.module,
       delivery: deliveryId(item.receiver, event),
@@ -177,14 +179,15 @@ export class Attempts {
     return this.#isExchanging(partnerId) || (partner !== undefined && openToken(ports, partner) !== token);
   }
 
-  #applyOutcome(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome): void {
+  /** `isHealed`: there is a whole object to send in place of a part that was refused. */
+  #applyOutcome(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome, isHealed = false): void {
     const { ports, directory, traffic } = this.#context;
     const at = ports.clock.now();
     const { module, since } = item;
     const partner = directory.partnerOf(item.receiver);
     const mayRetry = !partner || !directory.isSuspendedSince(partner, item.owedAt);
     // The receiver may lack the object of a part: the whole follows, once. [D59]
-    const healed = mayRetry && isToHeal(item, outcome) ? partner : undefined;
+    const healed = mayRetry && isHealed ? partner : undefined;
     const attempt = attemptOf(outcome, instantText(ports.clock.stamp(at)), healed && ['patch-refused']);
     const tried = this.#erasures.item({ ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 });
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);

@@ -48,7 +48,7 @@ const missingMax = 10_000;
 /** OCPI statuses of client errors with which some receivers refuse a part of an object that they lack; 2003 would say so. */
 const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002]);
 
-/** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once. */
+/** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. */
 export function isToHeal({ form, asWhole }: Item, { class: met, httpStatus, ocpiStatus }: Outcome): boolean {
   if (form !== 'part' || asWhole) return false;
   const isVague = met === 'client_error' && vague.has(ocpiStatus);
