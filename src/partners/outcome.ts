@@ -39,13 +39,16 @@ const hundredClasses: Readonly<Record<number, OutcomeClass>> = {
   5: 'unavailable',
 };
 
-/** Class per thousand of the OCPI status in a 2xx; any other number is not an OCPI status. */
+/** Class per thousand of the OCPI status; any other number is not an OCPI status. */
 const ocpiClasses: Readonly<Record<number, OutcomeClass>> = {
   1: 'delivered',
   2: 'client_error',
   3: 'unavailable',
   4: 'unavailable',
 };
+
+const ocpiClassOf = (statusCode: number): OutcomeClass =>
+  ocpiClasses[Math.floor(statusCode / 1000)] ?? 'invalid_response';
 
 /** Error codes with a class of their own; all others are `unavailable`. */
 const errorClasses: Readonly<Record<string, OutcomeClass>> = {
@@ -170,7 +173,11 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     if (!read.ok) return verdict;
     const { statusCode, data } = read.envelope;
     const message = `${verdict.message}${saying(statusCode, told)}`;
-    return { ...verdict, ocpiStatus: statusCode, data, message, quirks: quirksOf(read.envelope) };
+    const said = { ...verdict, ocpiStatus: statusCode, data, message, quirks: quirksOf(read.envelope) };
+    // Some servers answer every error with 400, and only the OCPI status says that it is their own. A 405 is no matter of time.
+    const isTransient =
+      verdict.class === 'client_error' && met.status !== 405 && ocpiClassOf(statusCode) === 'unavailable';
+    return call.isDelivery && isTransient ? { ...said, class: 'unavailable' } : said;
   }
   if (met.text.trim() === '') {
     return call.emptyOk
@@ -185,7 +192,7 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     return { class: 'invalid_response', message };
   }
   const { statusCode, data } = read.envelope;
-  const ocpiClass = ocpiClasses[Math.floor(statusCode / 1000)] ?? 'invalid_response';
+  const ocpiClass = ocpiClassOf(statusCode);
   const sole = call.oneObject && ocpiClass === 'delivered' ? soleObject(data) : data;
   return {
     class: ocpiClass,

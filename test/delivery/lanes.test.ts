@@ -79,6 +79,24 @@ t.test('a final failure frees its lane at once', async (t) => {
   ]);
 });
 
+t.test('a CDR that meets an error of the server in a 400 is sent again', async (t) => {
+  const clock = new SimulatedClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
+  const replies: Reply[] = [
+    { status: 400, text: '{"status_code":3000,"status_message":"deadlock","timestamp":"2026-01-01T00:00:00Z"}' },
+    { status: 201 },
+  ];
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? {} });
+  await postCdr(cpo, 'C1', 'other');
+  await hub.settled(emsp);
+  clock.advance(60_000);
+  await quiet(hub);
+  t.equal(emsp.received.length, 2);
+  t.match(await deliveriesOf(hub), [
+    { state: 'DELIVERED', attempts: [{ class: 'unavailable' }, { class: 'delivered' }] },
+  ]);
+});
+
 t.test('updates of an EVSE and of a connector share the lane of their location', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '5' }, { clock });

@@ -130,6 +130,23 @@ const rows: readonly Row[] = [
   },
   { name: '307 with an envelope', answer: http(307, ok), expected: ['invalid_response', 307, 1000] },
   { name: '400', answer: http(400, 'no'), expected: ['client_error', 400, null] },
+  {
+    name: '400 with OCPI 3000 to a delivery',
+    answer: http(400, envelope(3000)),
+    call: { isDelivery: true },
+    expected: ['unavailable', 400, 3000],
+  },
+  {
+    name: '405 with OCPI 3000 to a delivery',
+    answer: http(405, envelope(3000)),
+    call: { isDelivery: true },
+    expected: ['client_error', 405, 3000],
+  },
+  {
+    name: '400 with OCPI 3000 to a call that is not retried',
+    answer: http(400, envelope(3000)),
+    expected: ['client_error', 400, 3000],
+  },
   { name: '401', answer: http(401, envelope(2000)), expected: ['auth_error', 401, 2000] },
   { name: '403', answer: http(403, ''), expected: ['auth_error', 403, null] },
   { name: '404', answer: http(404, '<h1>nothing here</h1>'), expected: ['not_found', 404, null] },

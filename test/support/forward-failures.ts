@@ -38,6 +38,7 @@ export const failures: readonly Failure[] = [
   }),
   ...rows('rejected', {
     'HTTP 400': { status: 400, text: envelope(2001) },
+    'HTTP 400 with OCPI 3000': { status: 400, text: envelope(3000) },
     'HTTP 405': { status: 405, text: '' },
     'HTTP 408': { status: 408, text: '' },
     'HTTP 409': { status: 409, text: '' },
