@@ -147,6 +147,17 @@ export function circuitSign(outcome: Pick<Outcome, 'class' | 'isStale'>): Circui
 export const isRefusal = ({ class: met }: Pick<Outcome, 'class'>): boolean =>
   met === 'client_error' || met === 'not_found' || met === 'auth_error';
 
+/** OCPI statuses of client errors with which some partners refuse an unknown token, or a part of an object that they lack. */
+const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002]);
+
+/** Whether the partner refused a call without a status that says why. */
+export const isVagueRefusal = ({ class: met, ocpiStatus }: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>
+  met === 'client_error' && vague.has(ocpiStatus);
+
+/** Whether the partner refused the token of a call, or may have. */
+export const mayRefuseToken = (outcome: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>
+  outcome.class === 'auth_error' || isVagueRefusal(outcome);
+
 /** Outcome of a call that an error of the hub prevented: it is retried, like a call to an unavailable partner. */
 export function faultOf(error: unknown): Outcome {
   const message = `a fault of the hub: ${error instanceof Error ? error.message : String(error)}`;

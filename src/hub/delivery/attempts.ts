@@ -6,14 +6,14 @@
  * ATTEMPTS-1  A transient failure blocks its own lane only; a final one frees the lane. No delivery is dropped without a
  *     row that says so and why.
  * ATTEMPTS-2  A bug of the hub during an attempt is retried on the same schedule and not reported to the breaker.
- * ATTEMPTS-3  A refusal of a token that is no longer the partner's, or may soon not be because an exchange of the partner is in
- *     progress, or may not be yet because the partner may lack the answer of its exchange, is retried: it says nothing about the
- *     delivery. For the breaker the partner answered, as with any refusal.
+ * ATTEMPTS-3  A refusal (401, 403, or a client error with OCPI 2000 to 2002) of a call whose token is no longer the partner's, or may soon not be
+ *     because an exchange of the partner is in progress, or may not be yet because the partner may lack the answer of its exchange, is retried:
+ *     it may say nothing about the delivery. For the breaker the partner answered, as with any refusal.
  * ATTEMPTS-4  What was owed before the routing rule of its two parties ended is not sent while there is none: it is a dead letter. The end
  *     of an object is sent, and what an operator re-drives after the rule ended. [interface, What the service does 2] [D62]
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
-import { faultOf, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
+import { faultOf, mayRefuseToken, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
 import { attemptOf, deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { pairOf } from '../../domain/modules.ts';
@@ -143,7 +143,7 @@ export class Attempts {
     const outcome = await ports.client.call(call);
     ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
-    const isOutdated = outcome.class === 'auth_error' && this.#isOutdated(receiver, call.token);
+    const isOutdated = mayRefuseToken(outcome) && this.#isOutdated(receiver, call.token);
     const met = isOutdated ? asOutdated(outcome) : outcome;
     const isHealed = isToHeal(head, met) && (await this.#wholes.formFor({ ...head, asWhole: true }, event)) !== null;
     this.#applyOutcome(receiver, lane, head, met, isHealed);

@@ -16,7 +16,7 @@
  *     lack theirs at once.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
-import type { Outcome } from '../../domain/errors.ts';
+import { isVagueRefusal, type Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import { type HubObject, keyIn } from '../../domain/object.ts';
@@ -45,14 +45,11 @@ interface Sent {
  */
 const missingMax = 10_000;
 
-/** OCPI statuses of client errors with which some receivers refuse a part of an object that they lack; 2003 would say so. */
-const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002]);
-
 /** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. */
-export function isToHeal({ form, asWhole }: Item, { class: met, httpStatus, ocpiStatus }: Outcome): boolean {
+export function isToHeal({ form, asWhole }: Item, outcome: Outcome): boolean {
   if (form !== 'part' || asWhole) return false;
-  const isVague = met === 'client_error' && vague.has(ocpiStatus);
-  return isVague || httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003;
+  const { httpStatus, ocpiStatus } = outcome;
+  return isVagueRefusal(outcome) || httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003;
 }
 
 /** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
