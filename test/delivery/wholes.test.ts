@@ -150,6 +150,34 @@ for (const [what, refusal] of [
   );
 }
 
+for (const [status, follows] of [
+  [200, ['PUT']],
+  [400, ['PUT']],
+  [401, []],
+] as const)
+  t.test(
+    `a PATCH of a token answered HTTP ${status}, OCPI 2004 is followed by ${follows.length} PUT of the whole [D59]`,
+    async (t) => {
+      const hub = await hubFor(t);
+      const { cpo, emsp } = await routedPair(t, hub, {
+        cpo: ({ method }) => (method === 'PATCH' ? says(2004, status) : {}),
+      });
+      const token = '/2.2.1/tokens/NL/EMS/CARD1?type=RFID';
+      await emsp.push('PUT', token, tokenBody('CARD1'));
+      await quiet(hub);
+      const came = await arrivals(hub, cpo, () => emsp.push('PATCH', token, { valid: false, last_updated: at(1) }));
+      t.same(
+        came.map(shown),
+        ['PATCH', ...follows].map((method) => `${method} /tokens/NL/EMS/CARD1?type=RFID`),
+      );
+      t.match(
+        came.map(json).slice(1),
+        follows.map(() => ({ uid: 'CARD1', valid: false })),
+      );
+      t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 1 - follows.length);
+    },
+  );
+
 t.test(
   'a refused whole ends as dead, the next change goes as a whole, and a PATCH refused for another reason is not followed by anything [D59]',
   async (t) => {

@@ -46,10 +46,12 @@ interface Sent {
 const missingMax = 10_000;
 
 /** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. */
-export function isToHeal({ form, asWhole }: Item, outcome: Outcome): boolean {
+export function isToHeal({ form, asWhole, module }: Item, outcome: Outcome): boolean {
   if (form !== 'part' || asWhole) return false;
-  const { httpStatus, ocpiStatus } = outcome;
-  return isVagueRefusal(outcome) || httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003;
+  const { class: met, httpStatus, ocpiStatus } = outcome;
+  const isUnknownToken = module === 'tokens' && met === 'client_error' && ocpiStatus === 2004;
+  const isLacking = httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003 || isUnknownToken;
+  return isLacking || isVagueRefusal(outcome);
 }
 
 /** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
