@@ -1,7 +1,8 @@
 /**
  * Discovers a partner's endpoints from its versions list or, when its credentials point there directly, from its
  * version details; the shape of the answer tells which. [D13] Details in an array of one are read as the details. [D56]
- * Where the form of the token is to be found out, a refusal (401, 403) is followed by the other form once. [D58]
+ * Where the form of the token is to be found out, a refusal (401, 403, or a client error with OCPI 2000 to 2002) is
+ * followed by the other form once. [D58]
  *
  * PARTNERS-VERSIONS-1  A partner gets one sentence for every call without an answer, whether the name did not resolve, the hub
  *     may not call the address, nobody listens there or TLS failed: a partner that could tell these apart could map the
@@ -10,7 +11,7 @@
  *     does not cross the network readable, and a port of http that is closed or redirects would take no delivery.
  */
 import { randomUUID } from 'node:crypto';
-import { HubError, type Outcome } from '../domain/errors.ts';
+import { HubError, mayRefuseToken, type Outcome } from '../domain/errors.ts';
 import type { TokenEncoding } from '../domain/partner-settings.ts';
 import type { Endpoint, InterfaceRole } from '../domain/party.ts';
 import type { Quirk } from '../domain/quirks.ts';
@@ -62,11 +63,11 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
 
   async function fetchData(state: State, url: string, what: string): Promise<unknown> {
     let outcome = await ask(state.partner, url, state.encoding);
-    if (outcome.class === 'auth_error' && state.mayTurn) {
+    if (mayRefuseToken(outcome) && state.mayTurn) {
       const encoding = state.encoding === 'base64' ? 'plain' : 'base64';
       const again = await ask(state.partner, url, encoding);
       state.mayTurn = false;
-      if (again.class !== 'auth_error') {
+      if (!mayRefuseToken(again)) {
         outcome = again;
         state.encoding = encoding;
       }

@@ -12,12 +12,17 @@ type Form = 'base64' | 'plain';
 const formOf = ({ headers }: Received, token: string): Form =>
   headers.authorization === `Token ${token}` ? 'plain' : 'base64';
 
+const says = (status: number, code: number): Reply => ({
+  status,
+  text: `{"status_code":${code},"timestamp":"2026-01-01T00:00:00Z"}`,
+});
+
 /** An eMSP that takes its token in one form alone, which the test may change; null: in none. */
-async function picky(t: Test, takes: { form: Form | null; refusal?: number; hasNoDetails?: true }) {
+async function picky(t: Test, takes: { form: Form | null; refusal?: (form: Form) => Reply; hasNoDetails?: true }) {
   const isTaken = (received: Received) =>
     formOf(received, partner.token) === takes.form && !(takes.hasNoDetails && received.path === '/ocpi/2.2.1');
   const refused = (received: Received): Reply | undefined =>
-    isTaken(received) ? undefined : { status: takes.refusal ?? 401, text: '' };
+    isTaken(received) ? undefined : (takes.refusal?.(formOf(received, partner.token)) ?? { status: 401, text: '' });
   const partner: PlainPartner = await plainPartner({
     ...{ role: 'EMSP', countryCode: 'NL', partyId: 'PKY', token: 'a-token-that-is-no-base64!' },
     discovery: refused,
@@ -37,30 +42,35 @@ async function quirksOf(hub: TestHub): Promise<string[]> {
   return quirks.map(({ module, quirk, count }) => `${module} ${quirk} ${count}`);
 }
 
-t.test('a partner that takes its token only in plain is found out by the exchange [D58]', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub);
-  const partner = await picky(t, { form: 'plain', refusal: 403 });
-  hub.partners.push(partner);
-  await partner.register(hub);
-  const asked = partner.asked.map((call) => `${formOf(call, partner.token)} ${call.path}`);
-  t.same(asked, ['base64 /ocpi/versions', 'plain /ocpi/versions', 'plain /ocpi/2.2.1']);
-  t.equal(await shownBy(hub), 'auto: plain');
-  t.same(await quirksOf(hub), ['versions plain-token 1']);
-  t.match(await admin(hub, 'GET', '/parties/NL-PKY'), {
-    quirks: [{ setting: 'token_encoding', value: 'plain', source: 'learnt' }],
+for (const [what, refusal] of [
+  ['HTTP 403', { status: 403, text: '' }],
+  ['OCPI 2000', says(200, 2000)],
+  ['HTTP 400', says(400, 2001)],
+] as const)
+  t.test(`a partner that takes its token only in plain is found out by the exchange: ${what} [D58]`, async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    const partner = await picky(t, { form: 'plain', refusal: () => refusal });
+    hub.partners.push(partner);
+    await partner.register(hub);
+    const asked = partner.asked.map((call) => `${formOf(call, partner.token)} ${call.path}`);
+    t.same(asked, ['base64 /ocpi/versions', 'plain /ocpi/versions', 'plain /ocpi/2.2.1']);
+    t.equal(await shownBy(hub), 'auto: plain');
+    t.same(await quirksOf(hub), ['versions plain-token 1']);
+    t.match(await admin(hub, 'GET', '/parties/NL-PKY'), {
+      quirks: [{ setting: 'token_encoding', value: 'plain', source: 'learnt' }],
+    });
+    await admin(hub, 'PUT', '/routes/NL-PKY/NL-CPO', { active: true });
+    const cdr_token = { country_code: 'NL', party_id: 'PKY', uid: 'U', type: 'RFID', contract_id: 'C' };
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token }));
+    await hub.settled();
+    t.same(
+      partner.received.map((call) => formOf(call, partner.token)),
+      ['plain'],
+    );
+    t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
+    t.match(await admin(hub, 'POST', '/parties/NL-PKY/probe'), { status: 'reachable' });
   });
-  await admin(hub, 'PUT', '/routes/NL-PKY/NL-CPO', { active: true });
-  const cdr_token = { country_code: 'NL', party_id: 'PKY', uid: 'U', type: 'RFID', contract_id: 'C' };
-  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token }));
-  await hub.settled();
-  t.same(
-    partner.received.map((call) => formOf(call, partner.token)),
-    ['plain'],
-  );
-  t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
-  t.match(await admin(hub, 'POST', '/parties/NL-PKY/probe'), { status: 'reachable' });
-});
 
 t.test('an exchange begins with the form that worked last, and turns once', async (t) => {
   const hub = await hubFor(t);
@@ -83,6 +93,15 @@ t.test('a partner that refuses both forms is asked twice, and nothing changes', 
   const hub = await hubFor(t);
   const partner = await picky(t, { form: null });
   await t.rejects(partner.register(hub), /3001 Cannot fetch the versions: The partner answered HTTP 401/);
+  t.equal(partner.asked.length, 2);
+  t.equal(await shownBy(hub), 'auto: base64');
+});
+
+t.test('a partner that refuses both forms is refused with its first answer', async (t) => {
+  const hub = await hubFor(t);
+  const refusal = (form: Form) => (form === 'base64' ? says(400, 2001) : says(200, 2000));
+  const partner = await picky(t, { form: null, refusal });
+  await t.rejects(partner.register(hub), /3001 Cannot fetch the versions: The partner answered HTTP 400, OCPI 2001/);
   t.equal(partner.asked.length, 2);
   t.equal(await shownBy(hub), 'auto: base64');
 });

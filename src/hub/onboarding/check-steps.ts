@@ -1,5 +1,5 @@
 /** The steps of a check of a partner, in order: versions, endpoints, lists, receivers, authorization, and writes. */
-import { HubError, isRefusal } from '../../domain/errors.ts';
+import { HubError, isRefusal, mayRefuseToken } from '../../domain/errors.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
@@ -33,8 +33,7 @@ async function checkVersions(check: CheckRun): Promise<void> {
     check.call({ method: 'GET', module: 'versions', url, endpoint: url, encoding, isAnonymous });
   const base64 = await ask('base64');
   const plain = await ask('plain');
-  const isRefused = ({ class: met }: typeof base64) => met === 'auth_error';
-  check.encoding = isRefused(base64) && !isRefused(plain) ? 'plain' : 'base64';
+  check.encoding = mayRefuseToken(base64) && !mayRefuseToken(plain) ? 'plain' : 'base64';
   if (check.encoding === 'plain')
     check.found('plain-token', 'versions', `base64: ${base64.message}; plain: taken`, true);
   const usual = check.encoding === 'plain' ? plain : base64;
