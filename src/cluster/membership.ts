@@ -59,7 +59,7 @@ export class Membership {
 
   /** Sends a message to all peers; resolves when each has answered, failed or timed out. */
   async tell(what: string, withinMs = tellMs): Promise<void> {
-    await this.#askAll('POST', what, withinMs);
+    await Promise.all(this.#askAll('POST', what, withinMs));
   }
 
   /** Sends a message to the owner; does nothing when the owner is this node or unknown. */
@@ -69,13 +69,20 @@ export class Membership {
     if (target) await this.#passing?.ask(target, 'POST', `${peersPath}${what}`, withinMs);
   }
 
-  /** Whether any peer reports that it is the owner. */
-  async hasOwner(timeoutMs: number): Promise<boolean> {
-    return (await this.#askAll('GET', 'owns', timeoutMs)).includes(200);
+  /** Whether any peer reports that it is the owner: true with the first that does, false when each has ended. */
+  hasOwner(timeoutMs: number): Promise<boolean> {
+    const answers = this.#askAll('GET', 'owns', timeoutMs).map(async (answer) => {
+      if ((await answer) !== 200) throw new Error('not the owner');
+    });
+    return Promise.any(answers).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** The HTTP status that each live peer answered; null: no answer in time. */
-  #askAll(method: 'GET' | 'POST', what: string, withinMs: number): Promise<(number | null | undefined)[]> {
-    return Promise.all(this.all().map((peer) => this.#passing?.ask(peer, method, `${peersPath}${what}`, withinMs)));
+  #askAll(method: 'GET' | 'POST', what: string, withinMs: number): Promise<number | null | undefined>[] {
+    const path = `${peersPath}${what}`;
+    return this.all().map(async (peer) => this.#passing?.ask(peer, method, path, withinMs));
   }
 }

@@ -4,6 +4,8 @@ import http, { type IncomingMessage, type RequestListener, type Server, type Ser
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { ChannelDoor } from '../../src/cluster/channel.ts';
+import { Membership } from '../../src/cluster/membership.ts';
+import type { SharedStore } from '../../src/cluster/node-parts.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer, type HttpServerOptions } from '../../src/ocpi/http-server.ts';
 import { clientAddresses } from '../../src/transport/client-address.ts';
@@ -11,6 +13,7 @@ import { isTrusted } from '../../src/transport/trusted.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { welcome } from '../support/visitors.ts';
+import { within } from '../support/within.ts';
 
 const secret = 'of-the-nodes';
 const path = '/ocpi/2.2.1/credentials';
@@ -207,6 +210,19 @@ t.test('what nodes alone ask of each other is passed on for nobody', async (t) =
     t.equal((await said(first, '{}', to)).status, 503, to);
   }
   t.strictSame(seen, []);
+});
+
+t.test('the owner is found although another node never answers', async (t) => {
+  let isOwner = true;
+  const silent = await listeningToNodes(t, (_, response) => void (isOwner || response.destroy()));
+  const owner = await listeningToNodes(t, (_, response) => void response.writeHead(isOwner ? 200 : 404).end());
+  const { passing } = await scene(t, echo);
+  const nodes = [silent, owner].map((server, i) => ({ id: `${i}`, name: '', url: urlOf(server), alive: true }));
+  const membership = new Membership({ id: 'here', nodes: () => nodes } as unknown as SharedStore, passing);
+  const hasOwner = () => within(30_000, membership.hasOwner(120_000), () => 'it waits for the silent node');
+  t.ok(await hasOwner());
+  isOwner = false;
+  t.notOk(await hasOwner(), 'until both have ended');
 });
 
 t.test('an upgrade that is cut before the peer has taken it is refused', async (t) => {
