@@ -38,7 +38,7 @@ export const shownState = ({ state, reason }: Pick<CommandRecord, 'state' | 'rea
   state === 'relayed' && reason !== null ? 'relayFailed' : state;
 
 /** Reason of a command whose call was cut off by the end of the process: the CPO may have answered anything. */
-const cutOff = 'the hub was restarted meanwhile';
+export const cutOff = 'the hub was restarted meanwhile';
 
 interface Recorded {
   readonly type: string;

@@ -119,6 +119,8 @@ export interface Outcome {
   readonly quirks?: readonly Quirk[];
   /** The server ended a re-used connection, perhaps as idle, just as the request was sent: no sign of its health. */
   readonly isStale?: boolean;
+  /** The hub ended the call when it closed, after the request was sent: the partner may have done what it asked. */
+  readonly isCutOff?: boolean;
 }
 
 /** What an outcome says about the partner's health. */
@@ -139,8 +141,8 @@ const signs: Record<OutcomeClass, CircuitSign> = {
 
 export const outcomeClasses = Object.keys(signs) as OutcomeClass[];
 
-export function circuitSign(outcome: Pick<Outcome, 'class' | 'isStale'>): CircuitSign {
-  return outcome.isStale ? 'neutral' : signs[outcome.class];
+export function circuitSign(outcome: Pick<Outcome, 'class' | 'isStale' | 'isCutOff'>): CircuitSign {
+  return outcome.isStale || outcome.isCutOff ? 'neutral' : signs[outcome.class];
 }
 
 /** Whether the partner refused a call for good: with a 4xx that is no matter of time, or an OCPI 2xxx. */

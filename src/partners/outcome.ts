@@ -87,6 +87,7 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
     durationMs,
     ...(met.kind === 'answer' && withQuirks(met.quirks, verdict.quirks)),
     ...(met.kind === 'failed' && met.isStale && { isStale: true }),
+    ...(met.kind === 'failed' && met.error?.code === 'UND_ERR_DESTROYED' && { isCutOff: true }),
   };
 }
 

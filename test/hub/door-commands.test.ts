@@ -6,6 +6,8 @@ import type { HubKind, HubPorts } from '../../src/hub/ports/ports.ts';
 import type { Clock } from '../../src/kit/clock.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { withMethods } from '../../src/kit/with-methods.ts';
+import { partnerClient } from '../../src/partners/client.ts';
+import { egressGuard } from '../../src/partners/egress.ts';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
@@ -242,6 +244,24 @@ t.test(
     clock.advance(26_000);
     await hub.settled();
     t.match(await commandOf(hub), { state: 'silent' });
+  },
+);
+
+t.test(
+  'a door is closed while a CPO answers a stop: the CPO may have accepted it, and the session is watched',
+  async (t) => {
+    const scenery = await scene(t);
+    const { hub, cpo, emsp, hold } = scenery;
+    const client = partnerClient({ egress: egressGuard(['127.0.0.0/8']) });
+    const door = await nodeOf(t, scenery, 'door', {}, { client });
+    hold();
+    const cut = t.rejects(stop(door, emsp), { code: 'commandUnavailable' });
+    await cpo.got('the command', ({ path }) => path.endsWith('/STOP_SESSION'));
+    await client.close();
+    await cut;
+    await followed(hub);
+    t.match(await commandOf(hub), { state: 'rejected', reason: 'the hub was restarted meanwhile' });
+    await eventually('the owner watches', async () => actorsOf(hub.created).some(({ kind }) => kind === 'orphan-stop'));
   },
 );
 

@@ -892,15 +892,28 @@ t.test('A token that cannot stand in a header ends as an outcome as well', async
   t.equal(partner.requests.length, 0);
 });
 
-t.test('Closing ends calls in flight, and later ones, as unavailable', async (t) => {
-  const silent = await partnerOf(t, () => {});
-  const client = clientOf(t, { clock: new SimulatedClock() });
-  const cut = client.call(callOf(silent.url, { timeoutMs: 60_000 }));
-  await asked(silent);
-  await client.close();
-  t.equal((await cut).class, 'unavailable');
-  t.equal((await client.call(callOf(silent.url))).class, 'unavailable');
-});
+for (const [how, begun] of [
+  ['nothing has come', ''],
+  ['a part of a plain answer has come', http(200, ok).slice(0, -5)],
+  ['a part of an answer in chunks has come', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"sta'],
+] as const) {
+  for (const nth of [1, 2]) {
+    t.test(`A client is closed when ${how}, call ${nth} of a connection: the hub has cut it off`, async (t) => {
+      const partner = await partnerOf(t, (socket, _, at) => void socket.write(at < nth ? http(200, ok) : begun));
+      const client = clientOf(t, { connectionsMax: 1 });
+      if (nth > 1) await client.call(callOf(partner.url));
+      const head = headArrives();
+      const [cut, waiting] = [1, 2].map(() => client.call(callOf(partner.url, { resend: false })));
+      await (begun === '' ? asked(partner, nth) : head);
+      await client.close();
+      const shutting = { class: 'unavailable', message: 'The hub is shutting down (UND_ERR_DESTROYED)' };
+      t.match(await cut, { ...shutting, isCutOff: true });
+      t.equal((await waiting)?.isCutOff, undefined, 'a call that waited was never sent');
+      t.equal((await client.call(callOf(partner.url))).class, 'unavailable', 'nor is a later one');
+      t.equal(partner.requests.length, nth);
+    });
+  }
+}
 
 t.test('A request that cannot be written fails alone, however many wait with it [CONNECTION-3]', async (t) => {
   const held: Socket[] = [];

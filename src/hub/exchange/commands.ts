@@ -20,6 +20,7 @@ import {
   applyToCommand,
   type CommandRecord,
   type CommandState,
+  cutOff,
   cutOffOf,
   mayBeAccepted,
 } from '../../domain/command.ts';
@@ -258,7 +259,8 @@ export class Commands {
     const outcome = await callPartner(this.#context, cpo, call, caller.trace);
     const failure = failureOf(outcome);
     const met = metBy(record.cpo, outcome.quirks);
-    if (failure) return this.#failed(record, refusals[failure], { reason: outcome.message, ...met }, caller.trace);
+    const reason = outcome.isCutOff ? cutOff : outcome.message;
+    if (failure) return this.#failed(record, refusals[failure], { reason, ...met }, caller.trace);
     const answer = readAnswer(outcome, settings.commandResultWindowS);
     const unusable = { reason: 'no usable CommandResponse', ...met };
     if (!answer) return this.#failed(record, 'commandFailed', unusable, caller.trace);

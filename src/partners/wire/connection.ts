@@ -90,8 +90,9 @@ export class Connection {
     return !this.#socket.destroyed;
   }
 
-  destroy(): void {
-    this.#socket.destroy();
+  /** `error`: with which its exchange fails; absent: the exchange has ended, or fails as if the other side had closed it. */
+  destroy(error?: Error): void {
+    this.#socket.destroy(error);
   }
 
   carry(load: Load): void {

@@ -9,7 +9,8 @@
  * WIRE-CONNECTIONS-4  Of the `perOrigin` exchanges at most half are on behalf of one source, and a source of which none is under way has one beside
  *     them: it waits for no calls of others, however many hang. Of those that wait, the source with the fewest under way goes
  *     first, of several the one that went longest ago, and each in the order in which its own came.
- * WIRE-CONNECTIONS-5  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed.
+ * WIRE-CONNECTIONS-5  After `destroy` none is opened, and every exchange has failed or does so when its connection is closed: with
+ *     `ClientDestroyedError` when its request may have been sent, else with `ClientClosedError`.
  */
 import type { Socket } from 'node:net';
 import { errors } from 'undici';
@@ -46,7 +47,7 @@ export class Connections implements Carrier {
   }
 
   dispatch(sent: Sent, exchange: Exchange): void {
-    if (this.#isDestroyed) return exchange.failed(new errors.ClientDestroyedError(), false);
+    if (this.#isDestroyed) return exchange.failed(new errors.ClientClosedError(), false);
     if (!isWritable(sent))
       return exchange.failed(new errors.InvalidArgumentError('a header field has a line break'), false);
     // Without a limit there is no place that one could take from another.
@@ -123,18 +124,17 @@ class Origin implements Owner {
     this.#count.open--;
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
-    if (this.#isDestroyed) return unwritten?.[1].failed(new errors.ClientDestroyedError(), false);
+    if (this.#isDestroyed) return unwritten?.[1].failed(new errors.ClientClosedError(), false);
     if (unwritten) this.#waitingOf(unwritten).unshift(unwritten);
     this.#carryOn();
   }
 
   destroy(): void {
     this.#isDestroyed = true;
-    for (const connection of this.#open) connection.destroy();
+    for (const connection of this.#open) connection.destroy(new errors.ClientDestroyedError());
     const waiting = [...this.#waiting.values()].flat();
     this.#waiting.clear();
-    for (const [, exchange] of [...this.#opening, ...waiting])
-      exchange.failed(new errors.ClientDestroyedError(), false);
+    for (const [, exchange] of [...this.#opening, ...waiting]) exchange.failed(new errors.ClientClosedError(), false);
   }
 
   #go(load: Load): void {
