@@ -7,6 +7,7 @@
  * ASSEMBLY-2  While the store is quarantined, only operators are served.
  * ASSEMBLY-3  With a listener of their own, operators are served there alone, and partners never: each door has a hook
  *     that asks by which listener the request came in. Health checks are answered on both.
+ * ASSEMBLY-4  A body is read by the parsers of a door alone: a request that leads to none is answered with its body unread.
  */
 
 import { createHash } from 'node:crypto';
@@ -225,6 +226,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const app = createHttpServer(serverOptions(config, visitors, clock), around.early);
     answerProblems(app, log);
     refuseUnknownPaths(app);
+    // [ASSEMBLY-4]
+    app.removeAllContentTypeParsers();
     app.addHook('onResponse', ({ routeOptions, method, ocpi }, { statusCode: httpStatus, elapsedTime }, done) => {
       const ocpiStatus = ocpi?.ocpiStatus ?? null;
       metrics.answered({ route: routeOptions.url, method, httpStatus, ocpiStatus, seconds: elapsedTime / 1000 });

@@ -147,7 +147,7 @@ async function maskedInTurns(value: unknown): Promise<unknown> {
 }
 
 /** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */
-function acceptJsonAlone(admin: FastifyInstance): void {
+export function acceptJsonAlone(admin: FastifyInstance): void {
   admin.removeAllContentTypeParsers();
   admin.addContentTypeParser(
     'application/json',

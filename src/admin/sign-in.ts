@@ -19,6 +19,7 @@ import type { Visitors } from '../transport/visitors.ts';
 import { noteAct } from './audit-trail.ts';
 import { Problem } from './problem.ts';
 import type { NamedOperator } from './route.ts';
+import { acceptJsonAlone } from './serve-routes.ts';
 
 /** What the answer of the provider must fit. */
 const pending = z.object({ state: z.string(), nonce: z.string(), verifier: z.string() });
@@ -101,6 +102,7 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
   };
 
   return async (app) => {
+    acceptJsonAlone(app);
     app.addHook('onSend', async (_request, reply) => void reply.header('cache-control', 'no-store'));
     app.get('/provider', async () => ({ provider: provider && { host: provider.host } }));
     if (provider === null || sessions === null) return;

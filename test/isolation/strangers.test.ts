@@ -6,6 +6,7 @@ import { WebSocket } from 'ws';
 import { callOnce } from '../support/caller.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
+import { rawClient } from '../support/raw-client.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
@@ -79,6 +80,20 @@ t.test("guesses of the operators' tokens, at every door that takes them (I10)", 
   t.ok(refused > 0, `${refused} of ${seen.length} guesses were refused unseen`);
   t.match(hub.log(), `"address":"${strangeAddress}"`, 'the log has the address');
   t.notMatch(hub.log(), 'xxxxxxxx', 'and no guess');
+});
+
+t.test('a request that leads to no door is answered with its body unread (I8) [ASSEMBLY-4]', async (t) => {
+  const { url } = await hubFor(t);
+  const port = Number(new URL(url).port);
+  for (const path of ['/x', '/healthz', '/metrics', '/console/x', '/portal/x', '/console/oidc/x']) {
+    for (const type of ['application/json', 'text/plain']) {
+      const { socket, came } = await rawClient(t, port, false);
+      const fields = ['Host: hub', `Content-Type: ${type}`, 'Transfer-Encoding: chunked'];
+      socket.write(`POST ${path} HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n${'1\r\n1\r\n'.repeat(1_000)}`);
+      await eventually('it is answered', () => came() !== '');
+      t.match(came(), /^HTTP\/1\.1 404 /, `${path}, ${type}: its body has not ended`);
+    }
+  }
 });
 
 t.test('of wrong tokens five a second are looked at; a known address keeps its right one (I10)', async (t) => {
