@@ -70,6 +70,9 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   alreadyRegistered: 409,
   notRegistered: 409,
   invalid: 422,
+  notJson: 400,
+  tooLarge: 413,
+  tooFragmented: 413,
   partnerUnusable: 502,
   versionUnsupported: 502,
   endpointsMissing: 502,
@@ -82,6 +85,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
 const details: Partial<Record<ErrorCode, string>> = {
   notFound: 'there is no such thing under this id',
   conflict: 'it exists already',
+  tooFragmented: 'the body is in too many pieces',
   unavailable: 'the hub cannot record changes now',
   outcomeUnknown: 'the store did not say whether it took the change: look before you repeat it',
   rateLimited: 'exchanges of this partner are in progress',

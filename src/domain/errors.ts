@@ -15,6 +15,7 @@ export type ErrorCode =
   | 'notJson'
   | 'tooDeep'
   | 'tooLarge'
+  | 'tooFragmented'
   | 'unsupportedMediaType'
   | 'invalid'
   | 'cpoOnly'

@@ -18,6 +18,8 @@ const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> 
   invalidToken: { 'WWW-Authenticate': 'Token' },
   notRegistered: { Allow: 'POST' },
   alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
+  // The pieces that follow are not read. [COLLECT-BODY-2]
+  tooFragmented: { Connection: 'close' },
 };
 
 export function answerErrors(app: FastifyInstance, hub: Hub, log: RequestLog): void {

@@ -122,7 +122,7 @@ export function ocpiServer(hub: Hub, options: OcpiServerOptions): FastifyPluginA
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage, done) => {
       const limit = request.routeOptions.config.ocpi?.bodyMax ?? bodyMax;
-      receiveBody(request.headers, payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
+      receiveBody(payload, { limit, hold: request.ocpi?.pass?.hold }, (body) => done(null, body));
     });
     admitRequests(app, hub, options);
     answerErrors(app, hub, options.log);

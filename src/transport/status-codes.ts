@@ -29,6 +29,7 @@ export const statusTable: Readonly<Record<ErrorCode, StatusRow>> = {
   notJson: { http: 400, ocpi: 2001, message: 'Body is not valid JSON' },
   tooDeep: { http: 400, ocpi: 2001, message: 'Body is nested too deeply' },
   tooLarge: { http: 413, ocpi: 2000, message: 'Body is too large' },
+  tooFragmented: { http: 413, ocpi: 2000, message: 'Body is in too many pieces' },
   unsupportedMediaType: { http: 415, ocpi: 2000, message: 'Content-Type must be application/json' },
   invalid: { http: 200, ocpi: 2001, message: 'Invalid or missing parameters' },
 

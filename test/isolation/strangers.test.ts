@@ -96,6 +96,16 @@ t.test('a request that leads to no door is answered with its body unread (I8) [A
   }
 });
 
+t.test('where a body is read without a token it has few pieces, too (I8) [COLLECT-BODY-2]', async (t) => {
+  const { url } = await hubFor(t);
+  const { socket, came } = await rawClient(t, Number(new URL(url).port), false);
+  const fields = ['Host: hub', 'Content-Type: application/json', 'Transfer-Encoding: chunked'];
+  const head = `POST /portal/v1/session HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n`;
+  socket.write(head + '1\r\n1\r\n'.repeat(5_000));
+  await eventually('it is answered', () => came() !== '');
+  t.match(came(), /^HTTP\/1\.1 413 .*connection: close.*the body is in too many pieces/is);
+});
+
 t.test('of wrong tokens five a second are looked at; a known address keeps its right one (I10)', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const viewerToken = 'viewer-token-of-the-strangers';

@@ -2,7 +2,8 @@
  * What the OCPI door refuses before the hub is asked for anything but a credential: the server on a real socket, with a
  * hub that knows tokens and nothing else.
  */
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { request } from 'undici';
@@ -16,6 +17,7 @@ import { rateLimiter } from '../../src/ocpi/limits.ts';
 import { isAtEveryNode, ocpiServer, routes } from '../../src/ocpi/server.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { eventually } from '../support/plain-partner.ts';
+import { rawClient } from '../support/raw-client.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { welcome } from '../support/visitors.ts';
@@ -387,6 +389,46 @@ t.test('a chunked body over its limit is 413 as well [D38]', async (t) => {
   });
   t.equal(answer.statusCode, 413);
   t.match(await answer.body.json(), { status_code: 2000 });
+});
+
+/** Heads of pushes in chunks, and chunks of one byte each. */
+const chunkedPush = [
+  `PUT ${pushPath} HTTP/1.1`,
+  ...['Host: hub', 'Authorization: Token cpo-token', 'Content-Type: application/json', 'Transfer-Encoding: chunked'],
+];
+const bytewise = (body: string) => [...body].map((byte) => `1\r\n${byte}\r\n`).join('');
+
+t.test('what comes of a body byte by byte takes memory for its bytes alone [COLLECT-BODY-1]', async (t) => {
+  const { url, server } = await startServer(t);
+  const [pushes, bytes] = [100, 4_000];
+  const sent = `${chunkedPush.join('\r\n')}\r\n\r\n${bytewise('1'.repeat(bytes))}`;
+  const accepted: Socket[] = [];
+  server.on('connection', (socket: Socket) => accepted.push(socket));
+  const heap = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = heap();
+  const clients = await Promise.all(
+    Array.from({ length: pushes }, () => rawClient(t, Number(new URL(url).port), false)),
+  );
+  for (const { socket } of clients) socket.write(sent);
+  await eventually('all has arrived', () => accepted.filter((one) => one.bytesRead === sent.length).length === pushes);
+  const perByte = (heap() - before) / (pushes * bytes);
+  t.ok(perByte < 25, `${perByte.toFixed(1)} bytes of the heap for each byte`);
+  const [first] = clients;
+  first?.socket.write('0\r\n\r\n');
+  await eventually('it is answered', () => first?.came() !== '');
+  t.match(first?.came(), /^HTTP\/1\.1 200 .*body: expected object/s, 'and all of it is read');
+});
+
+t.test('a body in too many pieces is 413, and what follows is not read [COLLECT-BODY-2]', async (t) => {
+  const { url } = await startServer(t);
+  const { socket, came } = await rawClient(t, Number(new URL(url).port), false);
+  const closed = once(socket, 'close');
+  socket.write(`${chunkedPush.join('\r\n')}\r\n\r\n${bytewise('1'.repeat(5_000))}`);
+  await closed;
+  t.match(came(), /^HTTP\/1\.1 413 .*connection: close.*"status_code":2000.*Body is in too many pieces/is);
 });
 
 t.test('a body of another type or encoding is 415 [D49]', async (t) => {

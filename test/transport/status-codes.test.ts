@@ -49,6 +49,7 @@ const rows: [code: ErrorCode, detail: HubErrorDetail, http: number, ocpi: number
   ['notJson', {}, 400, 2001, 'Body is not valid JSON'],
   ['tooDeep', {}, 400, 2001, 'Body is nested too deeply'],
   ['tooLarge', {}, 413, 2000, 'Body is too large'],
+  ['tooFragmented', {}, 413, 2000, 'Body is in too many pieces'],
   ['unsupportedMediaType', {}, 415, 2000, 'Content-Type must be application/json'],
   ['cpoOnly', {}, 403, 2000, 'CPO-only endpoint'],
   ['emspOnly', {}, 403, 2000, 'eMSP-only endpoint'],

@@ -9,7 +9,7 @@
  * ANSWER-READER-4  One `100 Continue` before the answer is passed over, although nothing asked for it: some servers send it after every
  *     head, and undici ends the connection at it. [RFC 9110, 15.2]
  */
-import { Growing } from './growing.ts';
+import { Growing } from '../../kit/growing.ts';
 
 export interface PlainAnswer {
   readonly status: number;

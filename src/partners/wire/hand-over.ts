@@ -4,8 +4,8 @@
  */
 import { Duplex } from 'node:stream';
 import { Client, type Dispatcher, util } from 'undici';
+import { Growing } from '../../kit/growing.ts';
 import type { Exchange, Fields, Sent } from './exchange.ts';
-import { Growing } from './growing.ts';
 
 /** Stands for the socket: what undici writes was written before. It gives nothing until then, since bytes that precede a request are no answer. */
 class Replay extends Duplex {
