@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, createServer as createNetServer, Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { Duplex } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
@@ -943,6 +944,51 @@ t.test('What comes unasked between two answers is no answer to the second reques
     }
     t.ok(partner.sockets.length > 1, 'a connection with more than was asked for is not used again');
   }
+});
+
+t.test(
+  'A server that answers before it reads gets each request on a connection of its own [CONNECTION-4]',
+  async (t) => {
+    const accepted: Socket[] = [];
+    const server = createNetServer({ pauseOnConnect: true }, (socket) => {
+      accepted.push(socket.on('error', () => {}));
+      socket.write(http(200, ok));
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    t.teardown(() => {
+      for (const socket of accepted) socket.destroy();
+      server.close();
+    });
+    const client = clientOf(t);
+    // More than the system takes for a server that reads nothing.
+    const body = JSON.stringify({ id: '101', x: 'x'.repeat(16 * 1024 * 1024) });
+    for (const many of [1, 2]) {
+      const call = callOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { body });
+      t.same(gist(await client.call(call)), ['delivered', 200, 1000]);
+      t.equal(accepted.length, many);
+    }
+  },
+);
+
+t.test('A connection whose write ends a turn after the answer, as with TLS, is kept [CONNECTION-4]', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const client = clientOf(t, { connectionsMax: 1 });
+  const written = new WeakSet<Socket>();
+  const own = Object.getOwnPropertyDescriptor(Duplex.prototype, 'writableLength');
+  Object.defineProperty(Socket.prototype, 'writableLength', {
+    configurable: true,
+    get(this: Socket) {
+      if (written.has(this)) return own?.get?.call(this);
+      setImmediate(() => written.add(this));
+      return 1;
+    },
+  });
+  t.teardown(() => Reflect.deleteProperty(Socket.prototype, 'writableLength'));
+  for (let n = 0; n < 3; n++) {
+    t.equal((await client.call(callOf(partner.url))).class, 'delivered');
+    for (let turn = 0; turn < 4; turn++) await nextTurn();
+  }
+  t.equal(partner.sockets.length, 1);
 });
 
 t.test('A closed client opens no connection, also for what waited for one [WIRE-CONNECTIONS-5]', async (t) => {

@@ -7,6 +7,8 @@
  *     is written only after the sockets were looked at once more: such bytes, or the end of the connection, are no answer to it if they
  *     have arrived. Servers end an idle connection, or one behind its first answer; a look at each re-use costs a fan-out a fifth of its rate.
  * CONNECTION-3  A request with a header field that could not stand in a line is never sent (`isWritable`).
+ * CONNECTION-4  It carries another exchange only when the request before it has been written: a server that answers without reading
+ *     would have its requests pile up in memory.
  */
 import type { Socket } from 'node:net';
 import { errors } from 'undici';
@@ -140,9 +142,19 @@ export class Connection {
     this.#reader = null;
     this.#carried++;
     this.#answeredAt = systemClock.monotonic();
-    if (!isLast && sent.reset !== true && this.#keeps(keptMs)) this.#owner.free(this);
+    if (!isLast && sent.reset !== true && this.#keeps(keptMs)) this.#free();
     else this.destroy();
     exchange.answered(status, fields, body);
+  }
+
+  /** [CONNECTION-4] */
+  #free(): void {
+    if (this.#socket.writableLength === 0) return this.#owner.free(this);
+    // With TLS the end of a write comes turns after it: the answer may be faster.
+    afterPoll(() => {
+      if (this.#socket.writableLength > 0) this.destroy();
+      else if (this.isOpen) this.#owner.free(this);
+    });
   }
 
   /** Whether the server keeps it long enough for another exchange. */
