@@ -16,7 +16,7 @@ RUN npm run build && npm ci --omit=dev
 
 FROM ${NODE_IMAGE}
 # Large bodies are returned to the system at once (MALLOC_…); the C library would keep more of them the longer the hub runs.
-ENV NODE_ENV=production MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 HUB_HOST=0.0.0.0 HUB_PORT=8080 HUB_DATA_DIR=/data
+ENV NODE_ENV=production HUB_HOST=0.0.0.0 HUB_PORT=8080 HUB_DATA_DIR=/data MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072
 WORKDIR /hub
 RUN install --directory --owner=node --group=node --mode=0700 /data /backups
 COPY --from=build /build/package.json /build/LICENSE ./

@@ -17,6 +17,7 @@ export const realTime: Readonly<Record<string, string>> = {
   'test/console/child.ts': 'the heap of another process is sampled',
   'test/console/screenshots.ts': 'pictures are taken while people would watch',
   'test/delivery/fault-matrix.test.ts': 'a receiver that drips its answer over a real socket',
+  'test/delivery/wholes.test.ts': 'the rest behind a large text passes by the clock of the process',
   'test/faults/kills.ts': 'a process is killed at a moment of chance',
   'test/faults/load.ts': 'a client of another process tries again after a while',
   'test/faults/rot.ts': 'load on another process is polled',
