@@ -18,7 +18,7 @@ import { encode, headOf, inspect } from '../records.ts';
 import { type EventHead, type EventReader, indexKeys, type RowHead, type Touched } from './event-log.ts';
 import type { IndexDigest } from './index-digest.ts';
 import { type Batch, compact, type Database } from './leveldb.ts';
-import { encodeHorizon } from './trim-point.ts';
+import { encodeHorizon, minus, plus } from './trim-point.ts';
 import type { Found } from './verify.ts';
 
 /** TRIM-4: 20,000 events are a few tens of megabytes. */
@@ -84,14 +84,14 @@ export function stageTrim(batch: Batch, db: Database, found: Found, trim: Prepar
       batch.put(keys.eventKey(event.seq), keep.value);
       if (keep.kept.correlationId !== event.correlationId) stageCorrelated(batch, digest, event, keep.kept);
       kept += 1;
-      sum += event.seq;
+      sum = plus(sum, event.seq);
     }
     for (const dest of event.to) batch.del(keys.deliveredKey(dest, event.seq));
   }
   for (const event of trim.drops) {
     stageGone(batch, digest, event);
     kept -= 1;
-    sum -= event.seq;
+    sum = minus(sum, event.seq);
   }
   for (const { dest, seq } of found.open.upTo(trim.upTo)) batch.del(keys.openKey(dest, seq));
   const rows = trim.rows.filter((row) => writtenUpTo(db, row, trim.upTo));

@@ -20,7 +20,7 @@ import { restful } from './backup.ts';
 import type { Verified } from './event-log.ts';
 import { type IndexDigest, Tally } from './index-digest.ts';
 import { chunks, type Database } from './leveldb.ts';
-import type { Horizon } from './trim-point.ts';
+import { type Horizon, plus } from './trim-point.ts';
 import type { Found } from './verify.ts';
 
 /** From an open to this verification, ms: time for a hub to restore. */
@@ -116,7 +116,7 @@ export class Rest implements Verified {
         this.verified += 1;
         if (seq <= horizon) {
           keptCount += 1;
-          keptSum += seq;
+          keptSum = plus(keptSum, seq);
         } else if (seq === expected) expected += 1;
         else throw new Damaged(keys.eventKey(expected));
       }

@@ -28,7 +28,7 @@ import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import type { Opening } from './progress.ts';
 import { type Seal, Sealing } from './seal.ts';
-import { type Horizon, NO_HORIZON, readHorizon } from './trim-point.ts';
+import { type Horizon, NO_HORIZON, plus, readHorizon } from './trim-point.ts';
 import { TwoGenerations } from './two-generations.ts';
 import { isBarred } from './unopened.ts';
 
@@ -268,7 +268,7 @@ function learnEvent(pass: Pass, key: string, value: string): void {
 /** VERIFY-5. Only the rows of a kept event are checked, not its commit. */
 function learnKept(pass: Pass, seq: Seq, value: string): void {
   pass.kept += 1;
-  pass.keptSum += seq;
+  pass.keptSum = plus(pass.keptSum, seq);
   if (seq <= pass.recentAfter) return;
   for (const put of (headOf(value) as EventHead)[8] ?? []) expectRow(pass, put, seq);
 }
@@ -296,7 +296,7 @@ function damaged(pass: Pass, space: string, key: string, condition: 'content' | 
     const isKept = seq <= pass.found.horizon.seq;
     if (isKept) {
       pass.kept += 1;
-      pass.keptSum += seq;
+      pass.keptSum = plus(pass.keptSum, seq);
     }
     pass.lose(isKept ? seq : pass.found.head + 1, seq);
     pass.found.head = Math.max(pass.found.head, seq);

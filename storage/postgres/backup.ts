@@ -9,7 +9,7 @@ import { makeBackup } from '../level/backup.ts';
 import type { Sealing } from '../level/backup-keys.ts';
 import { type EventHead, stageIndexes } from '../level/event-log.ts';
 import { type Batch, chunks, type Database, openDatabase } from '../level/leveldb.ts';
-import { encodeHorizon } from '../level/trim-point.ts';
+import { encodeHorizon, SUM_MODULUS } from '../level/trim-point.ts';
 import { encode, headOf } from '../records.ts';
 import { digestOf, type Entry, recordsIn, Tally } from './records.ts';
 
@@ -23,7 +23,7 @@ interface Moment {
 
 const MOMENT = `select l.token, l.horizon,
     (select count(*) from events e where e.seq <= l.horizon) as kept,
-    (select coalesce(sum(e.seq), 0)::int8 from events e where e.seq <= l.horizon) as sum,
+    (select coalesce(sum(e.seq) % ${SUM_MODULUS}, 0)::int8 from events e where e.seq <= l.horizon) as sum,
     (select sum(pg_total_relation_size(c.oid))::int8 from pg_class c
       where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r') as bytes
   from log l`;

@@ -97,6 +97,19 @@ function suite(server: PostgresServer): void {
     { ownDirectory: false },
   );
 
+  t.test('[CONTRACT-10] a backup counts kept events whose sequences add up to more than 2^53', async (t) => {
+    const schema = newSchema('copy');
+    const opened = () => openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
+    await (await opened()).close();
+    const first = 1.5e15;
+    await server.query(`update ${schema}.log set head = ${first}, horizon = ${first}`);
+    const store = await opened();
+    t.teardown(() => store.close());
+    for (let i = 0; i < 10; i += 1) await append(store, { events: [event({ stream: `s ${i}` })] });
+    await trimAll(store, first + 10, 5);
+    t.match(await store.backup(join(directoryFor(t), 'backup')), { events: 10, horizon: first + 10 });
+  });
+
   t.test('a copied store is the same in all that can be read, goes on, and remembers its keys', async (t) => {
     const directory = join(directoryFor(t), 'store');
     const held = await embedded(directory);

@@ -10,6 +10,8 @@ import * as keys from '../../storage/keys.ts';
 import { openDatabase } from '../../storage/level/leveldb.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
+import { encodeHorizon } from '../../storage/level/trim-point.ts';
+import { encode } from '../../storage/records.ts';
 import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -182,6 +184,27 @@ t.test('[CONTRACT-8] a row that a kept event names is missed; indexes of a trimm
     (await store.history('s')).map(({ seq }) => seq),
     [3, 4],
   );
+});
+
+t.test('[VERIFY-5] kept events are counted exactly when their sequences add up to more than 2^53', async (t) => {
+  const directory = join(directoryFor(t), 'store');
+  await (await open(directory)).close();
+  const first = 1.5e15;
+  await bare(directory, (db) => db.put(keys.HORIZON_KEY, encodeHorizon({ seq: first, kept: 0, sum: 0 })));
+  let store = await open(directory);
+  t.teardown(() => store.close());
+  for (let i = 0; i < 20; i += 1) await append(store, { events: [event({ stream: `s ${i % 10}` })] });
+  await trimAll(store, first + 5, 5);
+  await store.close();
+  const whole = JSON.stringify([first + 5, 5, 5 * first + 15]);
+  await bare(directory, (db) => db.put(keys.HORIZON_KEY, encode(keys.HORIZON_KEY, whole)));
+  store = await open(directory);
+  t.match(store.health(), { state: 'open', reason: null }, 'also with the sum that an earlier build wrote');
+  await trimAll(store, first + 20, 5);
+  t.match(await store.backup(join(directoryFor(t), 'backup')), { events: 10, horizon: first + 20 });
+  await store.close();
+  store = await open(directory);
+  t.match(store.health(), { state: 'open', reason: null });
 });
 
 t.test('a backup of format 1, which told of several logs, is verified and restored', atLength, async (t) => {
