@@ -13,8 +13,11 @@ import type { Rewrite, RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { encode, inspect, textsOf } from '../records.ts';
 import { type EventHead, indexKeys, type RowHead, stageIndexes, type Touched } from './event-log.ts';
-import { type Batch, compact, type Database, SYNCED } from './leveldb.ts';
+import { type Batch, compact, type Database } from './leveldb.ts';
 import type { Found } from './verify.ts';
+
+/** Writes a synced batch of its own, in its turn among the commits. */
+type Write = (stage: (batch: Batch) => void) => Promise<void>;
 
 /** A rewritten row: the in-memory indexes follow it. */
 export interface Moved {
@@ -130,12 +133,12 @@ export function applyRewrite({ order, recent, damagedRows, kept }: Found, { move
 /**
  * [LEVEL-REWRITE-3] A table that the engine writes from memory keeps every version of a record, and a compaction skips
  * the deepest level. Markers at both ends of the key space lie above that level and make the next compaction merge all
- * of it.
+ * of it. A failed write of them is one of the store's. [LIFECYCLE-1]
  */
-export async function reclaim(db: Database): Promise<void> {
+export async function reclaim(db: Database, write: Write): Promise<void> {
   const { gte, lt } = keys.EVERYTHING;
   for (let pass = 0; pass < 2; pass += 1) {
-    await db.batch().del(gte).del(lt).write(SYNCED);
+    await write((batch) => void batch.del(gte).del(lt));
     await compact(db, gte, lt);
   }
 }

@@ -158,31 +158,21 @@ class LevelStore extends Reads implements contract.Store {
     const prepared = await this.reading((mounted) => prepareTrim(mounted, trim));
     let { db } = this.lifecycle.writable();
     let rows: readonly contract.RowKey[] | null = [];
-    await new Promise<void>((resolve, reject) => {
-      this.#groupCommit.push({
-        size: 0,
-        // The next trim counts the kept events of this one. [TRIM-5]
-        synced: true,
-        alone: true,
-        stage: (batch) => {
-          const mounted = this.lifecycle.writable();
-          db = mounted.db;
-          // A database that was reopened meanwhile may not be verified whole yet. [VERIFY-REST-2]
-          if (mounted.verified.isWhole) rows = stageTrim(batch, db, mounted.found, prepared);
-          else rows = null;
-          this.lifecycle.point('trim.before');
-        },
-        done: (found) => {
-          this.lifecycle.point('trim.after');
-          if (rows === null) return void reject(new StoreUnavailable('the store was reopened during a trim'));
-          applyTrim(found, prepared, rows);
-          resolve();
-        },
-        // The hub trims again, from the horizon that the reopened log has.
-        recall: (_found, error) => reject(error),
-        fail: reject,
-      });
-    });
+    await this.#alone(
+      (batch) => {
+        const mounted = this.lifecycle.writable();
+        db = mounted.db;
+        // A database that was reopened meanwhile may not be verified whole yet. [VERIFY-REST-2]
+        if (mounted.verified.isWhole) rows = stageTrim(batch, db, mounted.found, prepared);
+        else rows = null;
+        this.lifecycle.point('trim.before');
+      },
+      (found) => {
+        this.lifecycle.point('trim.after');
+        if (rows !== null) applyTrim(found, prepared, rows);
+      },
+    );
+    if (rows === null) throw new StoreUnavailable('the store was reopened during a trim');
     this.lifecycle.point('trim.compact');
     await this.#compaction.after(db, prepared);
   }
@@ -192,30 +182,20 @@ class LevelStore extends Reads implements contract.Store {
     await this.lifecycle.verifiedWhole();
     this.lifecycle.writable();
     let rewritten: Rewritten = { moved: [], unnamed: [] };
-    await new Promise<void>((resolve, reject) => {
-      this.#groupCommit.push({
-        size: 0,
-        synced: true,
-        alone: true,
-        stage: (batch) => {
-          const { db, found } = this.lifecycle.writable();
-          rewritten = stageRewrite(batch, db, found, rewrite);
-        },
-        done: (found) => {
-          applyRewrite(found, rewritten);
-          resolve();
-        },
-        recall: (_found, error) => reject(error),
-        fail: reject,
-      });
-    });
+    await this.#alone(
+      (batch) => {
+        const { db, found } = this.lifecycle.writable();
+        rewritten = stageRewrite(batch, db, found, rewrite);
+      },
+      (found) => applyRewrite(found, rewritten),
+    );
   }
 
   async reclaim(isLeft: (text: string) => boolean): Promise<readonly string[]> {
     // A backup reads from a snapshot, which keeps former versions alive.
     await this.#backingUp;
     const { db } = this.lifecycle.writable();
-    await reclaim(db);
+    await reclaim(db, (stage) => this.#alone(stage));
     return filesWith(join(this.lifecycle.directory, 'db'), isLeft);
   }
 
@@ -342,20 +322,30 @@ class LevelStore extends Reads implements contract.Store {
     );
   }
 
-  /** A synced batch of the store's own that nobody waits for. */
-  #aside(stage: (batch: Batch) => void, done: (found: Found) => void = () => {}, ended: () => void = () => {}): void {
-    this.#groupCommit.push({
-      size: 0,
-      synced: true,
-      alone: true,
-      stage,
-      recall: ended,
-      fail: ended,
-      done(found) {
-        done(found);
-        ended();
-      },
+  /**
+   * Writes a synced batch of its own. Rejects also when it may have been written: the caller does it again, from what the
+   * reopened store has. [TRIM-5, LEVEL-REWRITE-1]
+   */
+  #alone(stage: (batch: Batch) => void, done: (found: Found) => void = () => {}): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#groupCommit.push({
+        size: 0,
+        synced: true,
+        alone: true,
+        stage,
+        done: (found) => {
+          done(found);
+          resolve();
+        },
+        recall: (_found, error) => reject(error),
+        fail: reject,
+      });
     });
+  }
+
+  /** Like `#alone`, for a batch that nobody waits for. */
+  #aside(stage: (batch: Batch) => void, done: (found: Found) => void = () => {}, ended: () => void = () => {}): void {
+    this.#alone(stage, done).then(ended, ended);
   }
 
   /** LEVEL-STORE-4. */

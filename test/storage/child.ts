@@ -3,7 +3,7 @@
  * with a write that is complete before the next step.
  */
 import { spawnSync } from 'node:child_process';
-import { writeSync } from 'node:fs';
+import { readdirSync, statSync, writeSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
@@ -172,6 +172,32 @@ const ROLES: Record<string, () => Promise<void>> = {
     await new Promise((resolve) => process.stdin.once('data', resolve));
     await store.close();
     process.exit();
+  },
+
+  /** Reclaims with room for a part of its first write, then appends so much; says what the store did, and what it has when it is opened again. */
+  async reclaimed() {
+    process.on('SIGXFSZ', () => {});
+    const database = join(directory, 'db');
+    const store = await open();
+    const seen: string[] = [];
+    store.onHealth(({ state }) => seen.push(state));
+    const commits = async (name: string, times: number) => {
+      for (let i = 1; i <= times; i += 1)
+        await append(store, { events: [event({ stream: `${name} ${i}`, body: 'x'.repeat(500) })] });
+    };
+    await commits('before', 100);
+    const log = readdirSync(database).find((file) => file.endsWith('.log')) ?? '';
+    const limitFiles = (bytes: number | 'unlimited') =>
+      spawnSync('prlimit', ['--pid', `${process.pid}`, `--fsize=${bytes}:`]).status;
+    if (limitFiles(statSync(join(database, log)).size + 5) !== 0) return;
+    const outcome = await store.reclaim(() => false).then(() => 'done', String);
+    limitFiles('unlimited');
+    await until(() => store.health().state === 'open');
+    await commits('after', Number(count));
+    await store.close();
+    const again = await open();
+    say(JSON.stringify({ outcome, seen, health: again.health(), head: again.head() }));
+    await again.close();
   },
 
   /** Appends so much, each commit until it is acknowledged, with files limited by the caller. */

@@ -166,6 +166,22 @@ t.test('a store that finds the disk full when it opens serves reads, and writes 
   t.ok((await append(store)).last > 1);
 });
 
+t.test('[CONTRACT-5] a reclaim that cannot write is a failed write, and loses no later commit', async (t) => {
+  const args = [CHILD, 'reclaimed', join(directoryFor(t), 'store'), '300'];
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  if (stdout === '' && stderr === '') return void t.plan(0, 'no command that limits the size of files');
+  t.match(
+    JSON.parse(stdout || 'null'),
+    {
+      outcome: /StoreUnavailable: a write failed/,
+      seen: ['failed', 'open'],
+      health: { state: 'open', reason: null },
+      head: 400,
+    },
+    stderr,
+  );
+});
+
 t.test(
   '[CONTRACT-5] writes that fail again and again (a limit on the size of files): each commit is there once',
   atLength,
