@@ -44,6 +44,21 @@ export class Limit {
   }
 }
 
+/** Begins the work unless the signal is aborted, and rejects with its reason as soon as it is; the work itself goes on. */
+export async function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
+  let abort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal.reason);
+  });
+  signal.addEventListener('abort', abort);
+  try {
+    return await Promise.race([work(), aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
 /** Work in progress that no caller awaits; closing its owner does. */
 export class Running {
   readonly #works = new Set<Promise<void>>();

@@ -321,7 +321,9 @@ function inMemory({ faults, order, recent }: Found, key: RowKey, name: string): 
 
 /** What to throw for an error of a read: the engine gives one of its own when the database closes during it. [LEVEL-READS-5] */
 const refusalOf = (db: Database, error: unknown): unknown =>
-  db.status === 'open' ? error : new StoreUnavailable('the store was closed during a read', { cause: error });
+  db.status === 'open' || error instanceof StoreUnavailable
+    ? error
+    : new StoreUnavailable('the store was closed during a read', { cause: error });
 
 /** Also what the engine says of a block that it cannot read. */
 const isDamage = (error: unknown): boolean =>

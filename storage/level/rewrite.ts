@@ -8,6 +8,7 @@
  *     renamed leaves no record under its former name. A row that an earlier build renamed without the events that name it
  *     counts as damaged under its former name until these are rewritten.
  * LEVEL-REWRITE-3  After `reclaim` no table and no log of the engine contains a former version.
+ * LEVEL-REWRITE-4  `reclaim` compacts range by range: a store that closes meanwhile waits for one range, and `reclaim` rejects.
  */
 import type { Rewrite, RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -18,6 +19,12 @@ import type { Found } from './verify.ts';
 
 /** Writes a synced batch of its own, in its turn among the commits. */
 type Write = (stage: (batch: Batch) => void) => Promise<void>;
+
+/**
+ * Of a range that is compacted at a time: some tens of megabytes. More, and a store that closes waits longer; fewer, and
+ * merging the upper levels with each range takes most of the time.
+ */
+const RANGE_RECORDS = 50_000;
 
 /** A rewritten row: the in-memory indexes follow it. */
 export interface Moved {
@@ -131,14 +138,19 @@ export function applyRewrite({ order, recent, damagedRows, kept }: Found, { move
 }
 
 /**
- * [LEVEL-REWRITE-3] A table that the engine writes from memory keeps every version of a record, and a compaction skips
- * the deepest level. Markers at both ends of the key space lie above that level and make the next compaction merge all
- * of it. A failed write of them is one of the store's. [LIFECYCLE-1]
+ * Removes former versions from the range of keys behind `from`, and resolves with its end. [LEVEL-REWRITE-4]
+ *
+ * A table that the engine writes from memory keeps every version of a record, and a compaction skips the deepest level.
+ * Markers at both ends of the range lie above that level and make the next compaction merge all of it. A failed write of
+ * them is one of the store's. [LEVEL-REWRITE-3, LIFECYCLE-1]
  */
-export async function reclaim(db: Database, write: Write): Promise<void> {
-  const { gte, lt } = keys.EVERYTHING;
+export async function reclaimRange(db: Database, from: string, write: Write): Promise<string> {
+  const records = await db.keys({ gt: from, lt: keys.EVERYTHING.lt, limit: RANGE_RECORDS }).all();
+  // No record has such a key. [KEYS-1]
+  const to = records.length < RANGE_RECORDS ? keys.EVERYTHING.lt : `${records.at(-1)}\0`;
   for (let pass = 0; pass < 2; pass += 1) {
-    await write((batch) => void batch.del(gte).del(lt));
-    await compact(db, gte, lt);
+    await write((batch) => void batch.del(from).del(to));
+    await compact(db, from, to);
   }
+  return to;
 }

@@ -33,7 +33,7 @@ import { Lifecycle, type LifecycleOptions } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
 import * as outbox from './outbox.ts';
 import { Reads } from './reads.ts';
-import { applyRewrite, type Rewritten, reclaim, stageRewrite } from './rewrite.ts';
+import { applyRewrite, type Rewritten, reclaimRange, stageRewrite } from './rewrite.ts';
 import { splitLarge } from './seal.ts';
 import { filesWith } from './side-files.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
@@ -194,8 +194,9 @@ class LevelStore extends Reads implements contract.Store {
   async reclaim(isLeft: (text: string) => boolean): Promise<readonly string[]> {
     // A backup reads from a snapshot, which keeps former versions alive.
     await this.#backingUp;
-    const { db } = this.lifecycle.writable();
-    await reclaim(db, (stage) => this.#alone(stage));
+    const { gte, lt } = keys.EVERYTHING;
+    for (let from = gte; from !== lt; )
+      from = await this.reading(({ db }) => reclaimRange(db, from, (stage) => this.#alone(stage)));
     return filesWith(join(this.lifecycle.directory, 'db'), isLeft);
   }
 

@@ -10,11 +10,12 @@ import { Holding } from '../delivery/watched.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import type { HubAddress } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
-import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, type PlainPartner, type PlainPartnerOptions } from '../support/plain-partner.ts';
 import { newSchema, type PostgresServer, sharedPostgres } from '../support/postgres.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { blocksOf } from '../support/table-blocks.ts';
 import { type Test, t } from '../support/tap.ts';
 import { dayMs, inTime } from './retention-scene.ts';
@@ -375,6 +376,36 @@ t.test('[RETENTION-6] an erasure waits for a trim that has begun, and leaves no 
   t.strictSame(namesIn(dataDir, names), []);
   t.match(await erase(hub, { uid, dry_run: true }), { events: 0, rows: 0 });
 });
+
+for (const method of ['read', 'reclaim'] as const) {
+  t.test(
+    `[PERSONS-4] an erasure that waits for the store (${method}) does not keep the hub from closing`,
+    async (t) => {
+      const clock = new SimulatedClock('2026-01-02T03:04:05Z');
+      let isErasing = false;
+      let wait = () => {};
+      const waits = new Promise<void>((resolve) => {
+        wait = resolve;
+      });
+      /** Waits as for a backup, for the compaction of a large store, or for its verification in the background. */
+      const held = () => {
+        wait();
+        return new Promise<never>(() => {});
+      };
+      const wrap = wrapStore((store) =>
+        method === 'reclaim'
+          ? { reclaim: held }
+          : { read: (query) => (isErasing && query.kept ? held() : store.read(query)) },
+      );
+      const hub = await hubFor(t, {}, { clock, wrap });
+      isErasing = true;
+      const erasing = t.rejects(erase(hub, { uid }));
+      await waits;
+      await closed(hub, clock);
+      await erasing;
+    },
+  );
+}
 
 t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {
   let isDown = false;

@@ -1,12 +1,15 @@
 /** The embedded store passes the exam of every store, and keeps its own promises about order and load. */
 import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Level } from 'level';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
+import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { atLength } from '../support/share.ts';
+import { blocksOf } from '../support/table-blocks.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
@@ -168,6 +171,57 @@ t.test('ANSWER: get and event find keys that end in characters of several bytes,
   for (const id of ['', ...ids.reverse()]) if ((await store.get(row(id)))?.data !== id) t.fail(`${id} is not found`);
   t.pass('each is found');
 });
+
+t.test(
+  '[LEVEL-REWRITE-4] a store that closes ends a reclaim after one range, and the next reclaim ends the rest',
+  async (t) => {
+    const place = directoryFor(t);
+    const database = join(place, 'store', 'db');
+    const isWritten = (name: string): boolean => {
+      const paths = readdirSync(database).map((file) => join(database, file));
+      const tables = paths.filter((path) => path.endsWith('.ldb')).flatMap(blocksOf);
+      const logs = paths.filter((path) => path.endsWith('.log')).map((path) => readFileSync(path));
+      return Buffer.concat([...tables, ...logs]).includes(name);
+    };
+    const ranges: string[][] = [];
+    let closing: Promise<void> | null = null;
+    const { compactRange } = Level.prototype as unknown as { compactRange: (...range: string[]) => Promise<void> };
+    t.intercept(Level.prototype, 'compactRange' as keyof Level, {
+      value(this: unknown, ...range: string[]) {
+        ranges.push(range);
+        closing ??= store.close();
+        return compactRange.apply(this, range);
+      },
+    });
+    let store = await open(place);
+    t.teardown(() => store.close());
+    const ends = [row('1', { body: 'secret' }), row('9', { body: 'secret' })];
+    await append(store, { puts: ends });
+    for (let i = 2; i < 9; i += 1)
+      await append(store, { puts: Array.from({ length: 7500 }, (_, n) => row(`${i} ${n}`, { shelf: null })) });
+    const fence = store.held();
+    if (fence === null) throw new Error('no fence');
+    const text = (stored: string) => stored.replace('secret', 'digest');
+    await store.rewrite({ fence, events: [], heads: [], rows: ends, key: (key) => key, text });
+    t.ok(isWritten('secret'), 'the former versions are still in the files');
+    await t.rejects(
+      store.reclaim(() => false),
+      StoreUnavailable,
+    );
+    await closing;
+    t.equal(ranges.length, 1);
+    store = await open(place);
+    t.strictSame(await store.reclaim((stored) => stored.includes('secret')), []);
+    const [, first, , second] = ranges.slice(1);
+    t.strictSame(ranges.slice(1), [first, first, second, second]);
+    t.strictSame(
+      [first?.[0], second],
+      [keys.EVERYTHING.gte, [first?.[1], keys.EVERYTHING.lt]],
+      'no gap is between them',
+    );
+    t.notOk(isWritten('secret'));
+  },
+);
 
 t.test('a read without bodies needs no memory for all of them', atLength, async (t) => {
   const args = ['--max-old-space-size=24', join(import.meta.dirname, 'child.js'), 'bodiless', directoryFor(t)];

@@ -17,6 +17,7 @@ import { modules, type ObjectModule } from '../../domain/modules.ts';
 import { streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { nameMin, type Person, type Replacer, replacerOf, type TokenNames, tokensIn } from '../../domain/person.ts';
+import { unlessAborted } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
@@ -97,18 +98,21 @@ export class PersonSearch {
   readonly #context: Context;
   readonly #dispatcher: Dispatcher;
   readonly #reports: Pick<PartnerReports, 'flushAll'>;
-  #closed = false;
+  readonly #ending: AbortSignal;
   /** When the present turn of the event loop began, at the earliest; monotonic ms. */
   #begun = Number.NEGATIVE_INFINITY;
 
-  constructor(context: Context, dispatcher: Dispatcher, reports: Pick<PartnerReports, 'flushAll'>) {
+  /** `ending` ends every search. */
+  constructor(
+    context: Context,
+    dispatcher: Dispatcher,
+    reports: Pick<PartnerReports, 'flushAll'>,
+    ending: AbortSignal,
+  ) {
     this.#context = context;
     this.#dispatcher = dispatcher;
     this.#reports = reports;
-  }
-
-  close(): void {
-    this.#closed = true;
+    this.#ending = ending;
   }
 
   /** `before`: what an earlier round knew; its names are kept, because those links may be replaced by now. */
@@ -290,9 +294,8 @@ export class PersonSearch {
   /** The whole log, kept events included. */
   async *log(): AsyncIterable<StoredEvent> {
     for (let after: Seq = 0; ; ) {
-      if (this.#closed) throw new HubError('unavailable', { retryAfterS: 1 });
       const query = { after, limit: pageEvents, size: pageCharacters, kept: true, withTouched: true } as const;
-      const page = await this.#context.store.read(query);
+      const page = await unlessAborted(this.#ending, () => this.#context.store.read(query));
       for (const event of page) {
         await this.#turn();
         yield event;
@@ -309,6 +312,7 @@ export class PersonSearch {
     const { clock } = this.#context.ports;
     if (clock.monotonic() - this.#begun < turnMs) return;
     await nextTurn();
+    this.#ending.throwIfAborted();
     this.#begun = clock.monotonic();
   }
 

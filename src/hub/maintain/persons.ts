@@ -20,6 +20,7 @@ import { HubError } from '../../domain/errors.ts';
 import { isModule } from '../../domain/modules.ts';
 import type { Person, Replacer } from '../../domain/person.ts';
 import type { Trace } from '../../domain/trace.ts';
+import { unlessAborted } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
@@ -42,7 +43,7 @@ export class Persons implements PersonVerbs {
   readonly #shown: (event: StoredEvent) => EventView;
   readonly #search: PersonSearch;
   #erasing: Promise<unknown> | null = null;
-  #closed = false;
+  readonly #ending = new AbortController();
 
   /** `shown`: an event as operators see it. */
   constructor(
@@ -56,7 +57,7 @@ export class Persons implements PersonVerbs {
     this.#dispatcher = dispatcher;
     this.#retention = retention;
     this.#shown = shown;
-    this.#search = new PersonSearch(context, dispatcher, reports);
+    this.#search = new PersonSearch(context, dispatcher, reports, this.#ending.signal);
   }
 
   async subject(person: Person): Promise<SubjectView> {
@@ -86,10 +87,9 @@ export class Persons implements PersonVerbs {
     return erasing;
   }
 
-  /** Stops a running erasure after the present page or object. */
+  /** Stops a running erasure after the present page or object. It waits no longer for the store. */
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#search.close();
+    this.#ending.abort(new HubError('unavailable', { retryAfterS: 1 }));
     await this.#erasing?.catch(() => {});
   }
 
@@ -112,7 +112,7 @@ export class Persons implements PersonVerbs {
     }
     await this.#rewriteAll(person, found);
     const removed = await this.#removeTokens(found, trace);
-    const until_restart = [...(await store.reclaim(found.replacer.finds))];
+    const until_restart = [...(await unlessAborted(this.#ending.signal, () => store.reclaim(found.replacer.finds)))];
     const erased: ErasureView = { ...view, tokens: removed, until_restart, state: 'DONE' };
     await recorder.record({
       facts: [{ stream: `erasure:${id}`, event: { type: 'person.erased', data: erased }, party: null }],
@@ -158,12 +158,13 @@ export class Persons implements PersonVerbs {
     const { store, recorder } = this.#context;
     const write = async (seqs: readonly Seq[], keys: readonly RowKey[]): Promise<void> => {
       const fence = store.held();
-      if (this.#closed || !fence) throw new HubError('unavailable', { retryAfterS: 1 });
+      if (!fence) throw new HubError('unavailable', { retryAfterS: 1 });
       const renamed = new Set(keys.map(nameOf));
       const key = (row: RowKey) => (renamed.has(nameOf(row)) ? renamedKey(row, replacer) : row);
       const heads = new Set([...renamed].flatMap((name) => touching.get(name)?.seqs ?? []));
       for (const seq of seqs) heads.delete(seq);
-      await store.rewrite({ fence, events: seqs, heads: [...heads], rows: keys, key, text: replacer.inText });
+      const rewrite = { fence, events: seqs, heads: [...heads], rows: keys, key, text: replacer.inText };
+      await unlessAborted(this.#ending.signal, () => store.rewrite(rewrite));
       await nextTurn();
     };
     const keys = new Map([...rows].map(([stream, all]) => [stream, new Map(all.map((key) => [nameOf(key), key]))]));
