@@ -237,6 +237,7 @@ export async function examineCopy(
       each,
       lot: PIECE,
       between: rest,
+      isCounting: true,
     });
     const wrong = [
       ...found.faults,

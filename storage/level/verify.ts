@@ -99,6 +99,7 @@ export class Pass {
   readonly db: Database;
   /** The seal that stands for the records that this pass does not read. */
   readonly seal: Seal | null;
+  readonly isCounting: boolean;
   readonly digest = new DigestMaker();
   /** The index entries that the events of the log imply. */
   readonly implied = new Tally();
@@ -115,9 +116,10 @@ export class Pass {
   /** Keys of damaged records to delete, because other records imply the same. */
   readonly drop: string[] = [];
 
-  constructor(db: Database, seal: Seal | null = null) {
+  constructor(db: Database, seal: Seal | null = null, isCounting = false) {
     this.db = db;
     this.seal = seal;
+    this.isCounting = isCounting;
   }
 
   claims(seq: Seq, by: string, key: string | null = null): void {
@@ -139,7 +141,7 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
   f: (pass, key, value) => void pass.found.floors.set(keys.floorOf(key), (headOf(value) as [Seq])[0]),
   o: learnRow,
   p: (pass, key) => {
-    pass.found.open.add(keys.destOf(key), keys.seqOf(key));
+    if (!pass.isCounting) pass.found.open.add(keys.destOf(key), keys.seqOf(key));
     pass.claims(keys.seqOf(key), 'an open delivery');
   },
   d: (pass, key) => pass.claims(keys.seqOf(key), 'a remembered delivery'),
@@ -168,6 +170,8 @@ interface Examination {
   /** Records per chunk, and what to await between two chunks: for a background check that must not delay others. */
   readonly lot?: number;
   readonly between?: () => Promise<unknown>;
+  /** Rows and open deliveries are counted, and memory keeps none of them: for a database that is only examined. */
+  readonly isCounting?: boolean;
 }
 
 /** Examines the database, then repairs indexes and drops what the log implies. [VERIFY-4] */
@@ -193,9 +197,9 @@ export async function verify(
 export async function examine(
   db: Database,
   marks: Marks,
-  { each = () => {}, lot, between }: Examination = {},
+  { each = () => {}, lot, between, isCounting }: Examination = {},
 ): Promise<Examined> {
-  const pass = new Pass(db);
+  const pass = new Pass(db, null, isCounting);
   const { found } = pass;
   found.horizon = await readHorizon(db);
   found.head = found.horizon.seq;
@@ -285,7 +289,7 @@ function learnRow(pass: Pass, key: string, value: string): void {
   pass.claims(seq, 'the row ', key);
   // Rows older than the recent commits are not checked. A row that should be removed or newer comes from an old table.
   if (expected !== undefined && (expected.gone || seq < expected.seq)) pass.found.damagedRows.set(key, row);
-  else pass.found.order.place(row, shelf, upd, value.length);
+  else if (!pass.isCounting) pass.found.order.place(row, shelf, upd, value.length);
 }
 
 function damaged(pass: Pass, space: string, key: string, condition: 'content' | 'key'): void {

@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path';
 import { Level } from 'level';
 import type { Store } from '../../storage/contract.ts';
 import { EVERYTHING } from '../../storage/keys.ts';
+import { examineCopy } from '../../storage/level/backup.ts';
 import { compact } from '../../storage/level/leveldb.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { append, event, row, trimAll, until } from './support.ts';
@@ -67,6 +68,11 @@ const ROLES: Record<string, () => Promise<void>> = {
     ])
       say(`${(await read()).length}`);
     await store.close();
+  },
+
+  /** Verifies it as a copy, and says how many rows it has. */
+  async examined() {
+    say(`${(await examineCopy(directory, {})).rows}`);
   },
 
   /** Compacts all of it, as the engine does by itself with a part now and then. */

@@ -7,15 +7,17 @@ import { Level } from 'level';
 import { type Store, StoreUnavailable } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
+import { encode } from '../../storage/records.ts';
 import { directoryFor } from '../support/directory.ts';
 import { atLength } from '../support/share.ts';
 import { blocksOf } from '../support/table-blocks.ts';
 import { t } from '../support/tap.ts';
 import { storeSuite } from './contract-suite.ts';
 import { rewriteSuite } from './rewrite-suite.ts';
-import { append, collect, event, row, until } from './support.ts';
+import { AT, append, collect, event, row, until } from './support.ts';
 import { backupSuite, trimSuite } from './trim-suite.ts';
 
+const CHILD = join(import.meta.dirname, 'child.js');
 const open = (place: string): Promise<Store> =>
   openLevelStore({ directory: `${place}/store`, node: 'test', ballastBytes: 1 << 16 });
 
@@ -223,8 +225,29 @@ t.test(
   },
 );
 
+t.test('a backup is verified without an index of its rows in memory', async (t) => {
+  const directory = join(directoryFor(t), 'store');
+  const store = await openLevelStore({ directory, node: 'test', ballastBytes: 0 });
+  await append(store);
+  await store.close();
+  const db = new Level<string, string>(join(directory, 'db'));
+  await db.open();
+  const rows = 60_000;
+  for (let from = 0; from < rows; from += 1000) {
+    const batch = db.batch();
+    for (let i = from; i < from + 1000; i += 1) {
+      const key = keys.rowKey(row(`${i}`));
+      batch.put(key, encode(key, JSON.stringify([1, 'NL-TNM', AT])));
+    }
+    await batch.write();
+  }
+  await db.close();
+  const args = ['--max-old-space-size=12', CHILD, 'examined', directory];
+  t.equal((await promisify(execFile)(process.execPath, args)).stdout, `${rows}\n`);
+});
+
 t.test('a read without bodies needs no memory for all of them', atLength, async (t) => {
-  const args = ['--max-old-space-size=24', join(import.meta.dirname, 'child.js'), 'bodiless', directoryFor(t)];
+  const args = ['--max-old-space-size=24', CHILD, 'bodiless', directoryFor(t)];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   t.equal(stdout, '32\n32\n32\n');
 });
