@@ -143,30 +143,31 @@ export class PostgresReads {
     const values = [after, whole(limit), to ?? null, ...(most === null ? [] : [most])];
     const name = `events${kept ? '-and-kept' : ''}${most === null ? '' : '-in-size'}${withTouched ? '-touched' : ''}`;
     const text = READS.get(name) ?? '';
-    const found = await this.#ask<EventColumns & { horizon: Seq }>(name, text, values);
-    const horizon = found[0]?.horizon ?? 0;
-    let expected = Math.max(after, horizon);
-    for (const { seq } of found) {
-      if (seq <= horizon) continue;
-      expected += 1;
-      if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(expected));
-    }
+    const found = await this.#ask<EventColumns & { horizon: Seq }>(name, text, values, (events) => {
+      const horizon = events[0]?.horizon ?? 0;
+      let expected = Math.max(after, horizon);
+      for (const { seq } of events) {
+        if (seq <= horizon) continue;
+        expected += 1;
+        if (to === undefined && seq !== expected) throw new Damaged(keys.eventKey(expected));
+      }
+    });
     return found.map((event) =>
       withTouched ? { ...toEvent(event), touched: touchedIn(event.touched) } : toEvent(event),
     );
   }
 
   async ranges(ranges: readonly Range[]): Promise<StoredEvent[]> {
-    const rows = await this.#ask<RangeColumns>('ranges', RANGES, [JSON.stringify(ranges)]);
-    const found = rows.filter(({ seq }) => seq !== null);
-    const present = new Set(found.map(({ seq }) => seq));
-    const { horizon = 0, head = 0 } = rows[0] ?? {};
-    for (const { after, upTo } of ranges) {
-      for (let seq = Math.max(after, horizon) + 1; seq <= Math.min(upTo, head); seq += 1) {
-        if (!present.has(seq)) throw new Damaged(keys.eventKey(seq));
+    const found = await this.#ask<RangeColumns>('ranges', RANGES, [JSON.stringify(ranges)], (rows) => {
+      const present = new Set(rows.map(({ seq }) => seq));
+      const { horizon = 0, head = 0 } = rows[0] ?? {};
+      for (const { after, upTo } of ranges) {
+        for (let seq = Math.max(after, horizon) + 1; seq <= Math.min(upTo, head); seq += 1) {
+          if (!present.has(seq)) throw new Damaged(keys.eventKey(seq));
+        }
       }
-    }
-    return found.map(toEvent);
+    });
+    return found.filter(({ seq }) => seq !== null).map(toEvent);
   }
 
   async history(stream: string, after = 0, limit = Number.POSITIVE_INFINITY): Promise<StoredEvent[]> {
@@ -244,8 +245,18 @@ export class PostgresReads {
     return found === undefined ? null : toDelivery(found);
   }
 
-  #ask<R extends object>(name: string, text: string, values: readonly unknown[]): Promise<R[]> {
-    return this.#reading((client) => ask<R>(client, name, text, values));
+  /** Damage that `check` throws is one that the read met: health names it. (CONTRACT-8) */
+  #ask<R extends object>(
+    name: string,
+    text: string,
+    values: readonly unknown[],
+    check: (found: readonly R[]) => void = () => {},
+  ): Promise<R[]> {
+    return this.#reading(async (client) => {
+      const found = await ask<R>(client, name, text, values);
+      check(found);
+      return found;
+    });
   }
 }
 

@@ -91,6 +91,11 @@ function suite(server: PostgresServer): void {
     await server.query(`delete from ${schemaAt(place)}.events where seq = 5`);
     t.equal((await store.ranges([{ after: 0, upTo: 4 }])).length, 4);
     await t.rejects(store.ranges([{ after: 2, upTo: 9 }]), { name: 'Damaged' });
+    t.match(
+      store.health(),
+      { state: 'quarantined', reason: /the record "e\/0{15}5" is damaged/ },
+      'and health names it',
+    );
     await server.query(`delete from ${schemaAt(place)}.events`);
     await t.rejects(store.ranges([{ after: 0, upTo: 4 }]), { name: 'Damaged' }, 'also of all of it');
   });
