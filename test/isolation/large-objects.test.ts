@@ -2,6 +2,7 @@
  * One partner that has objects grow and then touches them with requests of a few bytes. Each such request costs as much as the object is
  * large: it counts for that, waits its turn, and has its memory reserved.
  */
+import { readWhole } from '../../src/ocpi/server.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { statusOf } from '../support/observed.ts';
@@ -129,6 +130,25 @@ t.test('lists of very many items, to be compared or to be refused (I1, I5)', atL
     ['200/1000', '200/2001', '413/2000'],
     'new items are appended once, a list with a wrong item is refused, and so is one with too many',
   );
+});
+
+t.test('no URL of an image is parsed, however many a location has (I5)', async (t) => {
+  const letters = Array.from({ length: 250 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join('');
+  const image = { category: 'OTHER', type: 'jpg', url: `https://${letters}/a.jpg` };
+  const images = [...Array(5_000).fill(image), { ...image, url: 'nowhere' }];
+  const { URL: own } = globalThis;
+  let parsed = 0;
+  globalThis.URL = class extends own {
+    constructor(...given: ConstructorParameters<typeof own>) {
+      super(...given);
+      parsed += 1;
+    }
+  };
+  t.teardown(() => {
+    globalThis.URL = own;
+  });
+  const { warnings } = readWhole('locations', JSON.stringify(locationBody('L1', { images })));
+  t.strictSame([warnings, parsed], [['images[5000].url: expected URL'], 0]);
 });
 
 t.test('answers of large objects that nobody reads (I1, I2)', async (t) => {

@@ -12,6 +12,8 @@ t.test('a URL with a host longer than any is none, however the host begins', asy
   }
   for (const before of ['//', '\\/', ' //'])
     t.equal(resolvedLink(`${before}${host}`, 'https://partner.example/list'), null, before);
+  t.equal(parsedUrl(`http://${letters(121)}.example/`), null, 'and shorter with letters beyond ASCII');
+  t.equal(parsedUrl(`http://${'a'.repeat(61)}.`.concat(`${'b'.repeat(61)}.`.repeat(3), 'example/'))?.pathname, '/');
   t.match(parsedUrl(`http://${letters(20)}.example/`)?.hostname, /^xn--[a-z0-9]+\.example$/);
 });
 
