@@ -353,6 +353,13 @@ export function within(moduleUrl: string, tail: string, query = ''): string {
   const path = mark < 0 ? moduleUrl : moduleUrl.slice(0, mark);
   const ownQuery = mark < 0 ? '' : moduleUrl.slice(mark + 1);
   const queries = ownQuery && query ? `${ownQuery}&${query}` : ownQuery || query;
-  const base = tail !== '' && path.endsWith('/') ? path.replace(/\/+$/, '') : path;
+  const base = tail !== '' ? withoutLastSlashes(path) : path;
   return `${base}${tail}${queries && `?${queries}`}`;
+}
+
+/** Without the slashes at its end. A regular expression would search a run of slashes within it once for each of them. */
+export function withoutLastSlashes(path: string): string {
+  let end = path.length;
+  while (path[end - 1] === '/') end--;
+  return path.slice(0, end);
 }

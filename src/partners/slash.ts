@@ -14,6 +14,7 @@
  *     call that may be resent is resent with its own URL. A call that may not be resent ends with the 404, and the form
  *     is forgotten, so that the next call learns it again.
  */
+import { withoutLastSlashes } from '../domain/party.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
@@ -83,7 +84,7 @@ function noted(met: Met): void {
 
 /** Whether a 404 may mean an object below the endpoint; at the endpoint itself there is none. */
 const isOfObject = ({ endpoint = '', url }: OutboundCall, { text }: Answer): boolean =>
-  bare(pathOf(url)) !== bare(pathOf(endpoint)) && readStatus(text).ok;
+  withoutLastSlashes(pathOf(url)) !== withoutLastSlashes(pathOf(endpoint)) && readStatus(text).ok;
 
 const isServed = (met: Met): met is Answer => met.kind === 'answer' && met.status >= 200 && met.status < 300;
 
@@ -126,15 +127,9 @@ function endOfPath(url: string): number {
   return end < 0 ? url.length : end;
 }
 
-function bare(path: string): string {
-  let end = path.length;
-  while (path[end - 1] === '/') end--;
-  return path.slice(0, end);
-}
-
 function inForm(url: string, wantsSlash: boolean): string {
   const end = endOfPath(url);
-  return `${bare(url.slice(0, end))}${wantsSlash ? '/' : ''}${url.slice(end)}`;
+  return `${withoutLastSlashes(url.slice(0, end))}${wantsSlash ? '/' : ''}${url.slice(end)}`;
 }
 
 /**
@@ -142,7 +137,7 @@ function inForm(url: string, wantsSlash: boolean): string {
  */
 function placeOf({ endpoint, url }: OutboundCall): string | null {
   if (endpoint === undefined) return null;
-  const [base, path] = [bare(pathOf(endpoint)), bare(pathOf(url))];
+  const [base, path] = [withoutLastSlashes(pathOf(endpoint)), withoutLastSlashes(pathOf(url))];
   if (path !== base && !path.startsWith(`${base}/`)) return null;
   return `${path.slice(base.length).split('/').length} ${base}`;
 }

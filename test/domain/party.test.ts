@@ -10,7 +10,9 @@ import {
   type Partner,
   type PartnerEvent,
   partyKey,
+  within,
 } from '../../src/domain/party.ts';
+import { growthMax, growthOf } from '../support/growth.ts';
 import { t } from '../support/tap.ts';
 
 const roles = [{ role: 'CPO' as const, country_code: 'NL', party_id: 'Cpo' }];
@@ -212,3 +214,17 @@ t.test('a fact about a partner that was never added is a bug', async (t) => {
     t.throws(() => applyToPartner(null, event, 't1'), { message: event.type });
   }
 });
+
+t.test(
+  'below a module URL there is one slash, and a run of slashes within it costs no more than other characters',
+  async (t) => {
+    t.equal(within('https://p/a//', '/b'), 'https://p/a/b');
+    t.equal(within('https://p/a//', ''), 'https://p/a//', 'without a path it keeps its form');
+    t.equal(within('https://p//a/?q=/', '/b'), 'https://p//a/b?q=/');
+    const growth = growthOf(
+      (length) => `https://p/${'/'.repeat(length)}a/`,
+      (url) => within(url, '/b'),
+    );
+    t.ok(growth < growthMax, `${growth} times`);
+  },
+);
