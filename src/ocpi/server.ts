@@ -49,7 +49,7 @@ import { paceKeeper } from './pace.ts';
 import { isBeyondLimits, passageOf, send } from './passage.ts';
 import { answerErrors, type RequestLog } from './refusals.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, version } from './route.ts';
-import { expectedForm, pathOf } from './unknown-path.ts';
+import { expectedForms, pathOf } from './unknown-path.ts';
 
 export interface OcpiServerOptions {
   readonly log: RequestLog;
@@ -261,6 +261,7 @@ function urgencyOf({ isAwaited, budget }: OcpiRoute): Urgency {
 }
 
 const served = withHead(routes);
+const expectedForm = expectedForms(routes);
 
 /** 405 with `Allow` for a path that has other methods, else 404. [D2] */
 function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
@@ -268,7 +269,7 @@ function noSuchRoute(request: FastifyRequest, reply: FastifyReply): HubError {
   const allowed = otherMethods(served, path.replace(/^\/ocpi/, ''), request.method);
   const code = allowed.length === 0 ? 'pathNotFound' : 'methodNotAllowed';
   if (allowed.length > 0) reply.header('Allow', allowed.join(', '));
-  const expected = expectedForm(routes, request.method, path);
+  const expected = expectedForm(request.method, path);
   if (expected === null) return new HubError(code);
   return new HubError(code, { message: `${refusal({ code, detail: {} }).message}: expected ${expected}` });
 }

@@ -7,7 +7,7 @@
  */
 import { moduleNames, type ObjectModule } from '../domain/modules.ts';
 import { objectName } from '../domain/object.ts';
-import { partyKey } from '../domain/party.ts';
+import { partyKey, withoutLastSlashes } from '../domain/party.ts';
 import { type OcpiRoute, version } from './route.ts';
 
 /** The segment of the module; empty outside the version. */
@@ -38,30 +38,41 @@ export function meantBy(path: string): Meant {
   return { module, object: objectName({ owner: partyKey(country, party), id: decoded(id) }) };
 }
 
+/** A route that a request may have meant. */
+interface Form {
+  readonly method: string;
+  readonly module: string;
+  /** Segments of its path. */
+  readonly length: number;
+  readonly text: string;
+}
+
 /**
- * The form in which the hub knows what the path seems to mean, e.g. `POST /cdrs`: of its module's routes the one of
+ * The form in which the hub knows what a path seems to mean, e.g. `POST /cdrs`: of its module's routes the one of
  * nearest length with the same method, else with another that writes, each of them as OCPI has it. Null when its module
  * is unknown.
  */
-export function expectedForm(routes: readonly OcpiRoute[], method: string, path: string): string | null {
-  const segments = path.replace(/\/+$/, '').split('/');
-  const segment = segmentOf(path);
-  const ofModule = routes.filter((route) => {
-    const module = segmentOf(`/ocpi${route.path}`);
-    return !route.isLenient && module !== '' && segment.startsWith(module);
+export function expectedForms(routes: readonly OcpiRoute[]): (method: string, path: string) => string | null {
+  const forms = routes.flatMap(({ method, path, isLenient }): Form[] => {
+    const module = segmentOf(`/ocpi${path}`);
+    const text = `${method} ${path.slice(`/${version}`.length).replaceAll(/:(\w+)/g, '{$1}')}`;
+    return isLenient || module === '' ? [] : [{ method, module, length: path.split('/').length + 1, text }];
   });
-  const asked = method === 'HEAD' ? 'GET' : method;
-  const same = ofModule.filter((route) => route.method === asked);
-  const candidates = same.length > 0 ? same : ofModule.filter((route) => route.method !== 'GET');
-  const distance = ({ path: own }: OcpiRoute) => Math.abs(own.split('/').length + 1 - segments.length);
-  const [nearest] = candidates.sort((a, b) => distance(a) - distance(b));
-  if (!nearest) return null;
-  const form = nearest.path.slice(`/${version}`.length).replaceAll(/:(\w+)/g, '{$1}');
-  return `${nearest.method} ${form}`;
+  return (method, path) => {
+    const segment = segmentOf(path);
+    const ofModule = forms.filter(({ module }) => segment.startsWith(module));
+    if (ofModule.length === 0) return null;
+    const asked = method === 'HEAD' ? 'GET' : method;
+    const same = ofModule.filter((form) => form.method === asked);
+    const candidates = same.length > 0 ? same : ofModule.filter((form) => form.method !== 'GET');
+    const { length } = withoutLastSlashes(path).split('/');
+    const distance = (form: Form) => Math.abs(form.length - length);
+    return candidates.sort((a, b) => distance(a) - distance(b))[0]?.text ?? null;
+  };
 }
 
 /** The path for the report: without the uid that is asked about, which names a person. */
-export const shownPath = (path: string): string => path.replace(/[^/]+(?=\/authorize\/*$)/, ':uid');
+export const shownPath = (path: string): string => path.replace(/\/[^/]+(?=\/authorize\/*$)/, '/:uid');
 
 function decoded(id: string): string {
   try {

@@ -10,19 +10,27 @@ interface Routed {
 export const servedMethods = <Method extends string>(method: Method): (Method | 'HEAD')[] =>
   method === 'GET' ? [method, 'HEAD'] : [method];
 
+/** A method that a route serves. */
+interface Served {
+  readonly method: string;
+  /** Segments of its path. */
+  readonly parts: readonly string[];
+}
+
 /** Routes as they are served. */
-export const withHead = (routes: readonly Routed[]): Routed[] =>
-  routes.flatMap(({ method, path }) => servedMethods(method).map((one) => ({ method: one, path })));
+export const withHead = (routes: readonly Routed[]): Served[] =>
+  routes.flatMap(({ method, path }) => {
+    const parts = path.split('/');
+    return servedMethods(method).map((one) => ({ method: one, parts }));
+  });
 
 /**
  * Distinct methods in table order. Empty when the path is unknown, or when it supports `method` (then it is no 405).
  */
-export function otherMethods(table: readonly Routed[], path: string, method: string): string[] {
+export function otherMethods(table: readonly Served[], path: string, method: string): string[] {
   const segments = path.split('/');
-  const leadsThere = ({ path: own }: Routed) => {
-    const parts = own.split('/');
-    return parts.length === segments.length && parts.every((part, at) => part.startsWith(':') || part === segments[at]);
-  };
+  const leadsThere = ({ parts }: Served) =>
+    parts.length === segments.length && parts.every((part, at) => part.startsWith(':') || part === segments[at]);
   const methods = [...new Set(table.filter(leadsThere).map((route) => route.method))];
   return methods.includes(method) ? [] : methods;
 }
