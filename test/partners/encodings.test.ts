@@ -7,6 +7,7 @@ import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
+import { foreignText } from '../../src/partners/wire/content.ts';
 import { callsOfAllKinds } from '../support/all-calls.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -146,4 +147,15 @@ t.test('an answer that is not in UTF-8 is read in its own character set, and tha
     const { class: ended, data, quirks } = await answeredWith(200, `Content-Type: application/json${type}`, bytes);
     t.same([ended, data, quirks], ['delivered', { name }, isForeign ? ['not-utf8'] : []], `${name}, stated: ${type}`);
   }
+});
+
+t.test('each byte of Windows-1252 has its character, also in a large text', async (t) => {
+  const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+  const special = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
+  const text = [...bytes].map((byte) => special[byte - 0x80] ?? String.fromCharCode(byte)).join('');
+  const times = 4_096;
+  for (const charset of ['windows-1252', 'ISO-8859-1'])
+    t.equal(foreignText(bytes, '', `text/plain; charset=${charset}`), text, charset);
+  const large = foreignText(Buffer.concat(Array(times).fill(bytes)), '', '');
+  t.ok(large === text.repeat(times), `${large?.length} characters`);
 });
