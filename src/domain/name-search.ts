@@ -86,10 +86,13 @@ const folded = (text: string): string => text.toLowerCase().toUpperCase();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const bytesOf = (encoded: string) => Uint8Array.from(encoded.slice(1).split('%'), (byte) => Number.parseInt(byte, 16));
 
+/** A run of backslashes counts once: a search that began again at each of them would take time by the square of its length. */
+const unicodeEscape = /(?<!\\)\\+u([0-9a-f]{4})/gi;
+
 /** Without any escape: what they stand for, and no backslash. */
 function plain(text: string): string {
   const decoded = text
     .replace(/(?:%[0-9a-f]{2})+/gi, (bytes) => decoder.decode(bytesOf(bytes)))
-    .replace(/\\+u([0-9a-f]{4})/gi, (_, unit: string) => String.fromCharCode(Number.parseInt(unit, 16)));
+    .replace(unicodeEscape, (_, unit: string) => String.fromCharCode(Number.parseInt(unit, 16)));
   return folded(decoded.replaceAll('\\', ''));
 }

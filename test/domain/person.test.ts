@@ -1,5 +1,6 @@
 /** Names of a person in texts of every form, and texts that only look like them. */
 import { replacerOf, tokensIn } from '../../src/domain/person.ts';
+import { growthMax, growthOf } from '../support/growth.ts';
 import { t } from '../support/tap.ts';
 
 const digestOf = (name: string) => `<${name}>`;
@@ -84,6 +85,14 @@ t.test('[PERSON-2, NAME-SEARCH-1] of many names each is found in every form', as
   t.strictSame(missed, []);
   t.equal(found.length, names.length * 18);
   for (const name of names) t.notOk(replacer.finds(`{"uid":"${name.slice(0, 3)}/${name.slice(3)}"}`), name);
+});
+
+t.test('a run of backslashes is searched once', async (t) => {
+  for (const names of [[], ['04A1B2C3']]) {
+    const { inText } = replacerOf(names, digestOf);
+    const growth = growthOf((length) => `{"remark":"${'\\'.repeat(length)}"}`, inText);
+    t.ok(growth < growthMax, `${growth} times`);
+  }
 });
 
 t.test('[PERSON-1] a token is found where OCPI names one', async (t) => {
