@@ -7,7 +7,7 @@ import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bod
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
-import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -541,4 +541,65 @@ t.test('a large whole is read in a turn of its own [WHOLES-5, PER-TURN-2]', asyn
     ['PUT', 'PATCH', 'PUT'],
   );
   t.equal(isOwn, true, 'no other large text has it');
+});
+
+async function patchOften(cpo: PlainPartner, many: number): Promise<void> {
+  for (let n = 1; n <= many; n++) {
+    const period = { start_date_time: at(n % 60), dimensions: [{ type: 'ENERGY', volume: n }] };
+    await cpo.push('PATCH', path('sessions', 'S1'), { kwh: n, charging_periods: [period], last_updated: at(n % 60) });
+  }
+}
+
+t.test('a backlog of PATCHes that its receiver refuses folds their session once, not once for each', async (t) => {
+  const many = 300;
+  let isCounting = false;
+  let read = 0;
+  const wrap = wrapStore((store) => ({
+    history: async (...query) => {
+      const events = await store.history(...query);
+      if (isCounting && events[0]?.stream.startsWith('sessions/')) read += events.length;
+      return events;
+    },
+  }));
+  const hub = await hubFor(t, {}, { wrap });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: ({ method }) => (method === 'PATCH' ? { status: 405 } : {}) });
+  await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
+  await quiet(hub);
+  await pause(hub, true);
+  await patchOften(cpo, many);
+  isCounting = true;
+  const came = await arrivals(hub, emsp, () => pause(hub, false));
+  t.equal(came.length, 2 * many);
+  const wholes = came.filter(({ method }) => method === 'PUT').map(json);
+  t.same(
+    wholes.map(({ kwh, charging_periods }) => [kwh, (charging_periods as unknown[]).length]),
+    Array.from({ length: many }, (_, n) => [n + 1, n + 1]),
+    'each as of its change',
+  );
+  t.ok(read > 0 && read < 20 * many, `${read} events were read`);
+});
+
+t.test('a whole that follows an erasure names nobody who was erased [WHOLES-6]', async (t) => {
+  const hub = await hubFor(t);
+  let wholes = 0;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: async ({ method }) => {
+      if (method === 'PATCH') return { status: 405 };
+      if (++wholes === 2) await pause(hub, true);
+      return {};
+    },
+  });
+  await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
+  await quiet(hub);
+  await pause(hub, true);
+  await patchOften(cpo, 3);
+  await pause(hub, false);
+  await eventually('the whole of the first has arrived', async () => {
+    return (await deliveriesOf(hub, '?state=DELIVERED')).length === 2;
+  });
+  t.match(emsp.received.at(-1), { method: 'PUT', body: 'CARD1' });
+  await admin(hub, 'POST', '/erase', { uid: 'CARD1', force: true });
+  const came = await arrivals(hub, emsp, () => pause(hub, false));
+  t.ok(came.length > 0, came.map(shown).join());
+  t.notMatch(came.map(({ body }) => body).join(), 'CARD1');
 });

@@ -217,7 +217,12 @@ export class Dispatcher {
 
   /** Keeps names out of what is written from now on of deliveries in memory; the result ends it. [ERASURES-1] */
   beginErasure(replacer: Replacer): (upTo: Seq) => void {
-    return this.#erasures.begin(replacer);
+    const ended = this.#erasures.begin(replacer);
+    this.wholes.forget();
+    return (upTo) => {
+      ended(upTo);
+      this.wholes.forget();
+    };
   }
 
   unwritten(): readonly DeliveryRow[] {

@@ -14,21 +14,22 @@
  *     receiver that has a version of the object, and nothing goes to one that has none, has refused the part, or has something later.
  * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (PER-TURN-2): many receivers may
  *     lack theirs at once.
+ * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { isVagueRefusal, type Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
-import { type HubObject, keyIn } from '../../domain/object.ts';
+import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
 import { largeTurn } from '../../kit/per-turn.ts';
 import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesMax, foldedTo } from '../kernel/object-history.ts';
 import { objectFromRow, objectsSize, readObject } from '../kernel/row-codecs.ts';
 import { type DeliveryMemory, leavesGap } from './delivery-row.ts';
+import { Folds } from './folds.ts';
 import type { Item } from './item.ts';
 import { laneKey } from './lanes.ts';
 import { type Deliveries, MissedNotes, type Place } from './missed-notes.ts';
@@ -70,10 +71,13 @@ export class Wholes {
    * the first of them goes as a whole. [WHOLES-2]
    */
   readonly #missing = new Map<string, Seq>();
+  /** Of what is sent. */
+  #folds: Folds;
 
   constructor(context: Context, deliveries: Deliveries) {
     this.#context = context;
     this.#deliveries = deliveries;
+    this.#folds = new Folds(context.store);
     this.notes = new MissedNotes(context, deliveries, (lane, at) => {
       // Events before `at` were decided on without knowing it.
       if (this.#missing.has(lane)) this.#missing.set(lane, at);
@@ -88,7 +92,7 @@ export class Wholes {
     if (await this.#isLarge(event)) await largeTurn(item.receiver);
     // A receiver without a routing rule gets no later state. A session goes as of its own change.
     const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
-    const owed = mayHave ? await this.asOf(event, item.owedAt) : null;
+    const owed = mayHave ? await this.#asOf(event, item.owedAt, item.receiver, this.#folds) : null;
     // Digests of an erased person must not take the place of what the receiver has.
     if (mayHave && !hasPseudonym(owed?.body ?? ''))
       return owed && { owed, head: { ...item, asWhole: true, size: owed.body?.length ?? 0 } };
@@ -120,12 +124,12 @@ export class Wholes {
    * The request with the whole object in place of a change, as of the last change up to `upTo`. Null when there is none to
    * send. [WHOLES-3]
    */
-  async asOf(event: StoredEvent, upTo: Seq): Promise<Owed | null> {
+  async #asOf(event: StoredEvent, upTo: Seq, receiver: PartyId, folds: Folds): Promise<Owed | null> {
     const { owner, module } = event.data as ObjectEventData;
     const party = this.#context.directory.party(owner);
     const row = await this.#context.store.get({ kind: module, owner, id: keyIn(event) });
     const isPresent = (row !== null && row.seq <= upTo) || !modules[module].isSentAsOfChange;
-    const object = (isPresent ? null : await this.#folded(event.stream, upTo)) ?? (row && objectFromRow(row));
+    const object = (isPresent ? null : await folds.asOf(event.stream, upTo, receiver)) ?? (row && objectFromRow(row));
     if (!object || !party || object.facts.publish === false) return null;
     return { ...owedWhole(party, object), body: object.body };
   }
@@ -133,8 +137,15 @@ export class Wholes {
   /** The request as it is or was sent to a receiver; `row`: of the delivery. */
   async requestOf(event: StoredEvent, receiver: PartyId, row: DeliveryRow | null): Promise<Owed | null> {
     const memory = row?.data as DeliveryMemory | undefined;
-    const whole = memory?.whole ? await this.asOf(event, memory.owedAt ?? event.seq) : null;
+    const folds = new Folds(this.#context.store);
+    const whole = memory?.whole ? await this.#asOf(event, memory.owedAt ?? event.seq, receiver, folds) : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
+  }
+
+  /** [WHOLES-6] */
+  forget(): void {
+    // A fold in progress goes on in the former ones.
+    this.#folds = new Folds(this.#context.store);
   }
 
   /** Notes that a delivery arrived; after a whole the lane no longer misses its object. */
@@ -148,17 +159,6 @@ export class Wholes {
     this.#missing.set(laneOf(item), Number.MAX_SAFE_INTEGER);
     const [first] = this.#missing.keys();
     if (this.#missing.size > missingMax && first !== undefined) this.#missing.delete(first);
-  }
-
-  /** The object as of the last change up to a sequence; null when its events are trimmed or more than `changesMax`. */
-  async #folded(stream: string, seq: Seq): Promise<HubObject | null> {
-    let last: HubObject | null = null;
-    let changes = 0;
-    for await (const { change, object } of foldedTo(this.#context.store, { stream, seq })) {
-      if (change.seq <= seq) last = object;
-      changes += 1;
-    }
-    return changes < changesMax ? last : null;
   }
 }
 

@@ -38,19 +38,33 @@ export const changeOf = ({ type, data, body, to }: StoredEvent): Change => {
   return { type, data: data as ObjectEventData, body: body ?? '', to };
 };
 
-/** Each change up to and including an event, with the object after it; null when none is left. [OBJECT-HISTORY-1] */
+/** An object after the last of its first changes. */
+export interface Folded {
+  readonly seq: Seq;
+  readonly object: HubObject | null;
+  readonly changes: number;
+}
+
+export const unfolded: Folded = { seq: 0, object: null, changes: 0 };
+
+/**
+ * Each change up to and including an event, with the object after it; null when none is left. `from`: where it goes on;
+ * `turn`: waits for a turn of the event loop. [OBJECT-HISTORY-1]
+ */
 export async function* foldedTo(
   store: Pick<Store, 'history'>,
   event: Pick<StoredEvent, 'stream' | 'seq'>,
+  from: Folded = unfolded,
+  turn: () => Promise<void> | null = nextTurn,
 ): AsyncIterable<{ readonly change: StoredEvent; readonly object: HubObject | null }> {
-  let object: HubObject | null = null;
+  let { object } = from;
   let folded = 0;
-  for await (const change of changesOf(store, event.stream)) {
+  for await (const change of changesOf(store, event.stream, from.seq)) {
     object = applyToObject(object, changeOf(change));
     folded += object?.body.length ?? 0;
     if (folded > foldedPerTurn) {
       folded = 0;
-      await nextTurn();
+      await turn();
     }
     yield { change, object };
     if (change.seq >= event.seq) return;
