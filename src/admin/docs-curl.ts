@@ -63,6 +63,7 @@ const examples: Readonly<Record<string, string>> = {
   receiver: 'NL-TNM',
   identifier: 'sessions',
   url: 'https://example.com/ocpi/2.2.1/sessions',
+  host: 'cpo.example:443',
   module: 'locations',
   object: 'NL-TNM/101',
 };

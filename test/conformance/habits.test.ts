@@ -337,7 +337,6 @@ t.test(
     const found = async () => (await checked(hub, emsp.id, false)).findings.find(({ name }) => name === 'plain-token');
     t.match(await found(), { severity: 'warning', heals: 'token_encoding: auto', healed: true });
     await admin(hub, 'PATCH', `/parties/${emsp.id}`, { token_encoding: 'base64' });
-    await emsp.pull('tariffs');
     await cpo.pushTariff();
     await hub.settled();
     t.equal((await itemsOf(hub, '/deliveries?state=DEAD')).length, 1);

@@ -649,9 +649,7 @@ t.test(
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
     for (const [partyId, { reply }] of Object.entries(faults)) {
       const answer = () => (isWell ? {} : reply());
-      const partner = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
-      partners.push(partner);
-      await partner.push('GET', '/versions');
+      partners.push(await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer }));
       await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
     }
     for (const id of Object.keys(faults)) t.equal(statusOf(await putSession(cpo, id, cdrTokenOf(id))), done, id);

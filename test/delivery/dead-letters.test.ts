@@ -20,7 +20,6 @@ t.test('dead letters are counted by receiver, module and class, and say how they
   const hub = await hubFor(t);
   const status = ({ path }: Received) => ({ status: path.includes('/sessions/') ? 404 : 401 });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: status });
-  await emsp.push('GET', '/versions');
   for (const id of ['S1', 'S2', 'S3']) await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
   const groups = async () => (await admin(hub, 'GET', '/dead-letters')).items as Group[];

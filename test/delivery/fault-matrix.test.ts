@@ -267,9 +267,7 @@ async function owingTo(
     const id = idOf(name);
     const own = { countryCode: 'DE', partyId: id.slice(3) };
     const others = [{ role: 'CPO', country_code: 'DE', party_id: own.partyId }] as const;
-    const partner = await partnerFor(t, hub, { role: 'EMSP', ...own, others }, fault.settings);
-    // Until then a refusal of its token is not final. [ATTEMPTS-3]
-    await partner.push('GET', '/versions');
+    await partnerFor(t, hub, { role: 'EMSP', ...own, others }, fault.settings);
     const url = await urlOf(name, fault);
     const endpoints = modules.map((identifier) => ({ identifier, role: 'RECEIVER', url: `${url}/${identifier}` }));
     await admin(hub, 'PUT', `/parties/${id}/endpoints`, { endpoints });

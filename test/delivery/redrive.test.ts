@@ -211,7 +211,6 @@ t.test('what its receiver may no longer have is not sent again, unless forced [D
   const hub = await hubFor(t);
   let status = 401;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
-  await emsp.push('GET', '/versions');
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EM2' });
   await admin(hub, 'PUT', '/routes/NL-EM2/NL-CPO', { active: true });
   const location = (publish: boolean, minute: number) => locationBody('L1', { publish, last_updated: at(minute) });

@@ -1,8 +1,8 @@
 /** A delivery that a partner refuses because of a token that it replaces. [ATTEMPTS-3] */
-import { cdrBody, sessionBody } from '../support/bodies.ts';
-import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
+import { sessionBody } from '../support/bodies.ts';
+import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { lines, quiet } from '../support/observed.ts';
-import { admin, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { within } from '../support/within.ts';
@@ -88,8 +88,7 @@ t.test('is no whole object in place of a PATCH that may be refused for its token
 });
 
 t.test('is a dead letter, when the token is in force and stays it', async (t) => {
-  const { hub, holding, former } = await scene(t);
-  await former.push('GET', '/versions');
+  const { hub, holding } = await scene(t);
   holding.releaseAll({ status: 401 });
   await quiet(hub);
   t.match(await deliveriesOf(hub), [{ state: 'DEAD', attempts: [{ class: 'auth_error' }] }]);
@@ -123,28 +122,3 @@ t.test(
     t.match(await deliveriesOf(hub), refusedOnce);
   },
 );
-
-t.test('that was kept for a partner goes when it has the answer of its POST', async (t) => {
-  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.2' });
-  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const next = await plainPartner({ ...emsp, answer: refusesOnce() });
-  t.teardown(() => next.close());
-  const [role] = bodyOf(next).roles;
-  const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [role] });
-  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-  await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1'));
-  await next.registerAgain(String(initial_token), hub);
-  await next.gotCalls(1);
-  await quiet(hub);
-  t.match(await deliveriesOf(hub), refusedOnce);
-});
-
-t.test('is a dead letter a minute after the POST, though the partner has not used its token', async (t) => {
-  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
-  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1000000' }, { clock });
-  const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 401 }) });
-  clock.advance(60_000);
-  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-  await hub.settled();
-  t.match(await deliveriesOf(hub), [{ state: 'DEAD', attempts: [{ class: 'auth_error' }] }]);
-});

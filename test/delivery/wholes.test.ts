@@ -125,7 +125,6 @@ for (const [what, refusal] of [
           return method === 'PATCH' && isLost ? refusal : {};
         },
       });
-      await emsp.push('GET', '/versions');
       const periods = (n: number) => [{ start_date_time: at(n), dimensions: [{ type: 'ENERGY', volume: n }] }];
       await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1', { charging_periods: periods(1) }));
       await quiet(hub);
@@ -163,7 +162,6 @@ for (const [status, follows] of [
       const { cpo, emsp } = await routedPair(t, hub, {
         cpo: ({ method }) => (method === 'PATCH' ? says(2004, status) : {}),
       });
-      await cpo.push('GET', '/versions');
       const token = '/2.2.1/tokens/NL/EMS/CARD1?type=RFID';
       await emsp.push('PUT', token, tokenBody('CARD1'));
       await quiet(hub);
@@ -186,7 +184,6 @@ t.test(
     const hub = await hubFor(t);
     let answer: Reply = {};
     const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-    await emsp.push('GET', '/versions');
     await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
     await quiet(hub);
     answer = notFound;
@@ -503,7 +500,6 @@ t.test('a refused PATCH that no whole may follow is dead with what the partner s
   const hub = await hubFor(t);
   let answer: Reply = {};
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-  await emsp.push('GET', '/versions');
   await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
   await quiet(hub);
   answer = { text: '{"status_code":2001,"status_message":"evses missing","timestamp":"2026-01-01T00:00:00Z"}' };

@@ -36,10 +36,12 @@ export class Folds {
     await turn();
     const known = this.#kept.get(stream);
     let last = known && known.seq <= seq ? known : unfolded;
-    for await (const { change, object } of foldedTo(this.#store, { stream, seq }, last, turn)) {
-      if (change.seq <= seq) last = { seq: change.seq, object, changes: last.changes + 1 };
+    if (last.seq < seq) {
+      for await (const { change, object } of foldedTo(this.#store, { stream, seq }, last, turn)) {
+        if (change.seq <= seq) last = { seq: change.seq, object, changes: last.changes + 1 };
+      }
+      this.#keep(stream, last);
     }
-    this.#keep(stream, last);
     return last.changes < changesMax ? last.object : null;
   }
 

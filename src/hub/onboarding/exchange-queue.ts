@@ -5,7 +5,6 @@
  * EXCHANGE-QUEUE-1  One exchange of a partner is in progress; the next begins when it has ended.
  * EXCHANGE-QUEUE-2  Two more may wait, each at most 20 s, which is about what the calls of one exchange may take. The
  *     hub refuses any other as rate limited.
- * EXCHANGE-QUEUE-3  A partner may lack the answer of its last exchange for `graceMs`, unless it has used its new token before.
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -19,16 +18,12 @@ const atOnceMax = 3;
  * take.
  */
 const waitMs = 20_000;
-/** Must exceed what the answer of an exchange takes to every server of a partner, ms. A refusal of the partner's new token is not final meanwhile. */
-const graceMs = 60_000;
 
 export class ExchangeQueue {
   readonly #recorder: Recorder;
   readonly #clock: Clock;
   /** Exchanges in progress and waiting, by partner. */
   readonly #counts = new Map<PartyId, number>();
-  /** Hub time at which the grace of a partner ends. [EXCHANGE-QUEUE-3] */
-  readonly #graceEnds = new Map<PartyId, number>();
 
   constructor(recorder: Recorder, clock: Clock) {
     this.#recorder = recorder;
@@ -44,9 +39,7 @@ export class ExchangeQueue {
       .inTurn(`exchange:${partnerId}`, async () => {
         if (state === 'late') throw tooMany();
         state = 'begun';
-        const answer = await exchange();
-        this.#graceEnds.set(partnerId, this.#clock.now() + graceMs);
-        return answer;
+        return exchange();
       })
       .finally(() => this.#ended(partnerId));
     if (before > 0) {
@@ -59,14 +52,9 @@ export class ExchangeQueue {
     throw tooMany();
   }
 
-  /** Whether an exchange of the partner is in progress, or the partner may lack the answer of its last one. */
+  /** Whether an exchange of the partner is in progress. */
   has(partnerId: PartyId): boolean {
-    return this.#counts.has(partnerId) || this.#clock.now() < (this.#graceEnds.get(partnerId) ?? 0);
-  }
-
-  /** The partner has the answer of its last exchange. */
-  answered(partnerId: PartyId): void {
-    this.#graceEnds.delete(partnerId);
+    return this.#counts.has(partnerId);
   }
 
   #ended(partnerId: PartyId): void {

@@ -110,7 +110,7 @@ export class Registration {
     return { token, ...owner, isSettling: this.#settling.has(digest) };
   }
 
-  /** Whether an exchange of the partner is in progress, or nothing shows yet that the partner has its answer. */
+  /** Whether an exchange of the partner is in progress, or nothing shows yet that it has the answer of its rotation. */
   isExchanging(id: PartyId): boolean {
     const partner = this.#context.directory.partner(id);
     return this.#exchanges.has(id) || (partner !== undefined && this.#formerKind(partner) === 'hub');
@@ -260,11 +260,9 @@ export class Registration {
     return { formerDigest, formerUntil: formerToken?.digest === formerDigest ? formerToken.until : until };
   }
 
-  /** The first use of a new token ends the former one, and the grace of the exchange. [REGISTRATION-5, EXCHANGE-QUEUE-3] */
+  /** The first use of a new token ends the former one. [REGISTRATION-5] */
   #use({ id, hubTokenDigest, formerToken }: Partner, digest: string): void {
-    if (digest !== hubTokenDigest) return;
-    this.#exchanges.answered(id);
-    if (!formerToken) return;
+    if (!formerToken || digest !== hubTokenDigest) return;
     const { recorder, directory, ports } = this.#context;
     this.#used.set(id, digest);
     if (this.#confirming.has(id)) return;
