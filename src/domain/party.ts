@@ -336,7 +336,8 @@ export function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRol
 }
 
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {
-  return partner.endpoints.find((endpoint) => endpoint.identifier === identifier && endpoint.role === role);
+  // Rows of earlier versions have what an operator set in capitals.
+  return partner.endpoints.find((one) => one.identifier.toLowerCase() === identifier && one.role === role);
 }
 
 /** A module URL with segments below it, percent-encoded; a query of the registered URL is kept. */

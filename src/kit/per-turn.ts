@@ -16,6 +16,8 @@ import { addTo } from './turnstile.ts';
 const apartTurns = 4;
 /** How many times as long as the turn of a large text the process takes no other. [PER-TURN-3] */
 const restTimes = 8;
+/** A longer turn, ms, had more in it than its large text: the process stood still. */
+const turnMsMax = 100;
 
 /** How many callers go on in one turn. */
 interface PerTurn {
@@ -78,7 +80,8 @@ export function largeTurns(turn: () => Promise<void>, clock = systemClock): (use
   const inTurns = perTurn({ ofAll: 1 }, async () => {
     const begunAt = clock.monotonic();
     await turn();
-    const nextAt = begunAt + (clock.monotonic() - begunAt) * (1 + restTimes);
+    const turnMs = Math.min(clock.monotonic() - begunAt, turnMsMax);
+    const nextAt = begunAt + turnMs * (1 + restTimes);
     for (let n = 1; n < apartTurns; n++) await turn();
     const restMs = nextAt - clock.monotonic();
     if (restMs >= 1) await sleep(clock, restMs);

@@ -18,7 +18,7 @@
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
  * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, each in a turn of the event loop that is far from those of
- *     other large texts (PER-TURN-2); partners take turns.
+ *     other large texts (PER-TURN-2); partners take turns. What a driver waits for is read at once.
  */
 import type { PartyId } from '../domain/party.ts';
 import type { Urgency } from './overload.ts';
@@ -98,8 +98,9 @@ class AdmittedRequest implements Pass {
     if (this.#isTooMuch(more)) throw this.#room.refuse(this.#urgency);
     this.#reserved += more;
     this.#keep(more);
+    // What a driver waits for goes at once, and nothing that waits for its turn keeps a slot.
+    if (this.#urgency !== 'driver') await this.#room.largeTurn(this.#partner);
     await this.#takeReadTurn();
-    await this.#room.largeTurn(this.#partner);
   }
 
   async reading<T>(bytes: number, read: () => Promise<T>): Promise<T> {

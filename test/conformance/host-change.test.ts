@@ -128,6 +128,7 @@ t.test('a host is confirmed with its port, in capitals or not [D87]', async (t) 
   t.equal((await party(hub)).host_change, null, 'nothing is confirmed that no PUT could match');
   t.match(await confirm('New.EXAMPLE:443'), { host_change: { state: 'confirmed', to: 'new.example:443' } });
   t.match(await confirm('new.example:443'), { host_change: { state: 'confirmed', to: 'new.example:443' } });
+  t.match(await confirm('other.example:443'), { host_change: { state: 'confirmed', to: 'other.example:443' } });
 });
 
 t.test('each change of host that waits counts against the quota of its partner [QUOTA-7]', async (t) => {

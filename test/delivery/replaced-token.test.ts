@@ -3,7 +3,6 @@ import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { lines, quiet } from '../support/observed.ts';
 import { type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
-import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { within } from '../support/within.ts';
 import { at, deliveriesOf, Holding } from './watched.ts';
@@ -93,32 +92,3 @@ t.test('is a dead letter, when the token is in force and stays it', async (t) =>
   await quiet(hub);
   t.match(await deliveriesOf(hub), [{ state: 'DEAD', attempts: [{ class: 'auth_error' }] }]);
 });
-
-/** Of a delivery: 401 once, and then what the partner has processed is taken. */
-function refusesOnce() {
-  let calls = 0;
-  return () => (calls++ === 0 ? { status: 401 } : {});
-}
-
-const refusedOnce = [{ state: 'DELIVERED', attempts: [{ class: 'unavailable' }, { class: 'delivered' }] }];
-
-t.test(
-  'goes when the partner repeats a PUT whose answer it lost, and whose token it does not take until then',
-  async (t) => {
-    const clock = new SimulatedClock('2026-05-01T12:00:00Z');
-    const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '600', HUB_PROBE_INTERVAL_S: '1000000' }, { clock });
-    const { cpo, emsp: former } = await routedPair(t, hub);
-    const next = await plainPartner({ ...emsp, answer: refusesOnce() });
-    t.teardown(() => next.close());
-    const rotate = () => former.push('PUT', '/2.2.1/credentials', bodyOf(next));
-    await rotate();
-    clock.advance(300_000);
-    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-    await hub.settled();
-    t.match(await deliveriesOf(hub), [{ state: 'PENDING', attempts: [{ class: 'unavailable' }] }]);
-    await rotate();
-    clock.advance(600_000);
-    await hub.settled();
-    t.match(await deliveriesOf(hub), refusedOnce);
-  },
-);

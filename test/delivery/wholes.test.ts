@@ -113,6 +113,7 @@ for (const [what, refusal] of [
   ['OCPI 2003', unknown],
   ['OCPI 2001', says(2001)],
   ['OCPI 2000 with HTTP 400', says(2000, 400)],
+  ['OCPI 3000 with HTTP 400', says(3000, 400)],
 ] as const) {
   t.test(
     `a PATCH answered ${what} is followed by one PUT of the whole as of it, before anything else [D59]`,

@@ -344,7 +344,7 @@ t.test('[PER-TURN-3] behind a large text the process rests eight times as long',
     await large('NL-AAA');
     begun++;
   };
-  for (let n = 0; n < 3; n++) void begin();
+  for (let n = 0; n < 4; n++) void begin();
   await settle();
   t.equal(begun, 1);
   clock.advance(10);
@@ -357,7 +357,35 @@ t.test('[PER-TURN-3] behind a large text the process rests eight times as long',
   t.equal(begun, 2);
   await passTurns(4);
   t.equal(begun, 3, 'no rest behind one that took no time');
+  clock.advance(10_000);
+  await passTurns(4);
+  t.equal(begun, 4, 'nor a long one behind a process that stood still');
 });
+
+t.test(
+  '[ADMISSION-6] what a driver waits for is read at once, beside large texts that wait for their turns',
+  async (t) => {
+    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+    const { turnOf } = turnsByHand();
+    const { take } = admission({
+      ...{ felt, bytesMax: 100 * mebibyte, shed: () => {} },
+      large: largeTurns(turnOf, new SimulatedClock()),
+    });
+    const begun: string[] = [];
+    const start = (partner: string, urgency: Urgency) => {
+      const pass = take(partner, urgency);
+      void pass.work(async () => {
+        await pass.reserve(mebibyte);
+        begun.push(`${partner} ${urgency}`);
+        await new Promise(() => {});
+      });
+    };
+    for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC', 'NL-DDD', 'NL-EEE']) start(partner, 'push');
+    start('NL-FFF', 'driver');
+    await settle();
+    t.strictSame(begun.sort(), ['NL-AAA push', 'NL-FFF driver']);
+  },
+);
 
 t.test('[ADMISSION-6] one large object is begun to be read in four turns of the event loop', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });

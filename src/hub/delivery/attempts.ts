@@ -7,8 +7,8 @@
  *     row that says so and why.
  * ATTEMPTS-2  A bug of the hub during an attempt is retried on the same schedule and not reported to the breaker.
  * ATTEMPTS-3  A refusal (401, 403, or a client error with OCPI 2000 to 2002) of a call whose token is no longer the partner's, or may soon not be
- *     because an exchange of the partner is in progress, or may not be yet because the partner may lack the answer of its rotation, is retried:
- *     it may say nothing about the delivery. For the breaker the partner answered, as with any refusal.
+ *     because an exchange of the partner is in progress, is retried: it may say nothing about the delivery. For the breaker the partner
+ *     answered, as with any refusal.
  * ATTEMPTS-4  What was owed before the routing rule of its two parties ended is not sent while there is none: it is a dead letter. The end
  *     of an object is sent, and what an operator re-drives after the rule ended. [interface, What the service does 2] [D62]
  */

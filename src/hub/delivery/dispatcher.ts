@@ -65,7 +65,7 @@ export class Dispatcher {
   /** Starts no further attempt. */
   #isDraining = false;
 
-  /** `isExchanging`: whether an exchange of credentials of the partner is in progress, or the partner may lack the answer of its rotation. */
+  /** `isExchanging`: whether an exchange of credentials of the partner is in progress. */
   constructor(context: Context, reports: Pick<PartnerReports, 'used'>, isExchanging: (partner: PartyId) => boolean) {
     const { recorder, store, ports } = context;
     this.#context = context;

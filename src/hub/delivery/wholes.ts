@@ -52,7 +52,9 @@ export function isToHeal({ form, asWhole, module }: Item, outcome: Outcome): boo
   const { class: met, httpStatus, ocpiStatus } = outcome;
   const isUnknownToken = module === 'tokens' && met === 'client_error' && ocpiStatus === 2004;
   const isLacking = httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003 || isUnknownToken;
-  return isLacking || isVagueRefusal(outcome);
+  // A server that says so of every error says so of an object that it lacks, too.
+  const mayLack = httpStatus === 400 && met === 'unavailable' && (ocpiStatus ?? 0) >= 3000;
+  return isLacking || mayLack || isVagueRefusal(outcome);
 }
 
 /** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */

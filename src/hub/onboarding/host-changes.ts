@@ -61,13 +61,13 @@ export class HostChanges {
 
   /**
    * Confirms a change: the one that waits, or the one that was made. With `host`, also one that no rotation has asked for
-   * yet. Throws `conflict` when there is none, or another.
+   * yet, in place of another one that was. Throws `conflict` when there is none, or another waits or was made.
    */
   async confirm(partner: Partner, host: string | undefined, trace: Trace): Promise<Partner> {
     const { hostChange: change, url } = partner;
     const to = host ?? change?.to;
     if (to === undefined || url === null) throw new HubError('conflict', { message: 'no change of host waits' });
-    if (change && change.to !== to)
+    if (change && change.state !== 'confirmed' && change.to !== to)
       throw new HubError('conflict', { message: `the change of host that waits is to ${change.to}` });
     const data = { from: change?.from ?? hostOf(url), to };
     return this.#record(partner, [{ type: 'partner.hostConfirmed', data }], trace);

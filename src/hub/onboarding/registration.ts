@@ -110,10 +110,8 @@ export class Registration {
     return { token, ...owner, isSettling: this.#settling.has(digest) };
   }
 
-  /** Whether an exchange of the partner is in progress, or nothing shows yet that it has the answer of its rotation. */
-  isExchanging(id: PartyId): boolean {
-    const partner = this.#context.directory.partner(id);
-    return this.#exchanges.has(id) || (partner !== undefined && this.#formerKind(partner) === 'hub');
+  isExchanging(partner: PartyId): boolean {
+    return this.#exchanges.has(partner);
   }
 
   credentialsOf(credential: Credential): IssuedCredentials {

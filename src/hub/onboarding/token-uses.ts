@@ -1,6 +1,6 @@
 /**
  * When and from where each token of a partner was last used, and requests from where the partner may not call. In memory:
- * it begins with the start of the process.
+ * it begins with the start of the process, of several nodes when this one becomes the owner.
  *
  * TOKEN-USES-1  A door tells the owner the last use of each token, and the refusals of each partner, once in `tellEveryMs` at most.
  */

@@ -2,7 +2,8 @@
  * One HTTP request and its result as a value. Every call of the hub goes through here, so it has no stream, no AbortSignal and one timer.
  *
  * EXCHANGE-1  An exchange ends exactly once, and nothing is thrown.
- * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body.
+ * EXCHANGE-2  It ends within `timeoutMs` of its start, whether it waits for a connection, for the head or for the body. What has come in
+ *     full is in time, though a large answer then waits for its turn.
  * EXCHANGE-3  It holds at most `answerMax` bytes, counted before and after decoding; the socket of a larger answer is
  *     closed.
  * EXCHANGE-4  It reads at most `wireMax(answerMax)` bytes from the socket, whatever they are: a status line without an end, interim
@@ -242,8 +243,10 @@ export class Exchange {
     this.#cut = null;
     const go = () => this.#decoded(status, read, body, encoding === null ? body : decoded(body, encoding, max));
     const inTurn = largeTurn(this.#sent.partner ?? '');
-    if (inTurn === null) go();
-    else void inTurn.then(() => (this.isOver ? undefined : go()));
+    if (inTurn === null) return go();
+    // It is in time, whenever it is read.
+    this.#limits.clock.clearTimeout(this.#timer);
+    void inTurn.then(() => (this.isOver ? undefined : go()));
   }
 
   #decoded(status: number, read: Fields | string, body: Buffer, bytes: Buffer | null): void {
