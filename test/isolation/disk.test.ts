@@ -67,20 +67,27 @@ t.test(
 );
 
 t.test('what a party has recorded by refused pushes and authorizations is bounded by its quota (I7)', async (t) => {
-  const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '1' });
+  const clock = new SimulatedClock();
+  const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '1' }, { clock });
   const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
   const answer = () => ({ body: { allowed: 'ALLOWED' } });
   const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS', answer });
   await admin(hub, 'PUT', '/routes/NL-EMS/NL-BAD', { active: true });
+  /** What comes within a second is recorded together. */
+  const recorded = async () => {
+    clock.advance(60_000);
+    await hub.settled();
+  };
   const authorized = async () => {
     const toEmsp = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'EMS' };
     const answer = await attacker.call('POST', '/2.2.1/tokens/CARD/authorize', '', toEmsp);
-    await hub.settled();
+    await recorded();
     return [statusOf(answer), (await itemsOf(hub, '/events?type=token.authorized')).length];
   };
   const refuse = (n: number) =>
     attacker.call('PUT', `/2.2.1/tariffs/NL/BAD/T${n}`, { ...tariffBody('OTHER'), x: '☃'.repeat(60_000) });
   const kept = async () => {
+    await recorded();
     const { refused } = (await admin(hub, 'GET', '/parties/NL-BAD/report')) as { refused: { body: string }[] };
     return refused.filter(({ body }) => body.length > 60_000).length;
   };
