@@ -6,7 +6,7 @@
  *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
  *     at most.
  * PER-TURN-3  Large texts of all partners take a ninth of the thread at most: the next one waits eight times as long as the turn of
- *     the last one took.
+ *     the last one took, of which `turnMsMax` count.
  */
 import { sleep } from './clock.ts';
 import { nextTurn, systemClock } from './system-clock.ts';

@@ -70,35 +70,32 @@ t.test(
   },
 );
 
-t.test(
-  'from its answer to the end of the exchange the partner is told to come again, not that its token is wrong [D81]',
-  async (t) => {
-    const hub = await hubFor(t);
-    let release = () => {};
-    const held = new Promise<undefined>((resolve) => {
-      release = () => resolve(undefined);
-    });
-    const other = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', discovery: () => held });
-    t.teardown(() => other.close());
-    const { partner, connect } = await invited(t, hub, (partner, body) => {
-      partner.hubToken = body.token;
-      return { body: own(other) };
-    });
-    const connected = connect();
-    await within(30_000, other.holding > 0 ? Promise.resolve() : other.changed(), () => 'the hub asks for no versions');
-    for (const [method, path] of [
-      ['GET', '/2.2.1/locations'],
-      ['PUT', '/2.2.1/credentials'],
-    ] as const) {
-      const { status, headers } = await partner.call(method, path);
-      t.same([status, headers.get('retry-after')], [503, '1'], `${method} ${path}`);
-    }
-    t.equal((await partner.call('GET', '/versions')).status, 200, 'what an initial token may do');
-    release();
-    t.match(await connected, { status: 'CONNECTED' });
-    t.equal((await partner.call('GET', '/2.2.1/locations')).status, 200);
-  },
-);
+t.test('from its answer to the end of the exchange the partner gets 503 with Retry-After, not 401 [D81]', async (t) => {
+  const hub = await hubFor(t);
+  let release = () => {};
+  const held = new Promise<undefined>((resolve) => {
+    release = () => resolve(undefined);
+  });
+  const other = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', discovery: () => held });
+  t.teardown(() => other.close());
+  const { partner, connect } = await invited(t, hub, (partner, body) => {
+    partner.hubToken = body.token;
+    return { body: own(other) };
+  });
+  const connected = connect();
+  await within(30_000, other.holding > 0 ? Promise.resolve() : other.changed(), () => 'the hub asks for no versions');
+  for (const [method, path] of [
+    ['GET', '/2.2.1/locations'],
+    ['PUT', '/2.2.1/credentials'],
+  ] as const) {
+    const { status, headers } = await partner.call(method, path);
+    t.same([status, headers.get('retry-after')], [503, '1'], `${method} ${path}`);
+  }
+  t.equal((await partner.call('GET', '/versions')).status, 200, 'what an initial token may do');
+  release();
+  t.match(await connected, { status: 'CONNECTED' });
+  t.equal((await partner.call('GET', '/2.2.1/locations')).status, 200);
+});
 
 t.test('credentials in an array of one, and a plain token, are understood and counted [D56] [D58]', async (t) => {
   const hub = await hubFor(t);
