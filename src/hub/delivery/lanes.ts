@@ -8,7 +8,7 @@
  * LANES-3  Lanes with a re-driven head get one in `redriveShare` of the slots and turns: no more while others wait, so
  *     that a re-drive does not starve live traffic, and no less.
  * LANES-4  The caller of `add` bounds memory; a lane that is empty is removed.
- * LANES-5  While a partner receives several modules, none of them gets all slots: one in `reserveShare` stays free for
+ * LANES-5  While a partner receives several modules, none of them gets all slots: one in `reserveShare`, at least one, stays free for
  *     the others, so that calls of one module that hang do not hold them back.
  */
 import type { Seq } from '../../../storage/contract.ts';
@@ -322,7 +322,7 @@ export class Lanes {
   /** [LANES-5] */
   #mayGo(queue: Queue, { all, of }: Slots, now: number): boolean {
     if (this.#busy >= all || queue.busy >= of(queue.module)) return false;
-    const reserved = Math.floor(all / reserveShare);
+    const reserved = Math.min(all - 1, Math.max(1, Math.floor(all / reserveShare)));
     if (queue.busy < all - reserved) return true;
     let used = 0;
     for (const other of this.#queues) {
