@@ -2,6 +2,8 @@
  * Client of the admin API of a running hub. Every failure becomes one line that says what the user can do about it.
  *
  * CLI-CLIENT-1  The token travels in the Authorization header only: no message and no output shows it.
+ * CLI-CLIENT-2  A request waits as long as the hub answers `/healthz`: an erasure or a plan may read millions of events. It fails when that
+ *     gets no answer either.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -51,12 +53,8 @@ type Method = 'HEAD' | 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 const defaultUrl = 'http://127.0.0.1:8080';
 /** The largest page that the admin API serves, in items; it refuses a larger `limit`. */
 const pageMax = 1000;
-/**
- * Longer than the hub takes for any answer, ms: an erasure or a plan may read millions of events. Without it a hub that
- * stands still would keep a script waiting for good.
- */
-const silenceMaxMs = 3_600_000;
-const connectMaxMs = 10_000;
+/** How long a request, and then one for `/healthz` beside it, may be without an answer, ms. [CLI-CLIENT-2] */
+const silenceMaxMs = 10_000;
 
 export class HubClient {
   readonly url: string;
@@ -64,12 +62,14 @@ export class HubClient {
   readonly #reason: string | undefined;
   readonly #protocol: typeof http | typeof https;
   readonly #agent: http.Agent;
+  readonly #silenceMs: number;
 
-  constructor(flags: Connection, env: Readonly<Record<string, string | undefined>>) {
+  constructor(flags: Connection, env: Readonly<Record<string, string | undefined>>, silenceMs = silenceMaxMs) {
+    this.#silenceMs = silenceMs;
     this.url = baseOf(flags.url ?? (env.HUB_URL || defaultUrl));
     this.#reason = flags.reason;
     this.#protocol = this.url.startsWith('https:') ? https : http;
-    this.#agent = new this.#protocol.Agent({ keepAlive: true, timeout: connectMaxMs });
+    this.#agent = new this.#protocol.Agent({ keepAlive: true });
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
   }
 
@@ -153,16 +153,34 @@ export class HubClient {
       },
       signal,
     });
-    asked.setTimeout(silenceMaxMs, () => asked.destroy(new Error('no answer in time')));
+    this.#endWhenSilent(asked);
     asked.end(body && JSON.stringify(body));
     const [response] = (await once(asked, 'response').catch((error: unknown) => {
       throw this.#unanswered(error, signal);
     })) as [http.IncomingMessage];
     // Who reads the answer meets its errors, and may take as long as a person takes for a page.
-    asked.on('error', () => {}).setTimeout(0);
+    asked.on('error', () => {});
     const { statusCode: status = 0 } = response;
     if (status >= 200 && status < 300) return response;
     throw await this.#refused(status, response);
+  }
+
+  /** [CLI-CLIENT-2] */
+  #endWhenSilent(asked: http.ClientRequest): void {
+    const looks = setInterval(async () => {
+      if (!(await this.#isAlive())) asked.destroy(new Error('no answer, and none to /healthz'));
+    }, this.#silenceMs);
+    for (const end of ['response', 'close']) asked.once(end, () => clearInterval(looks));
+  }
+
+  /** Any answer counts, that of a proxy too. */
+  async #isAlive(): Promise<boolean> {
+    const asked = this.#request(`${this.url}/healthz`, {});
+    asked.setTimeout(this.#silenceMs, () => asked.destroy(new Error('no answer')));
+    asked.end();
+    const [response] = (await once(asked, 'response').catch(() => [])) as [http.IncomingMessage?];
+    response?.on('error', () => {}).resume();
+    return response !== undefined;
   }
 
   #request(url: string, options: http.RequestOptions): http.ClientRequest {

@@ -1,0 +1,40 @@
+/** What the commands do while a hub does not answer. [CLI-CLIENT-2] */
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Failure, HubClient } from '../../src/cli/client.ts';
+import { type Test, t } from '../support/tap.ts';
+
+const silenceMs = 30;
+
+async function clientOf(t: Test, answer: RequestListener): Promise<HubClient> {
+  const server = createServer(answer);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => void server.close().closeAllConnections());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return new HubClient({ url, token: 'a token' }, {}, silenceMs);
+}
+
+t.test('a hub that answers nothing is away, as one is that is not there', async (t) => {
+  const asked: (string | undefined)[] = [];
+  const hub = await clientOf(t, ({ url }) => void asked.push(url));
+  const failure = await hub.get('/status').catch((error: unknown) => error);
+  t.ok(failure instanceof Failure && failure.isAway, String(failure));
+  t.match(String(failure), /cannot be reached \(no answer, and none to \/healthz\)/);
+  t.same(asked, ['/admin/v1/status', '/healthz']);
+});
+
+t.test('a request waits as long as the hub answers others', async (t) => {
+  let looks = 0;
+  let answerNow = () => {};
+  const hub = await clientOf(t, ({ url }, response) => {
+    if (url !== '/healthz') {
+      answerNow = () => response.end('{"deleted":1}');
+      return;
+    }
+    response.end();
+    if (++looks === 3) answerNow();
+  });
+  t.same(await hub.send('POST', '/erase', {}), { deleted: 1 });
+  t.equal(looks, 3);
+});
