@@ -25,7 +25,7 @@ const settings = {
   ...{ HUB_RATE_OTHER_PER_MIN: '6000', HUB_RATE_EXCHANGES_PER_MIN: '10' },
   ...{ HUB_AUTHORIZE_TIMEOUT_MS: '10000', HUB_COMMAND_TIMEOUT_MS: '20000' },
   ...{ HUB_CALLBACK_TIMEOUT_MS: '10000', HUB_DELIVERY_TIMEOUT_MS: '15000' },
-  ...{ HUB_PUBLIC_URL: 'https://hub.example', HUB_EGRESS_ALLOW: 'loopback', UV_THREADPOOL_SIZE: '4' },
+  ...{ HUB_PUBLIC_URL: 'https://hub.example', HUB_EGRESS_ALLOW: 'loopback' },
 };
 
 export const isolation: Part = {

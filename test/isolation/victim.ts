@@ -40,8 +40,10 @@ const authorizationsMax = isAtLength ? 10 : 2;
 
 const mebibyte = 1024 * 1024;
 
+/** What `bin/ocpi-hub.ts` sets in V8 before the hub is read. */
+const [, launchFlag = ''] = /setFlagsFromString\('(.+)'\)/.exec(readFileSync('bin/ocpi-hub.ts', 'utf8')) ?? [];
 /** A hub that does not feel how busy the machine is. */
-const calmHub = [process.execPath, fileURLToPath(new URL('child.js', import.meta.url))];
+const calmHub = [process.execPath, launchFlag, fileURLToPath(new URL('child.js', import.meta.url))];
 
 /**
  * A hub to attack. Requests are not counted by the minute, because attacks come at once, and no call ends because the machine is slow; `env`
@@ -56,6 +58,7 @@ export async function attackedHub(
     ...{ dataDir: directoryFor(t), port: 0, run },
     env: {
       ...allocator,
+      UV_THREADPOOL_SIZE: '64',
       NODE_OPTIONS: `--max-old-space-size=${heapMiB}`,
       ...{ HUB_RATE_LISTS_PER_MIN: '1000000', HUB_RATE_COMMANDS_PER_MIN: '1000000' },
       ...{ HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RATE_EXCHANGES_PER_MIN: '1000000' },
