@@ -150,8 +150,11 @@ export function circuitSign(outcome: Pick<Outcome, 'class' | 'isStale' | 'isCutO
 export const isRefusal = ({ class: met }: Pick<Outcome, 'class'>): boolean =>
   met === 'client_error' || met === 'not_found' || met === 'auth_error';
 
-/** OCPI statuses of client errors with which some partners refuse an unknown token, or a part of an object that they lack. */
-const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002]);
+/**
+ * OCPI statuses of client errors with which some partners refuse an unknown token, or a part of an object that they lack or check as if it
+ * were the whole. Null: HTTP alone refuses, as frameworks do whose own checks come before OCPI.
+ */
+const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002, null]);
 
 /** Whether the partner refused a call without a status that says why. */
 export const isVagueRefusal = ({ class: met, ocpiStatus }: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>

@@ -1,7 +1,7 @@
 /**
  * Discovers a partner's endpoints from its versions list or, when its credentials point there directly, from its
  * version details; the shape of the answer tells which. [D13] Details in an array of one are read as the details. [D56]
- * Where the form of the token is to be found out, a refusal (401, 403, or a client error with OCPI 2000 to 2002) is
+ * Where the form of the token is to be found out, a refusal (401, 403, or a client error with OCPI 2000 to 2002 or no OCPI status) is
  * followed by the other form once. [D58]
  *
  * PARTNERS-VERSIONS-1  A partner gets one sentence for every call without an answer, whether the name did not resolve, the hub

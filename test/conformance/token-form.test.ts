@@ -46,6 +46,7 @@ for (const [what, refusal] of [
   ['HTTP 403', { status: 403, text: '' }],
   ['OCPI 2000', says(200, 2000)],
   ['HTTP 400', says(400, 2001)],
+  ['HTTP 400 without an envelope', { status: 400, text: 'Bad Request' }],
 ] as const)
   t.test(`a partner that takes its token only in plain is found out by the exchange: ${what} [D58]`, async (t) => {
     const hub = await hubFor(t);

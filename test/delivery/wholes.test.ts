@@ -114,6 +114,9 @@ for (const [what, refusal] of [
   ['OCPI 2001', says(2001)],
   ['OCPI 2000 with HTTP 400', says(2000, 400)],
   ['OCPI 3000 with HTTP 400', says(3000, 400)],
+  ['HTTP 400 without an envelope', { status: 400, text: '{"statusCode":400,"error":"Bad Request"}' }],
+  ['HTTP 415 without a body', { status: 415, text: '' }],
+  ['HTTP 422 without an envelope', { status: 422, text: '{"detail":[]}' }],
 ] as const) {
   t.test(
     `a PATCH answered ${what} is followed by one PUT of the whole as of it, before anything else [D59]`,

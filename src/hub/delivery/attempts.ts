@@ -6,7 +6,7 @@
  * ATTEMPTS-1  A transient failure blocks its own lane only; a final one frees the lane. No delivery is dropped without a
  *     row that says so and why.
  * ATTEMPTS-2  A bug of the hub during an attempt is retried on the same schedule and not reported to the breaker.
- * ATTEMPTS-3  A refusal (401, 403, or a client error with OCPI 2000 to 2002) of a call whose token is no longer the partner's, or may soon not be
+ * ATTEMPTS-3  A refusal (401, 403, or a client error with OCPI 2000 to 2002 or no OCPI status) of a call whose token is no longer the partner's, or may soon not be
  *     because an exchange of the partner is in progress, is retried: it may say nothing about the delivery. For the breaker the partner
  *     answered, as with any refusal.
  * ATTEMPTS-4  What was owed before the routing rule of its two parties ended is not sent while there is none: it is a dead letter. The end
