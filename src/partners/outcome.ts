@@ -170,14 +170,15 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
   const read = (call.isDelivery ? readStatus : readEnvelope)(met.text);
   const told = read.ok ? withoutToken(read.envelope.statusMessage ?? '', call).slice(0, 200) : '';
   if (!isSuccess(met.status)) {
-    const verdict = ofStatus(met.status, header(met.headers['retry-after']), now, leadsTo(met, call));
+    const known = ofStatus(met.status, header(met.headers['retry-after']), now, leadsTo(met, call));
+    const isForGood = isUnknownMethod(met.status, call);
+    const verdict: Verdict = isForGood ? { ...known, class: 'client_error' } : known;
     if (!read.ok) return verdict;
     const { statusCode, data } = read.envelope;
     const message = `${verdict.message}${saying(statusCode, told)}`;
     const said = { ...verdict, ocpiStatus: statusCode, data, message, quirks: quirksOf(read.envelope) };
-    // Some servers answer every error with 400, and only the OCPI status says that it is their own. A 405 is no matter of time.
-    const isTransient =
-      verdict.class === 'client_error' && met.status !== 405 && ocpiClassOf(statusCode) === 'unavailable';
+    // Some servers answer every error with 400, and only the OCPI status says that it is their own.
+    const isTransient = verdict.class === 'client_error' && !isForGood && ocpiClassOf(statusCode) === 'unavailable';
     return call.isDelivery && isTransient ? { ...said, class: 'unavailable' } : said;
   }
   if (met.text.trim() === '') {
@@ -204,6 +205,10 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     quirks: [...quirksOf(read.envelope, sole !== data), ...habitsOf(sole, call.oneObject)],
   };
 }
+
+/** Whether the server does not have the method, which is no matter of time. Some say 501 of PATCH; the whole object follows. [D59] */
+const isUnknownMethod = (status: number, { isDelivery, method }: OutboundCall): boolean =>
+  status === 405 || (status === 501 && isDelivery === true && method === 'PATCH');
 
 /** `allowed` and `result` are enumerations, which the hub reads in either case; a `timeout` may be a text. [D17, D70] */
 function habitsOf(data: unknown, field: OutboundCall['oneObject']): readonly Quirk[] {

@@ -117,6 +117,8 @@ for (const [what, refusal] of [
   ['HTTP 400 without an envelope', { status: 400, text: '{"statusCode":400,"error":"Bad Request"}' }],
   ['HTTP 415 without a body', { status: 415, text: '' }],
   ['HTTP 422 without an envelope', { status: 422, text: '{"detail":[]}' }],
+  ['HTTP 501 without an envelope', { status: 501, text: '<h1>Method PATCH is not implemented</h1>' }],
+  ['OCPI 3000 with HTTP 501', says(3000, 501)],
 ] as const) {
   t.test(
     `a PATCH answered ${what} is followed by one PUT of the whole as of it, before anything else [D59]`,

@@ -160,6 +160,13 @@ const rows: readonly Row[] = [
   { name: '429', answer: http(429, ''), expected: ['throttled', 429, null] },
   { name: '500', answer: http(500, 'stack trace'), expected: ['unavailable', 500, null] },
   { name: '500 with OCPI 1000', answer: http(500, ok), expected: ['unavailable', 500, 1000] },
+  { name: '501', answer: http(501, ''), call: { isDelivery: true }, expected: ['unavailable', 501, null] },
+  {
+    name: '501 to a delivery by PATCH',
+    answer: http(501, ''),
+    call: { isDelivery: true, method: 'PATCH', body: '{}' },
+    expected: ['client_error', 501, null],
+  },
   { name: '502', answer: http(502, ''), expected: ['unavailable', 502, null] },
   { name: '503 without Retry-After', answer: http(503, ''), expected: ['unavailable', 503, null] },
   { name: '503 with Retry-After', answer: http(503, '', { 'retry-after': '7' }), expected: ['throttled', 503, null] },

@@ -46,12 +46,15 @@ interface Sent {
  */
 const missingMax = 10_000;
 
+/** HTTP statuses of a receiver that lacks the object, or has no method for parts. */
+const lacking: ReadonlySet<number | null> = new Set([404, 405, 501]);
+
 /** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. */
 export function isToHeal({ form, asWhole, module }: Item, outcome: Outcome): boolean {
   if (form !== 'part' || asWhole) return false;
   const { class: met, httpStatus, ocpiStatus } = outcome;
   const isUnknownToken = module === 'tokens' && met === 'client_error' && ocpiStatus === 2004;
-  const isLacking = httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003 || isUnknownToken;
+  const isLacking = lacking.has(httpStatus) || ocpiStatus === 2003 || isUnknownToken;
   // A server that says so of every error says so of an object that it lacks, too.
   const mayLack = httpStatus === 400 && met === 'unavailable' && (ocpiStatus ?? 0) >= 3000;
   return isLacking || mayLack || isVagueRefusal(outcome);
