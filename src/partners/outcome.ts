@@ -2,6 +2,7 @@
  * Classifies the result of a call by the table "Outcome of an attempt": HTTP status, envelope or error in; outcome
  * class and one sentence for people out. Pure: no I/O.
  */
+import { STATUS_CODES } from 'node:http';
 import type { Outcome, OutcomeClass } from '../domain/errors.ts';
 import { enumValue, isDigits, type Quirk } from '../domain/quirks.ts';
 import type { OutboundCall } from '../hub/ports/ports.ts';
@@ -181,11 +182,13 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     const isTransient = verdict.class === 'client_error' && !isForGood && ocpiClassOf(statusCode) === 'unavailable';
     return call.isDelivery && isTransient ? { ...said, class: 'unavailable' } : said;
   }
-  if (met.text.trim() === '') {
-    return call.emptyOk
-      ? { class: 'delivered', message: `The partner answered HTTP ${met.status} without a body`, quirks: ['empty-2xx'] }
-      : { class: 'invalid_response', message: `The partner answered HTTP ${met.status} without an envelope` };
+  const isEmpty = met.text.trim() === '';
+  if (call.emptyOk && saysNothing(met)) {
+    const without = isEmpty ? 'without a body' : 'with a body that says no more';
+    return { class: 'delivered', message: `The partner answered HTTP ${met.status} ${without}`, quirks: ['empty-2xx'] };
   }
+  if (isEmpty)
+    return { class: 'invalid_response', message: `The partner answered HTTP ${met.status} without an envelope` };
   if (!read.ok) {
     const raw = call.oneObject === undefined ? null : readRaw(met.text, call.oneObject);
     if (raw !== null) return ofRaw(met, raw, call.oneObject);
@@ -205,6 +208,22 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     quirks: [...quirksOf(read.envelope, sole !== data), ...habitsOf(sole, call.oneObject)],
   };
 }
+
+/**
+ * Whether a success has no body, or one that says no more than its status: frameworks write `OK`, `null` or `{}` for a handler that returns
+ * nothing.
+ */
+function saysNothing({ status, text }: Answer): boolean {
+  if (text.length > saidMax) return text.trim() === '';
+  const said = text
+    .trim()
+    .replace(/^"(.*)"$/, '$1')
+    .toLowerCase();
+  return nothings.has(said) || said === STATUS_CODES[status]?.toLowerCase();
+}
+
+const saidMax = 64;
+const nothings: ReadonlySet<string> = new Set(['', 'null', '{}', 'ok']);
 
 /** Whether the server does not have the method, which is no matter of time. Some say 501 of PATCH; the whole object follows. [D59] */
 const isUnknownMethod = (status: number, { isDelivery, method }: OutboundCall): boolean =>

@@ -936,7 +936,8 @@ t.test('a result for an eMSP that has left names no circuit [interface, Errors]'
 });
 
 t.test('an eMSP may answer a result without a body [D29]', async (t) => {
-  for (const behaviour of [{ text: '' }, { status: 204, text: '' }, { status: 202, text: '' }]) {
+  const empty = [{ text: '' }, { status: 204, text: '' }, { status: 202, text: '' }, { text: 'OK' }, { text: 'null' }];
+  for (const behaviour of empty) {
     emspMood.behaviour = behaviour;
     succeeded(t, await reply(await begun(), { result: 'ACCEPTED' }), JSON.stringify(behaviour));
   }

@@ -128,6 +128,13 @@ const rows: readonly Row[] = [
     emsp: ['cdrs empty-2xx 1', 'commands empty-2xx 1', 'locations empty-2xx 1', 'sessions empty-2xx 2'],
   },
   {
+    habit: 'pushes are answered with the words of the status alone',
+    around: where(isPush, () => ({ status: 201, text: 'Created' })),
+    settings: { empty_2xx_ok: true },
+    cpo: [],
+    emsp: ['cdrs empty-2xx 1', 'commands empty-2xx 1', 'locations empty-2xx 1', 'sessions empty-2xx 2'],
+  },
+  {
     habit: 'PATCH is refused',
     around: (usual) => (received) => (received.method === 'PATCH' ? { status: 405, text: '' } : usual(received)),
     cpo: [],

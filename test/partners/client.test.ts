@@ -104,6 +104,25 @@ const rows: readonly Row[] = [
     call: { emptyOk: true },
     expected: ['delivered', 200, null],
   },
+  ...['OK', 'ok\n', '"OK"', 'null', '{}', '""'].map((text) => ({
+    name: `a 200 that says no more than ${JSON.stringify(text)}, where an empty one is fine`,
+    answer: http(200, text),
+    call: { emptyOk: true },
+    expected: ['delivered', 200, null] as const,
+  })),
+  {
+    name: 'a 201 with the words of its status, where an empty one is fine',
+    answer: http(201, 'Created'),
+    call: { emptyOk: true },
+    expected: ['delivered', 201, null],
+  },
+  ...['Created', '<html>OK</html>', '{"ok":true}', '[]'].map((text) => ({
+    name: `a 200 that says ${text}, where an empty one is fine`,
+    answer: http(200, text),
+    call: { emptyOk: true },
+    expected: ['invalid_response', 200, null] as const,
+  })),
+  { name: 'a 200 that says OK', answer: http(200, 'OK'), expected: ['invalid_response', 200, null] },
   {
     name: 'an empty 204 where that is fine',
     answer: 'HTTP/1.1 204 None\r\n\r\n',

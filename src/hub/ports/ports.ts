@@ -46,7 +46,7 @@ export interface OutboundCall {
   readonly timeoutMs: number;
   /** Size limit of the answer, bytes, where that is less than usual. */
   readonly answerMax?: number | undefined;
-  /** A 2xx without a body counts as success. */
+  /** A 2xx without a body, or with one that says no more than `OK`, counts as success. */
   readonly emptyOk?: boolean | undefined;
   /**
    * The client may resend at once when a re-used connection closes before the first byte of the answer. Never set for
