@@ -157,8 +157,20 @@ export const isRefusal = ({ class: met }: Pick<Outcome, 'class'>): boolean =>
 const vague: ReadonlySet<number | null> = new Set([2000, 2001, 2002, null]);
 
 /** Whether the partner refused a call without a status that says why. */
-export const isVagueRefusal = ({ class: met, ocpiStatus }: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>
+const isVagueRefusal = ({ class: met, ocpiStatus }: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>
   met === 'client_error' && vague.has(ocpiStatus);
+
+/** HTTP statuses of a partner that lacks the object of a part, or has no method for parts. */
+const lacking: ReadonlySet<number | null> = new Set([404, 405, 501]);
+
+/** Whether the partner refused a part of an object, maybe because it lacks the object: it may take the whole. [D59] */
+export function isPartRefusal(module: string, outcome: Pick<Outcome, 'class' | 'httpStatus' | 'ocpiStatus'>): boolean {
+  const { class: met, httpStatus, ocpiStatus } = outcome;
+  const isUnknownToken = module === 'tokens' && met === 'client_error' && ocpiStatus === 2004;
+  // A server that says so of every error says so of an object that it lacks, too.
+  const mayLack = httpStatus === 400 && (ocpiStatus ?? 0) >= 3000;
+  return lacking.has(httpStatus) || ocpiStatus === 2003 || isUnknownToken || mayLack || isVagueRefusal(outcome);
+}
 
 /** Whether the partner refused the token of a call, or may have. */
 export const mayRefuseToken = (outcome: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>

@@ -264,6 +264,25 @@ t.test(
   },
 );
 
+t.test(
+  'a refused PATCH that the whole object follows is no error, however it is refused [operators, check]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { emsp } = await pairWith(t, hub, {});
+    for (const [status, text] of [
+      [501, ''],
+      [422, '{"detail":[]}'],
+      [400, '{"status_code":2001,"timestamp":"2026-05-01T10:00:00Z"}'],
+      [400, '{"status_code":3000,"timestamp":"2026-05-01T10:00:00Z"}'],
+    ] as const) {
+      emsp.at(/^PATCH /).answer(status, text);
+      const { findings } = await checked(hub, emsp.id);
+      const named = findings.map(({ name, severity }) => `${name} ${severity}`);
+      t.same([...new Set(named)], ['patch-refused warning'], `${status} ${text}`);
+    }
+  },
+);
+
 t.test('what breaks is an error, and nothing is written without --write', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await pairWith(t, hub, {});

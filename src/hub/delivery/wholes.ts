@@ -17,7 +17,7 @@
  * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
-import { isVagueRefusal, type Outcome } from '../../domain/errors.ts';
+import { isPartRefusal, type Outcome } from '../../domain/errors.ts';
 import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
@@ -46,19 +46,9 @@ interface Sent {
  */
 const missingMax = 10_000;
 
-/** HTTP statuses of a receiver that lacks the object, or has no method for parts. */
-const lacking: ReadonlySet<number | null> = new Set([404, 405, 501]);
-
 /** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. */
-export function isToHeal({ form, asWhole, module }: Item, outcome: Outcome): boolean {
-  if (form !== 'part' || asWhole) return false;
-  const { class: met, httpStatus, ocpiStatus } = outcome;
-  const isUnknownToken = module === 'tokens' && met === 'client_error' && ocpiStatus === 2004;
-  const isLacking = lacking.has(httpStatus) || ocpiStatus === 2003 || isUnknownToken;
-  // A server that says so of every error says so of an object that it lacks, too.
-  const mayLack = httpStatus === 400 && met === 'unavailable' && (ocpiStatus ?? 0) >= 3000;
-  return isLacking || mayLack || isVagueRefusal(outcome);
-}
+export const isToHeal = ({ form, asWhole, module }: Item, outcome: Outcome): boolean =>
+  form === 'part' && !asWhole && isPartRefusal(module, outcome);
 
 /** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
 export function asDelivered({ form }: Item, outcome: Outcome): Outcome {

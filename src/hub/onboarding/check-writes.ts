@@ -2,6 +2,7 @@
  * The steps of a check that change something at the partner: test objects of the hub's own party, which bear the name
  * of the check, and a command for a location that no CPO has.
  */
+import { isPartRefusal } from '../../domain/errors.ts';
 import { habits } from '../../domain/habits.ts';
 import { below } from '../../domain/party.ts';
 import { enumValue } from '../../domain/quirks.ts';
@@ -30,11 +31,11 @@ async function send(
   const url = below(endpoint, path, module === 'tokens' ? 'type=RFID' : '');
   const text = body && JSON.stringify(body);
   const outcome = await check.call({ method, module, url, endpoint, body: text, emptyOk: true });
-  const { class: met, httpStatus, message, ocpiStatus } = outcome;
+  const { class: met, httpStatus, message } = outcome;
   if (met === 'delivered') return true;
   const isGone = method === 'DELETE' && (httpStatus === 404 || httpStatus === 410);
   if (isGone) return true;
-  const isRefusedPatch = method === 'PATCH' && (httpStatus === 404 || httpStatus === 405 || ocpiStatus === 2003);
+  const isRefusedPatch = method === 'PATCH' && isPartRefusal(module, outcome);
   const { counted } = habits['patch-405'];
   check.found(isRefusedPatch ? counted : 'write-refused', module, `${method} ${path.join('/')}: ${message}`);
   return false;
