@@ -8,10 +8,11 @@
  *     pages and bytes.
  * PULL-3  The client's egress guard checks every link, and no link is followed from https to http, or to another
  *     origin: the partner's token stays at the origin of the list.
- * PULL-4  Where the partner tells a total, fewer rows fail the list.
- * PULL-5  A list with neither total nor link goes on by `offset` behind a page with just as many rows as asked for; a
- *     repeated page there shows a partner that does not read `offset`, and fails nothing. A success without `data` is
- *     an empty list, on the first page or where the partner tells a total; it is no end by which others are deleted.
+ * PULL-4  Where the partner tells a total, fewer rows fail the list. A total counts as not told once more rows came: some partners
+ *     tell the rows of the page.
+ * PULL-5  A list without link, whose total is unknown or that of its page, goes on by `offset` behind a page with just as many rows as
+ *     asked for, or as `X-Limit` allows; a repeated or refused page there fails nothing: there is no more, or `offset` is not read. A success
+ *     without `data` is an empty list, on the first page or where the partner tells a total; it is no end by which others are deleted.
  * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
  * PULL-7  Where the partner tells a total, a link that it then refuses is left, and the list goes on by `offset`.
  * PULL-8  A page that is throttled (429, or 503 with `Retry-After`) is asked for again after `Retry-After`, but for at most
@@ -51,8 +52,10 @@ interface Reading {
   bytes: number;
   /** Empty pages in a row, up to the last one. */
   empty: number;
-  /** The last `X-Total-Count`; null without one. */
+  /** The last `X-Total-Count`; null without one, and once more rows came. [PULL-4] */
   total: number | null;
+  /** More rows came than the partner told. */
+  isTotalWrong: boolean;
   /** A page had a link to the next. */
   isLinked: boolean;
   /** The partner refused the page that it linked to: no further link is followed. */
@@ -69,6 +72,8 @@ interface Next {
   readonly url: string | null;
   readonly quirk?: Quirk;
   readonly failure?: string;
+  /** Nothing but a full page says that there is more. [PULL-5] */
+  readonly isGuess?: true;
 }
 
 const failed = (reason: string): PartnerPage => ({ kind: 'failed', reason });
@@ -97,8 +102,9 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
   }
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const none = { rows: 0, firstRows: 0, bytes: 0, empty: 0, total: null, last: '' };
+    const none = { rows: 0, firstRows: 0, bytes: 0, empty: 0, total: null, isTotalWrong: false, last: '' };
     const reading: Reading = { list, seen: new Set(), isLinked: false, isLinkRefused: false, ...none };
+    let isGuess = false;
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url);
       if (refusal !== null) return yield failed(refusal);
@@ -106,6 +112,7 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
       if (outcome.class !== 'delivered') {
+        if (isGuess && isRefusal(outcome) && outcome.class !== 'auth_error') return undefined;
         const instead = insteadOf(reading, outcome);
         if (instead === null || (instead.url !== null && reading.seen.has(instead.url)))
           return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
@@ -115,7 +122,8 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
         url = instead.url;
         continue;
       }
-      const total = totalOf(one(headers['x-total-count'])) ?? reading.total;
+      const told = totalOf(one(headers['x-total-count'])) ?? reading.total;
+      let total = reading.isTotalWrong ? null : told;
       const isLeftOut = (outcome.data ?? null) === null && (number === 1 || total !== null);
       const data = isLeftOut ? [] : outcome.data;
       if (!Array.isArray(data)) return yield failed(`page ${number}: its data is not a list`);
@@ -123,7 +131,6 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       if (length > itemsMax(text.length)) return yield failed(`page ${number}: ${length} items are no objects of OCPI`);
       const texts = envelopeItems(text);
       const content = digestOf(texts);
-      const isGuess = number > 1 && !isAnnounced(reading);
       if (texts.length > 0 && content === reading.last) {
         return isGuess ? undefined : yield failed(`page ${number} repeats the one before`);
       }
@@ -133,21 +140,25 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       reading.rows += texts.length;
       reading.bytes += Buffer.byteLength(text);
       if (number === 1) reading.firstRows = texts.length;
+      if (total !== null && reading.rows > total) {
+        reading.isTotalWrong = true;
+        total = null;
+      }
       reading.total = total;
-      const next: Next = isComplete ? { url: null } : afterPage(reading, one(headers.link), url, texts.length);
+      const next: Next = isComplete ? { url: null } : afterPage(reading, headers, url, texts.length);
       const isLeft = total === null && reading.empty === emptyMax && next.url !== null;
       const guessed = isGuess && texts.length > 0 ? 'no-next-link' : next.quirk;
       const quirk = reading.isLinkRefused ? 'refused-next-link' : guessed;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
       const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : []), ...empty];
-      const isEndKnown = isLeftOut
-        ? total === reading.rows
-        : isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
+      const isToldEnd = isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
+      const isEndKnown = isLeftOut ? total === reading.rows : !next.isGuess && isToldEnd;
       const madeAt = number === 1 ? envelopeTime(text) : null;
       const behind = isLeft ? 'unread' : isEndKnown ? 'nothing' : 'unsaid';
       yield { kind: 'page', texts, total, madeAt, behind, quirks };
       if (next.failure) return yield failed(next.failure);
       url = isLeft ? null : next.url;
+      isGuess = next.isGuess === true;
     }
   }
 
@@ -174,19 +185,21 @@ function insteadOf({ list, total, rows, isLinked, isLinkRefused }: Reading, outc
 }
 
 /** What follows a page of so many rows. */
-function afterPage(reading: Reading, header: string, url: string, pageRows: number): Next {
+function afterPage(reading: Reading, headers: Read['headers'], url: string, pageRows: number): Next {
   const { list, rows, total } = reading;
-  const link = nextLink(header);
+  const link = nextLink(one(headers.link));
   const next = link === null ? null : resolvedLink(link, url);
   if (link !== null) reading.isLinked = true;
   const isOwn = next !== null && !reading.isLinkRefused && new URL(next).origin === new URL(list.url).origin;
   if (isOwn) return { url: next };
   const quirk = link === null ? 'no-next-link' : next === null ? 'unreadable-next-link' : 'foreign-next-link';
+  const limit = Math.min(limitOf(list), totalOf(one(headers['x-limit'])) || Number.POSITIVE_INFINITY);
+  const isFull = !reading.isLinked && pageRows === limit && (total === null || total === pageRows);
+  if (isFull) return { url: atOffset(list.url, rows), isGuess: true };
   if (total !== null && rows >= total) return { url: null, ...(link !== null && { quirk }) };
   if (total !== null && pageRows > 0) return { url: atOffset(list.url, rows), quirk };
   if (total !== null) return { url: null, failure: `${rows} of ${total}: the list ends before` };
-  const goesOn = !reading.isLinked && pageRows === limitOf(list);
-  if (link === null) return { url: goesOn ? atOffset(list.url, rows) : null };
+  if (link === null) return { url: null };
   const leads = next === null ? 'is not usable' : 'leads to another origin';
   return { url: null, quirk, failure: `the link of page ${reading.seen.size} ${leads}` };
 }

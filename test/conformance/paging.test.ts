@@ -37,6 +37,11 @@ const without = ({ reply }: Page, total: string | null): Reply => ({
   ...reply,
   headers: total === null ? {} : { 'X-Total-Count': total },
 });
+/** `X-Total-Count` is the number of rows of the page. */
+const ofPage = (page: Page, headers: Readonly<Record<string, string>> = {}): Reply => {
+  const reply = without(page, String((page.reply.body as object[]).length));
+  return { ...reply, headers: { ...reply.headers, ...headers } };
+};
 const foreign = (page: Page) => `<${page.elsewhere}/ocpi/2.2.1/locations?offset=${page.offset + 2}>; rel="next"`;
 /** Links to the page behind it, and tells no total. */
 const onward = (page: Page): Reply =>
@@ -126,6 +131,42 @@ const rows: readonly Row[] = [
     ...{ habit: 'more in a page than was asked for', count: 120, pageRows: 120, offsets: [0] },
     page: (page) => without(page, null),
     pull: { state: 'DONE', stored: 120, pages: 1 },
+  },
+  {
+    ...{ habit: 'totals of the page, and no link', count: 230, pageRows: 100, offsets: [0, 100, 200] },
+    page: (page) => ofPage(page),
+    ...{ pull: { state: 'DONE', stored: 230, pages: 3 }, quirks: ['locations no-next-link 2'] },
+  },
+  {
+    ...{ habit: 'totals of the page, fewer rows than were asked for, and no link', count: 5, offsets: [0, 2, 4] },
+    page: (page) => ofPage(page, { 'X-Limit': '2' }),
+    ...{ pull: { state: 'DONE', stored: 5, pages: 3 }, quirks: ['locations no-next-link 2'] },
+  },
+  {
+    ...{ habit: 'totals of the page, and links', count: 9, offsets: [0, 2, 4, 6, 8] },
+    page: (page) => {
+      const link = `</ocpi/2.2.1/locations?limit=100&offset=${page.offset + 2}>; rel="next"`;
+      return page.offset < 8 ? linked({ ...page, reply: ofPage(page) }, link) : ofPage(page);
+    },
+    pull: { state: 'DONE', stored: 9, pages: 5 },
+  },
+  {
+    ...{ habit: 'totals that say what is left', count: 9, offsets: [0, 2, 4, 6, 8] },
+    page: (page) => {
+      const left = without(page, String(9 - page.offset));
+      const link = `</ocpi/2.2.1/locations?limit=100&offset=${page.offset + 2}>; rel="next"`;
+      return page.offset < 8 ? linked({ ...page, reply: left }, link) : left;
+    },
+    pull: { state: 'DONE', stored: 9, pages: 5 },
+  },
+  {
+    ...{ habit: 'one full page, a total, and no page behind it', count: 100, pageRows: 100, offsets: [0, 100] },
+    page: ({ reply, offset }) => (offset === 0 ? reply : { status: 404, text: '{"status_code":2003}' }),
+    pull: { state: 'DONE', stored: 100, pages: 1 },
+  },
+  {
+    ...{ habit: 'an offset that is not read, one full page, and a total', count: 100, pageRows: 100 },
+    ...{ page: ({ reply }) => reply, offsets: [0, 100], pull: { state: 'DONE', stored: 100, pages: 1 } },
   },
   {
     ...{ habit: 'a total that is too high', count: 3, page: (page) => without(page, '7'), offsets: [0, 2, 3] },
