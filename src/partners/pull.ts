@@ -229,15 +229,21 @@ const one = (value: string | string[] | undefined): string => (Array.isArray(val
 
 const totalOf = (text: string): number | null => (/^\d{1,15}$/.test(text.trim()) ? Number(text) : null);
 
-const linkValues = /<([^<>]*)>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:"[^"]*"|[^\s;,"]+))?)*)/g;
-const relation = /;\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))/i;
+const linkValues = /<([^<>]*)>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:"[^"]*"|'[^']*'|[^\s;,"]+))?)*)/g;
+const relation = /;\s*rel\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,"]+))/i;
+/** One link without its brackets. */
+const unbracketed = /^\s*([^\s;,<>]+)\s*(;[^<>]*)?$/;
 
-/** The target of the link with relation `next`; null when there is none. */
+/** The target of the link with relation `next`, or of the only link when it has no relation; null when there is none. */
 export function nextLink(header: string): string | null {
-  for (const [, target = '', parameters = ''] of header.matchAll(linkValues)) {
-    const [, quoted, bare = ''] = relation.exec(parameters) ?? [];
-    const relations = (quoted ?? bare).toLowerCase().split(/\s+/);
-    if (relations.includes('next')) return target.trim();
+  const links = [...header.replace(unbracketed, '<$1>$2').matchAll(linkValues)];
+  for (const [, target = '', parameters = ''] of links) {
+    const [isRelated, ...given] = relation.exec(parameters) ?? [];
+    const relations = given
+      .find((each) => each !== undefined)
+      ?.toLowerCase()
+      .split(/\s+/);
+    if (relations?.includes('next') || (!isRelated && links.length === 1)) return target.trim();
   }
   return null;
 }

@@ -295,8 +295,14 @@ t.test('the next link is found wherever it stands in the header', async (t) => {
     ['<https://a/1,2>; title="x, y"; rel="last next"', 'https://a/1,2'],
     ['<https://a/b>; REL="NEXT"', 'https://a/b'],
     ['<https://a/p>; rel="prev"', null],
-    ['<https://a/p>', null],
     ['<https://a/p>; rel="nextish"', null],
+    ['<https://a/n>', 'https://a/n'],
+    ['<https://a/n>; title="more"', 'https://a/n'],
+    ['<https://a/p>, <https://a/n>', null],
+    ["<https://a/p>; rel='prev', <https://a/n>; rel='last next'", 'https://a/n'],
+    ['https://a/b?offset=2; rel="next"', 'https://a/b?offset=2'],
+    ['https://a/b?offset=2', 'https://a/b?offset=2'],
+    ['https://a/p; rel=prev', null],
   ];
   for (const [header, link] of table) t.equal(nextLink(header), link, header);
 });
