@@ -16,6 +16,8 @@ interface Page {
   readonly offset: number;
   /** Of the page without a link. */
   readonly reply: Reply;
+  /** Of the whole list. */
+  readonly rows: readonly object[];
   /** Origin of a server that is not the partner. */
   readonly elsewhere: string;
 }
@@ -169,6 +171,12 @@ const rows: readonly Row[] = [
     ...{ page: ({ reply }) => reply, offsets: [0, 100], pull: { state: 'DONE', stored: 100, pages: 1 } },
   },
   {
+    ...{ habit: 'rows that move between its pages', count: 5, offsets: [0, 2, 4] },
+    page: (page) => (page.offset === 2 ? { ...page.reply, body: page.rows.slice(1, 3) } : page.reply),
+    pull: { state: 'FAILED', error: '4 of 5: the list names 1 more than once', stored: 4 },
+    quirks: ['locations no-next-link 2'],
+  },
+  {
     ...{ habit: 'a total that is too high', count: 3, page: (page) => without(page, '7'), offsets: [0, 2, 3] },
     pull: { state: 'FAILED', error: '3 of 7: the list ends before', stored: 3 },
     quirks: ['locations no-next-link 2'],
@@ -198,7 +206,7 @@ for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [] } of r
         const offset = Number(new URL(path, 'http://partner').searchParams.get('offset') ?? 0);
         const from = habit.startsWith('an offset') ? 0 : offset;
         const reply = { body: all.slice(from, from + pageRows), headers: { 'X-Total-Count': String(count) } };
-        return page({ offset, reply, elsewhere: other.url });
+        return page({ offset, reply, rows: all, elsewhere: other.url });
       },
     });
     const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
@@ -231,6 +239,7 @@ t.test('a check finds a next link that its own server refuses [PULL-7]', async (
       return refused({
         offset,
         reply: { body: [locationBody('L1')], headers: { 'X-Total-Count': '2' } },
+        rows: [],
         elsewhere: '',
       });
     },

@@ -14,6 +14,8 @@
  *     of which the list has nothing keep their tariffs: the partner may have listed one CPO alone.
  * PULLS-6  A pull that an operator cancels is FAILED and says so. It asks for no further page, deletes no further tariff, and
  *     leaves a new pull free to start.
+ * PULLS-7  Fewer different objects than the total fail a pull: where rows move between pages, as without an order, one that comes twice
+ *     stands for another that does not come. The next pull asks for the same again.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -56,6 +58,8 @@ interface Run {
   readonly listed: Set<string>;
   /** Owners of those. */
   readonly owners: Set<PartyId>;
+  /** Objects of the list that came once more. [PULLS-7] */
+  repeats: number;
   /** The list has an object without a usable owner or id. */
   nameless: boolean;
   /** `X-Total-Count` of the last page; null when it had none. */
@@ -165,6 +169,7 @@ export class Pulls {
       counts: noCounts,
       listed: new Set(),
       owners: new Set(),
+      repeats: 0,
       nameless: false,
       total: null,
       behind: 'unsaid',
@@ -201,6 +206,11 @@ export class Pulls {
       run.total = page.total;
       run.behind = page.behind;
     }
+    const others = run.counts.received - run.repeats;
+    if (run.total !== null && others < run.total) {
+      const error = `${others} of ${run.total}: the list names ${run.repeats} more than once`;
+      return { type: 'pull.failed', data: { ...run.counts, error } };
+    }
     const isCatalogue = run.list.module === 'tariffs' && run.record.full;
     const note = run.behind === 'unread' ? cutShort : isCatalogue ? await this.#deleteUnlisted(run) : null;
     if (run.list.end?.aborted) return { type: 'pull.failed', data: { ...run.counts, error: canceled } };
@@ -226,7 +236,9 @@ export class Pulls {
       const refused: RefusedObject[] = [];
       for (const { object, outcome } of taken) {
         if (object.name) {
-          run.listed.add(listedName(object.name.owner, object.name.id));
+          const name = listedName(object.name.owner, object.name.id);
+          if (run.listed.has(name)) run.repeats++;
+          run.listed.add(name);
           run.owners.add(object.name.owner);
         } else run.nameless = true;
         const { result } = outcome;
@@ -245,9 +257,6 @@ export class Pulls {
     const { partner, module, trace } = run.list;
     if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
     if (run.behind !== 'nothing') return 'nothing was deleted: the list did not say where it ends';
-    if (run.total !== null && run.total > run.listed.size) {
-      return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
-    }
     const owners = partner.roles.filter(({ role }) => role === 'CPO').map(keyOf);
     const isListed = (owner: PartyId) => owners.length === 1 || run.owners.has(owner);
     for (const owner of owners.filter(isListed)) {
