@@ -18,6 +18,12 @@ export function instantText(epochMs: number): string {
   return beginning + endings[whole - its * 1000];
 }
 
+/**
+ * The second of an instant, as lists are asked for it: an object that changed later in it has no later `last_updated` where its owner
+ * keeps no fractions, and some servers read none.
+ */
+export const secondText = (epochMs: number): string => `${instantText(epochMs).slice(0, 19)}Z`;
+
 let read: readonly [text: string, epochMs: number] = ['', Number.NaN];
 
 /**

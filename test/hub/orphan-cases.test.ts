@@ -145,8 +145,8 @@ t.test('the next sweep after the grace opens a case, and the CPO is asked once b
   t.match(found, { state: 'OPEN', opened_at: '2026-05-01T10:05:00.000Z', cpo: 'NL-CPO', emsp: 'NL-EMS' });
   t.equal(found.note, 'queried: the CPO reports ACTIVE');
   const [first, second, ...more] = pagesAsked(cpo.received, 'sessions');
-  t.equal(first?.get('date_from'), '2026-05-01T08:59:00.000Z', 'from around its last change');
-  t.equal(first?.get('date_to'), '2026-05-01T11:05:00.000Z');
+  t.equal(first?.get('date_from'), '2026-05-01T08:59:00Z', 'from around its last change');
+  t.equal(first?.get('date_to'), '2026-05-01T11:05:00Z');
   t.equal(second?.get('offset'), '2', 'it stood on the second page');
   t.same(more, []);
   clock.advance(20 * minute);

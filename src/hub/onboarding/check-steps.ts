@@ -1,5 +1,6 @@
 /** The steps of a check of a partner, in order: versions, endpoints, lists, receivers, authorization, and writes. */
 import { HubError, isRefusal, mayRefuseToken } from '../../domain/errors.ts';
+import { secondText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
@@ -97,7 +98,7 @@ async function checkList(check: CheckRun, module: ObjectModule): Promise<void> {
   const endpoint = check.endpoint(module, 'SENDER')?.url;
   if (endpoint === undefined) return;
   const { clock } = check.context.ports;
-  const from = new Date(clock.wall() - 30 * dayMs).toISOString();
+  const from = secondText(clock.wall() - 30 * dayMs);
   const query = module === 'sessions' ? `date_from=${encodeURIComponent(from)}&` : '';
   const pageOf = (limit: number) =>
     check.page({ module, endpoint, url: below(endpoint, [], `${query}limit=${limit}`) });

@@ -10,6 +10,7 @@
  *     read; a failure answers only the case whose turn it is, since the others may need less of the list.
  */
 import type { OrphanKind } from '../../domain/events.ts';
+import { secondText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { dateMs } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
@@ -135,7 +136,7 @@ export class OrphanLookup {
 }
 
 function around(from: number, to: number): string {
-  const instant = (at: number) => encodeURIComponent(new Date(at).toISOString());
+  const instant = (at: number) => encodeURIComponent(secondText(at));
   return `date_from=${instant(from - marginMs)}&date_to=${instant(to + marginMs)}`;
 }
 

@@ -6,7 +6,7 @@
  *     store takes it.
  * PULLS-2  A refused object does not stop the pull: it is counted, and kept in quarantine with the reason.
  * PULLS-3  One pull at a time per partner and module. A pull that a restart cut off is FAILED.
- * PULLS-4  The next pull asks for changes since the start of the last successful one, by the partner's clock where its first
+ * PULLS-4  The next pull asks for changes since the second of the start of the last successful one, by the partner's clock where its first
  *     page shows that clock to be behind: `last_updated` is of that clock. After a list with unread pages it asks as that pull did.
  *     Pulled objects are not forwarded unless the operator asked for that.
  * PULLS-5  Only a pull of the whole tariff list deletes, and only tariffs that the list certainly lacks. Tariffs pushed
@@ -19,7 +19,7 @@
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { instantOf, instantText } from '../../domain/instant.ts';
+import { instantOf, instantText, secondText } from '../../domain/instant.ts';
 import { dateMs, objectKey } from '../../domain/object.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import {
@@ -120,7 +120,7 @@ export class Pulls {
       const { forward } = asked;
       const data = { id: ports.secrets.newId(), party: partner.id, module, full: dateFrom === null, forward, dateFrom };
       const record = await this.#record(null, { type: 'pull.started', data }, trace);
-      const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(dateFrom)}`;
+      const query = dateFrom === null ? '' : `date_from=${encodeURIComponent(secondText(instantOf(dateFrom)))}`;
       const running: Cancelable = { end: new AbortController(), done: Promise.resolve() };
       const list = { partner, module, query, trace, end: running.end.signal };
       this.#running.set(record.id, running);
