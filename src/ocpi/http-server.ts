@@ -30,6 +30,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { type Clock, every } from '../kit/clock.ts';
+import { curves } from '../kit/key-exchange.ts';
 import { sampled } from '../kit/sampled.ts';
 import { decisionMs } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
@@ -76,6 +77,7 @@ const keepAliveMs = 72_000;
 /** TLS 1.3, or TLS 1.2 with forward secrecy and authenticated encryption only. */
 const tlsRules = {
   minVersion: 'TLSv1.2',
+  ecdhCurve: curves,
   ciphers: 'TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:ECDHE+AESGCM:ECDHE+CHACHA20',
 } as const;
 

@@ -13,10 +13,12 @@
  */
 import { setMaxListeners } from 'node:events';
 import { isIP, type Socket } from 'node:net';
+import { DEFAULT_CIPHERS } from 'node:tls';
 import { buildConnector, errors } from 'undici';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
+import { curves, withoutPrimes } from '../kit/key-exchange.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { instanceHeader, writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
@@ -232,6 +234,8 @@ export function guardedConnector(settings: typeof defaults & PartnerClientOption
     autoSelectFamilyAttemptTimeout: Math.ceil(settings.connectMs / addressesTried),
     lookup: egress.lookup,
     rejectUnauthorized: true,
+    ecdhCurve: curves,
+    ciphers: withoutPrimes(DEFAULT_CIPHERS),
     onread,
     ...(trusted === undefined ? {} : { ca: trusted }),
   });

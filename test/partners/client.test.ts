@@ -780,6 +780,51 @@ t.test(
   },
 );
 
+t.test(
+  'A server is offered no key exchange with a prime: it would choose how long the thread takes for one',
+  async (t) => {
+    const server = createNetServer((socket) => {
+      socket
+        .on('error', () => {})
+        .once('data', (bytes) => {
+          hello = bytes;
+          socket.destroy();
+        });
+    });
+    let hello = Buffer.alloc(0);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => void server.close());
+    await clientOf(t).call(callOf(`https://127.0.0.1:${(server.address() as AddressInfo).port}`));
+    const { ciphers, groups } = offered(hello);
+    t.ok(ciphers.includes(0x1301) && ciphers.includes(0xc02f), 'it offers TLS 1.3, and ECDHE of TLS 1.2');
+    t.same(
+      ciphers.filter((cipher) => primeCiphers.has(cipher)),
+      [],
+    );
+    t.same(groups, [0x1d, 0x17, 0x18, 0x19], 'X25519, P-256, P-384, P-521');
+  },
+);
+
+/** DHE with RSA in TLS 1.2: AES in CBC, CCM and GCM, ChaCha20, ARIA. [RFC 5246, 6655, 5288, 7905, 6209] */
+const primeCiphers = new Set([
+  ...[0x33, 0x39, 0x67, 0x6b, 0x9e, 0x9f, 0xc052, 0xc053],
+  ...[0xc09e, 0xc09f, 0xc0a2, 0xc0a3, 0xccaa],
+]);
+
+/** What a ClientHello offers. [RFC 8446, 4.1.2] */
+function offered(hello: Buffer) {
+  const numbers = (from: number, bytes: number) =>
+    Array.from({ length: bytes / 2 }, (_, n) => hello.readUInt16BE(from + 2 * n));
+  // Record, handshake, version and random come before the session id.
+  const atCiphers = 43 + 1 + (hello[43] ?? 0);
+  const ciphers = numbers(atCiphers + 2, hello.readUInt16BE(atCiphers));
+  const atCompression = atCiphers + 2 + 2 * ciphers.length;
+  let at = atCompression + 1 + (hello[atCompression] ?? 0) + 2;
+  while (hello.readUInt16BE(at) !== 10) at += 4 + hello.readUInt16BE(at + 2);
+  return { ciphers, groups: numbers(at + 6, hello.readUInt16BE(at + 4)) };
+}
+
 t.test('The request has exactly the bytes, and the headers, that it should [D8, D14, D15, D17]', async (t) => {
   const partner = await partnerOf(t, http(200, ok));
   const client = clientOf(t);

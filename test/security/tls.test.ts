@@ -48,6 +48,7 @@ t.test('TLS 1.2 with forward secrecy or better, and a renewed certificate on SIG
     handshake(port, options).then((met) => t.match(met, /^(ERR_SSL|ECONNRESET)/, `${name} is refused`));
   const old = 'ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA384:AES128-GCM-SHA256:AES128-SHA@SECLEVEL=0';
   await refused('a cipher of the past', { maxVersion: 'TLSv1.2', ciphers: old });
+  await refused('a key exchange with a large prime, a tenth of a second of the thread', { ecdhCurve: 'ffdhe8192' });
   const ciphers = 'DEFAULT@SECLEVEL=0';
   await refused('TLS 1.1', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers });
 
