@@ -1,6 +1,6 @@
 import { AnswerReader, type Reading } from '../../src/partners/wire/answer-reader.ts';
 import { Exchange, type Met, type Sent } from '../../src/partners/wire/exchange.ts';
-import { handOver } from '../../src/partners/wire/hand-over.ts';
+import { HandOver } from '../../src/partners/wire/hand-over.ts';
 import { Random } from '../simulate/random.ts';
 import { partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -39,7 +39,7 @@ function unsent(): { exchange: Exchange; met: () => Met | null } {
 /** What undici makes of them; null while it waits for more. */
 async function fullyParsed(bytes: Buffer): Promise<Met | null> {
   const { exchange, met } = unsent();
-  const over = handOver(sent, exchange, () => {});
+  const over = new HandOver(sent, exchange, { pause() {}, resume() {}, destroy() {} });
   over.read(bytes);
   for (let turn = 0; turn < 4 && met() === null; turn++) await new Promise((resolve) => setImmediate(resolve));
   const before = met();

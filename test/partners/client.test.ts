@@ -517,22 +517,47 @@ t.test('Retry-After becomes milliseconds, in both forms, at most 15 minutes', as
 const many = 'x'.repeat(65_536);
 const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
 
-t.test('What comes without an end is cut, be it no part of an answer [EXCHANGE-4]', async (t) => {
-  const floods = {
-    'a status line': endless('HTTP/1.1 200 ', many),
-    'a chunk extension': endless(`${chunked}1;`, many),
-    'interim answers': endless('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)),
-    'chunks of one byte': endless(chunked, '1\r\n \r\n'.repeat(10_000)),
+const tooLarge = 'The answer is larger than 1 MiB';
+const headTooLarge = /^The headers of the answer are too large/;
+
+t.test('What comes without an end is cut, be it no part of an answer [EXCHANGE-4] [HAND-OVER-2]', async (t) => {
+  const floods: Record<string, readonly [ReturnType<typeof endless>, RegExp | string]> = {
+    'a status line': [endless('HTTP/1.1 200 ', many), headTooLarge],
+    fields: [endless('HTTP/1.1 200 OK\r\n', 'a:b\r\n'.repeat(10_000)), headTooLarge],
+    'interim answers': [endless('', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)), headTooLarge],
+    'a chunk extension': [endless(`${chunked}1;`, many), tooLarge],
+    trailers: [endless(`${chunked}1\r\n1\r\n0\r\n`, 'a:b\r\n'.repeat(10_000)), tooLarge],
+    'chunks of one byte': [endless(chunked, '1\r\n \r\n'.repeat(10_000)), tooLarge],
   };
-  for (const [what, answer] of Object.entries(floods)) {
+  for (const [what, [answer, expected]] of Object.entries(floods)) {
     const partner = await partnerOf(t, answer);
     const { class: outcome, message } = await clientOf(t, { clock: new SimulatedClock() }).call(callOf(partner.url));
-    t.same([outcome, message], ['invalid_response', 'The answer is larger than 1 MiB'], what);
+    t.match([outcome, message], ['invalid_response', expected], what);
+    await eventually('its connection is closed', () => partner.sockets.every(({ destroyed }) => destroyed));
   }
-  const slices = envelope(1000, { data: 'x'.repeat(100_000) }).replace(/./gs, (byte) => `1\r\n${byte}\r\n`);
-  const partner = await partnerOf(t, (socket) => void socket.write(`${chunked}${slices}0\r\n\r\n`));
-  t.equal((await clientOf(t).call(callOf(partner.url))).class, 'delivered', 'an answer in chunks of one byte is one');
+  const answerOf = (interim: number) =>
+    partnerOf(t, `${'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(interim)}${http(200, ok)}`);
+  t.equal((await clientOf(t).call(callOf((await answerOf(100)).url))).class, 'delivered', 'some interim answers');
+  const outcome = await clientOf(t).call(callOf((await answerOf(2_500)).url));
+  t.match(outcome, { class: 'invalid_response', message: headTooLarge }, 'interim answers of 70 kB');
 });
+
+t.test(
+  'Of an unusual answer a piece is parsed in a turn; those of others have theirs between [HAND-OVER-1]',
+  async (t) => {
+    const slices = envelope(1000, { data: 'x'.repeat(100_000) }).replace(/./gs, (byte) => `1\r\n${byte}\r\n`);
+    const partner = await partnerOf(t, (socket) => void socket.write(`${chunked}${slices}0\r\n\r\n`));
+    const small = await partnerOf(t, http(200, ok).replace('HTTP/1.1', 'HTTP/1.0'));
+    let turns = 0;
+    const others = Array.from({ length: 30 }, () => largeTurn('another')?.then(() => turns++));
+    t.equal((await clientOf(t).call(callOf(small.url))).class, 'delivered', 'a small one waits for no turn');
+    t.ok(turns < 30);
+    const before = turns;
+    t.equal((await clientOf(t).call(callOf(partner.url))).class, 'delivered', 'in chunks of one byte');
+    t.ok(turns - before >= 8, `${turns - before} turns of others beside 600 kB on the wire`);
+    await Promise.all(others);
+  },
+);
 
 t.test('Of a long answer to a delivery all but the status is passed over [ENVELOPE-3]', async (t) => {
   const values = (count: number) => Array.from({ length: count }, () => [[[[[0]]]]]);

@@ -14,8 +14,8 @@ import type { Socket } from 'node:net';
 import { errors } from 'undici';
 import { afterPoll, systemClock } from '../../kit/system-clock.ts';
 import { AnswerReader, type PlainAnswer } from './answer-reader.ts';
-import type { Exchange, Sent } from './exchange.ts';
-import { type HandOver, handOver } from './hand-over.ts';
+import type { Exchange, Sent, Source } from './exchange.ts';
+import { HandOver } from './hand-over.ts';
 
 /** What has connections. */
 export interface Owner {
@@ -50,7 +50,7 @@ const keptMaxMs = 60_000;
 /** A server ends no connection that it has kept open before within so short a time of its answer, ms. [CONNECTION-2] */
 const idleMs = 1_000;
 
-export class Connection {
+export class Connection implements Source {
   readonly #socket: Socket;
   readonly #owner: Owner;
   readonly #keepAliveMs: number;
@@ -65,6 +65,8 @@ export class Connection {
   #handedOver: HandOver | null = null;
   /** Bytes of the present answer. */
   #received = 0;
+  /** Who does not want more of it now. */
+  #pauses = 0;
   #error: NodeJS.ErrnoException | null = null;
 
   /** `keepAliveMs`: how long it is kept without an exchange when the server does not say. */
@@ -97,6 +99,14 @@ export class Connection {
     this.#socket.destroy(error);
   }
 
+  pause(): void {
+    if (++this.#pauses === 1) this.#socket.pause();
+  }
+
+  resume(): void {
+    if (--this.#pauses === 0) this.#socket.resume();
+  }
+
   carry(load: Load): void {
     this.#load = load;
     this.#received = 0;
@@ -123,7 +133,7 @@ export class Connection {
     exchange.received(this.#received);
     if (exchange.isOver) return;
     this.#take(bytes, load, reader);
-    if (this.#load === load) exchange.awaitsMore(this.#received, this.#socket);
+    if (this.#load === load) exchange.awaitsMore(this.#received, this);
   }
 
   #take(bytes: Buffer, load: Load, reader: AnswerReader): void {
@@ -168,7 +178,7 @@ export class Connection {
 
   /** `wire`: what has come of the answer. */
   #handOver([sent, exchange]: Load, wire: Buffer): HandOver {
-    this.#handedOver = handOver(sent, exchange, () => this.destroy());
+    this.#handedOver = new HandOver(sent, exchange, this);
     this.#handedOver.read(wire);
     return this.#handedOver;
   }

@@ -51,10 +51,10 @@ export interface Limits {
   readonly room?: AnswerRoom | undefined;
 }
 
-/** What the bytes of an answer come from. */
-interface Source {
-  pause(): unknown;
-  resume(): unknown;
+/** What the bytes of an answer come from; it goes on when it was resumed as often as paused. */
+export interface Source {
+  pause(): void;
+  resume(): void;
 }
 
 /** What carries exchanges. */
