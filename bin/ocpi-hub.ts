@@ -9,7 +9,16 @@
  * OCPI-HUB-3  V8 makes objects in the old generation of the heap where they mostly survived the young one. Under load what a
  *     request needs does, while it waits for its sync. Each later request is then promoted with all that it refers to, and
  *     stays until a full collection.
+ * OCPI-HUB-4  A Node that is too old ends with 2 and one line that says so, before anything asks it for what it does not have.
  */
+const { getBuiltinModule }: Partial<NodeJS.Process> = process;
+if (getBuiltinModule === undefined) {
+  const { node } = process.versions;
+  process.stderr.write(
+    `ocpi-hub: Node ${node} is too old: install Node 24; 20.18 and 22.3 are the oldest that will do\n`,
+  );
+  process.exit(2);
+}
 process.getBuiltinModule('node:v8').setFlagsFromString('--no-allocation-site-pretenuring');
 process.env.UV_THREADPOOL_SIZE ||= '64';
 /** The bundle of `src/cli/program.ts`: a few files in place of hundreds, which a start would have to find and link. */

@@ -138,6 +138,19 @@ t.test('V8 is told to make nothing in the old generation before a module is read
   t.end();
 });
 
+t.test('a Node that is too old ends with 2 and one line that says which will do [OCPI-HUB-4]', (t) => {
+  const old = join(directoryFor(t), 'old.cjs');
+  writeFileSync(
+    old,
+    `delete Object.getPrototypeOf(process).getBuiltinModule; delete process.getBuiltinModule;
+     Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } });`,
+  );
+  const { status, stderr } = spawnSync(process.execPath, ['--require', old, command, 'status'], { encoding: 'utf8' });
+  t.equal(stderr, 'ocpi-hub: Node 18.20.8 is too old: install Node 24; 20.18 and 22.3 are the oldest that will do\n');
+  t.equal(status, 2);
+  t.end();
+});
+
 t.test('serve ends with 1 and one clear line when its port is taken', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
