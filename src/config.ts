@@ -264,7 +264,12 @@ function parse(name: SettingName, text: string | null): unknown {
 }
 
 function refusal(name: SettingName, was: string, expected: string): ConfigError {
-  return new ConfigError(`${name} (--${flagOfSetting(name)}) is ${was}: expected ${expected}`);
+  return new ConfigError(settingIs(name, was, expected));
+}
+
+/** How every message about a setting that cannot be used reads. */
+export function settingIs(name: SettingName, was: string, expected: string): string {
+  return `${name} (--${flagOfSetting(name)}) is ${was}: expected ${expected}`;
 }
 
 /**

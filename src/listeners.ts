@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { serverOptions } from './assembly.ts';
 import { type ChannelDoor, refuseOutside } from './cluster/channel.ts';
 import type { Front } from './cluster/front.ts';
-import { type Config, type Listener, listenUrl } from './config.ts';
+import { type Config, type Listener, listenUrl, settingIs } from './config.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { closed, createFrontServer } from './ocpi/http-server.ts';
 import type { Place } from './partners/egress.ts';
@@ -29,7 +29,7 @@ export async function listenForOperators(
     answer(request, response);
   });
   server.on('upgrade', enterAsOperator);
-  await listen(server, config.operators);
+  await listen(server, config.operators, 'HUB_ADMIN');
   const { port } = server.address() as AddressInfo;
   return { server, url: listenUrl({ ...config, host: config.operators.host }, port) };
 }
@@ -46,15 +46,30 @@ export async function listenForNodes(
   const tls = nodeUrl?.startsWith('https:') ? config.tls : null;
   const server = createFrontServer(serverOptions({ ...config, tls }, visitors, clock), refuseOutside);
   server.on('upgrade', (request, socket, head) => channels.accept(request, socket, head));
-  await listen(server, nodes);
+  await listen(server, nodes, 'HUB_NODE');
   return server;
 }
 
-export const listen = (server: Server, { host, port }: Listener) =>
+/** By the code of the error with which a server cannot listen: which of its settings that is about, and what is expected of it. */
+const unusable: Readonly<Record<string, readonly ['HOST' | 'PORT', string]>> = {
+  EADDRINUSE: ['PORT', 'a port on which no other process listens'],
+  EACCES: ['PORT', 'a port that the user of the hub may take; those below 1024 are for root'],
+  EADDRNOTAVAIL: ['HOST', 'an address of this machine'],
+  ENOTFOUND: ['HOST', 'an address of this machine'],
+};
+
+/** `settings`: how the names of the settings begin that have the address. */
+export const listen = (server: Server, { host, port }: Listener, settings: 'HUB' | 'HUB_ADMIN' | 'HUB_NODE') =>
   new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
+    const refused = (error: NodeJS.ErrnoException) => {
+      const [part, expected] = unusable[error.code ?? ''] ?? [];
+      if (part === undefined) return reject(error);
+      const was = part === 'PORT' ? `${port} on ${host}` : JSON.stringify(host);
+      reject(new Error(settingIs(`${settings}_${part}`, was, `${expected} (${error.code})`), { cause: error }));
+    };
+    server.once('error', refused);
     server.listen({ host, port }, () => {
-      server.off('error', reject);
+      server.off('error', refused);
       resolve();
     });
   });

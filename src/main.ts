@@ -176,7 +176,7 @@ export async function startHub(
     const operators = await listenForOperators(config, visitors, clock, (...request) => answer(...request));
     if (operators) closing.unshift(() => cut(operators.server));
     let { port } = config;
-    await listen(early.server, config);
+    await listen(early.server, config, 'HUB');
     closing.unshift(() => cut(early.server));
     port = (early.server.address() as AddressInfo).port;
     logFailedAccepts(early.server, log, clock);
@@ -244,7 +244,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     const server = createFrontServer(options, (...request) => answer(...request));
     const operators = await listenForOperators(config, visitors, clock, (...request) => answer(...request));
     if (operators) closing.unshift(() => cut(operators.server));
-    await listen(server, config);
+    await listen(server, config, 'HUB');
     closing.unshift(() => cut(server));
     logFailedAccepts(server, log, clock);
     const { port } = server.address() as AddressInfo;

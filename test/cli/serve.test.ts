@@ -3,7 +3,16 @@
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -151,15 +160,24 @@ t.test('a Node that is too old ends with 2 and one line that says which will do 
   t.end();
 });
 
-t.test('serve ends with 1 and one clear line when its port is taken', async (t) => {
+t.test('serve ends with 1 and one line that names the setting when it cannot listen there', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
   t.teardown(() => other.close());
   const { port } = other.address() as { port: number };
-  const { output, ended } = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_PORT: String(port), HUB_LOG_LEVEL: 'silent' });
-  t.strictSame(await ended, [1, null]);
-  t.equal(output.stdout, '');
-  t.match(output.stderr, new RegExp(`^ocpi-hub: .*EADDRINUSE.*127\\.0\\.0\\.1:${port}\n$`));
+  const taken = `"?${port} on 127\\.0\\.0\\.1: expected a port on which no other process listens \\(EADDRINUSE\\)`;
+  const elsewhere = 'is "192.0.2.1": expected an address of this machine \\(EADDRNOTAVAIL\\)';
+  const cases: [Record<string, string>, string][] = [
+    [{ HUB_PORT: String(port) }, `HUB_PORT \\(--port\\) is ${taken}`],
+    [{ HUB_ADMIN_PORT: String(port) }, `HUB_ADMIN_PORT \\(--admin-port\\) is ${taken}`],
+    [{ HUB_HOST: '192.0.2.1', HUB_INSECURE_HTTP: 'true' }, `HUB_HOST \\(--host\\) ${elsewhere}`],
+  ];
+  for (const [settings, said] of cases) {
+    const { output, ended } = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_LOG_LEVEL: 'silent', ...settings });
+    t.strictSame(await ended, [1, null]);
+    t.equal(output.stdout, '');
+    t.match(output.stderr, new RegExp(`^ocpi-hub: ${said}\n$`));
+  }
 });
 
 t.test('serve ends with 1 and one clear line when another hub holds the data directory', atLength, async (t) => {
