@@ -1,16 +1,43 @@
 /**
  * The data directory. It holds card numbers, and the keys of everything else, so nobody but the hub's user may read it.
+ *
+ * DATA-DIRECTORY-1  Root starts no hub on the store of another user: the engine writes files, and the hub, which runs as that user,
+ *     could not open what root has written.
  */
-import { mkdir, stat } from 'node:fs/promises';
-import { ConfigError } from './config.ts';
+import { statSync } from 'node:fs';
+import { access, constants, mkdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError, settingIs } from './config.ts';
 
 /** Permissions of group and others. */
 const ofOthers = 0o077;
 
-/** Makes the directory (mode 0700) if it is missing. Throws `ConfigError` when other users may read or write it. */
-export async function ownDirectory(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: 0o700 });
+/**
+ * Makes the directory (mode 0700) if it is missing, and returns where its store is. Throws `ConfigError` when other users may read or
+ * write the directory, or when this is root and the store is another user's.
+ */
+export async function ownDirectory(path: string): Promise<string> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    await access(path, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const expected = `a directory that the user of the hub can make and write (${code ?? message})`;
+    throw new Error(settingIs('HUB_DATA_DIR', JSON.stringify(path), expected), { cause: error });
+  }
   await refuseShared(path);
+  const store = join(path, 'store');
+  const owner = otherThanRoot(store);
+  if (owner !== null) throw new ConfigError(`${owner.why}: run the hub as that user (sudo -u '#${owner.uid}')`);
+  return store;
+}
+
+/** The user, not root, of what root is about to open; null when this process is not root, or there is no such user or path. */
+export function otherThanRoot(path: string): { readonly uid: number; readonly why: string } | null {
+  const uid = statSync(path, { throwIfNoEntry: false })?.uid ?? 0;
+  // Windows has no such users.
+  if (process.geteuid?.() !== 0 || uid === 0) return null;
+  return { uid, why: `${path} belongs to user ${uid}, who cannot open what root writes there` };
 }
 
 /** Throws `ConfigError` when other users may read or write the directory; one that is missing passes. */

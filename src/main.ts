@@ -167,7 +167,7 @@ export async function startHub(
   const sealing = sealingOf(config);
   const metrics = metricsFor(config);
   const visitors = createVisitors(config, () => clock.monotonic());
-  await ownDirectory(config.dataDir);
+  const directory = await ownDirectory(config.dataDir);
   const starting = new Starting(log, clock, ending);
   const early = createEarlyServer(serverOptions(config, visitors, clock), starting.answer);
   const closing: (() => Promise<void>)[] = [async () => starting.close()];
@@ -182,7 +182,7 @@ export async function startHub(
     logFailedAccepts(early.server, log, clock);
     const open = () =>
       openLevelStore({
-        directory: join(config.dataDir, 'store'),
+        directory,
         node: `${hostname()}:${process.pid}`,
         progress: starting.progress,
         verified: starting.verified,

@@ -5,13 +5,14 @@
  * CLI-STORE-1  Root opens no store of another user: the engine writes when it opens one, and the hub, which runs as
  *     that user, could not open what root has written.
  */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { isInUse } from '../../storage/level/leveldb.ts';
 import { backupStore, isBackup, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
 import { privateKeyOf, sealingOf } from '../backup-keys.ts';
+import { otherThanRoot } from '../data-directory.ts';
 import { Failure, HubClient, keptToken } from './client.ts';
 import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
 import { backupRunning } from './store-running.ts';
@@ -90,12 +91,9 @@ const keyOf = ({ privateKey }: StoreFlags) => (privateKey === undefined ? null :
 
 /** Throws when root would write into a directory of another user. [CLI-STORE-1] */
 function mustBeOwn(store: string): void {
-  const path = present(store);
-  const { uid } = statSync(path);
-  // Windows has no such users.
-  if (process.geteuid?.() !== 0 || uid === 0) return;
-  const why = `${path} belongs to user ${uid}, who cannot open what root writes there`;
-  throw new Failure(`${why}: sudo -u '#${uid}' ocpi-hub store … runs it as that user`, { exitCode: 2 });
+  const owner = otherThanRoot(present(store));
+  if (owner === null) return;
+  throw new Failure(`${owner.why}: sudo -u '#${owner.uid}' ocpi-hub store … runs it as that user`, { exitCode: 2 });
 }
 
 /** The path or, where nothing is there, the nearest directory above it. */

@@ -17,6 +17,7 @@ import { open } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { ownDirectory } from '../../src/data-directory.ts';
+import { mounted, unmount } from '../faults/full-disk.ts';
 import { command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { operatorsFile } from '../support/operators.ts';
@@ -179,6 +180,49 @@ t.test('serve ends with 1 and one line that names the setting when it cannot lis
     t.match(output.stderr, new RegExp(`^ocpi-hub: ${said}\n$`));
   }
 });
+
+t.test('a data directory that the hub cannot make or write is named, with what is expected of it', async (t) => {
+  const file = join(directoryFor(t), 'file');
+  writeFileSync(file, '');
+  const expected = 'expected a directory that the user of the hub can make and write';
+  for (const [dataDir, code] of [
+    [file, 'EEXIST'],
+    [join(file, 'data'), 'ENOTDIR'],
+    [unwritable(t), 'E(ROFS|ACCES)'],
+  ] as const) {
+    if (dataDir === null) continue;
+    const said = new RegExp(`^HUB_DATA_DIR \\(--data-dir\\) is "${dataDir}": ${expected} \\(${code}\\)$`);
+    await t.rejects(ownDirectory(dataDir), { name: 'Error', message: said });
+  }
+});
+
+/** A directory without permission or, for root, on a read-only file system; null when root can mount nothing here. */
+function unwritable(t: Test): string | null {
+  const directory = join(directoryFor(t), 'unwritable');
+  mkdirSync(directory, { mode: 0o500 });
+  if (process.getuid?.() !== 0) return directory;
+  const disk = mounted();
+  if (disk === null) return null;
+  t.teardown(() => unmount(disk));
+  return spawnSync('mount', ['-o', 'remount,ro', disk]).status === 0 ? disk : null;
+}
+
+t.test(
+  'root starts no hub on the store of another user [DATA-DIRECTORY-1]',
+  { skip: process.getuid?.() !== 0 && 'needs root' },
+  async (t) => {
+    const dataDir = dataDirOf(t);
+    const store = join(dataDir, 'store');
+    mkdirSync(store, { recursive: true, mode: 0o700 });
+    t.equal(await ownDirectory(dataDir), store, 'one of root is taken');
+    chownSync(store, 1234, 4321);
+    const { output, ended } = serve(t, { HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' });
+    t.strictSame(await ended, [2, null]);
+    const why = `${store} belongs to user 1234, who cannot open what root writes there`;
+    t.equal(output.stderr, `ocpi-hub: ${why}: run the hub as that user (sudo -u '#1234')\n`);
+    t.strictSame(readdirSync(store), []);
+  },
+);
 
 t.test('serve ends with 1 and one clear line when another hub holds the data directory', atLength, async (t) => {
   const { dataDir } = await hubOf('usual');
