@@ -297,7 +297,7 @@ function tlsOf(certPath: string | null, keyPath: string | null): Tls | null {
     }
   };
   usable('HUB_TLS_CERT', certPath, { cert: tls.cert }, 'a file with a certificate in PEM form');
-  usable('HUB_TLS_KEY', keyPath, tls, 'a file with the private key of HUB_TLS_CERT in PEM form');
+  usable('HUB_TLS_KEY', keyPath, tls, 'a file with the private key of HUB_TLS_CERT in PEM form, without a passphrase');
   return tls;
 }
 

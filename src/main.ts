@@ -53,6 +53,7 @@ import { openSharedStore } from './shared-store.ts';
 import { FoundDamaged, reopenable, restored, Starting } from './starting.ts';
 import { isAtOperators } from './transport/entrance.ts';
 import { createVisitors } from './transport/visitors.ts';
+import { outOfDate } from './upkeep-metrics.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {
@@ -103,6 +104,8 @@ function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnTyp
       'the hub speaks plain HTTP: the network up to the proxy or caller can read every token',
     );
   }
+  const unfit = config.tls && outOfDate(config.tls.cert, clock);
+  if (unfit !== null) log.warn({}, unfit);
   const ended = endOfNode(process.versions.node, clock);
   if (ended !== null) log.warn({ node: process.versions.node }, ended);
   return log;

@@ -4,6 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
+import type { Clock } from './kit/clock.ts';
 
 export interface UpkeepMeter {
   /** PEM of the certificate that is served from now on; null without TLS. */
@@ -27,6 +28,18 @@ export async function diskOf(directory: string): Promise<{ readonly free: number
     return null;
   }
 }
+
+/** Why callers refuse a certificate for its dates; null while they do not. */
+export function outOfDate(pem: string, clock: Pick<Clock, 'wall'>): string | null {
+  const { validFrom, validTo } = new X509Certificate(pem);
+  const now = clock.wall();
+  const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
+  if (from <= now && now <= to) return null;
+  const when = now > to ? `ended on ${dayOf(to)}` : `begins on ${dayOf(from)}`;
+  return `the certificate of HUB_TLS_CERT ${when}: callers refuse the connection until it is renewed`;
+}
+
+const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 
 type Settable = { set(value: number): void };
 

@@ -195,9 +195,14 @@ export class HubClient {
   /** The reason of the signal when it has ended the request, else that the hub cannot be reached. */
   #unanswered(error: unknown, signal?: AbortSignal): unknown {
     if (signal?.aborted) return signal.reason;
-    const { code, message } = error as { code?: string; message: string };
+    const { code = '', message } = error as { code?: string; message: string };
+    if (/CERT|UNABLE_TO_VERIFY/.test(code)) {
+      const remedy = remedies[code] ?? 'NODE_EXTRA_CA_CERTS names a file with the CA that signed it';
+      return new Failure(`the certificate of the hub at ${this.url} is not accepted (${code}): ${remedy}`);
+    }
+    const question = questions[`${this.#protocol === https ? 'https' : 'http'} ${code}`] ?? 'does it run there?';
     return new Failure(
-      `the hub at ${this.url} cannot be reached (${code ?? message}): does it run there? --url or HUB_URL names another`,
+      `the hub at ${this.url} cannot be reached (${code || message}): ${question} --url or HUB_URL names another`,
       { isAway: true },
     );
   }
@@ -213,6 +218,19 @@ export class HubClient {
     return new Failure(`the hub refuses: ${detail}`, { status, exitCode: status === 422 ? 2 : 1 });
   }
 }
+
+/** What to do about a certificate, by the code of the error. */
+const remedies: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'it has ended: renew that of the hub (HUB_TLS_CERT), or of its proxy',
+  CERT_NOT_YET_VALID: 'it has not begun: compare the clocks',
+  ERR_TLS_CERT_ALTNAME_INVALID: '--url or HUB_URL must have a name that it is for',
+};
+
+/** What to ask where one side speaks TLS and the other does not. */
+const questions: Readonly<Record<string, string>> = {
+  'https EPROTO': 'does it speak TLS there?',
+  'http ECONNRESET': 'does it run there, without TLS?',
+};
 
 const withoutToken =
   'the hub wants a token: give --token or HUB_ADMIN_TOKEN, or --data-dir with the data directory that holds admin-token';

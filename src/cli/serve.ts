@@ -19,6 +19,7 @@ import type { ServingHub } from '../main.ts';
 import { endOfNode } from '../node-release.ts';
 import { flagOfSetting, type SettingName, settingNames, settings } from '../settings.ts';
 import { stderrLines } from '../stderr-lines.ts';
+import { outOfDate } from '../upkeep-metrics.ts';
 import { stopSignal } from './stop-signal.ts';
 
 const notes = `
@@ -117,7 +118,8 @@ function renew(hub: ServingHub, flags: Record<string, string | undefined>): void
   try {
     const { tls } = loadConfig({ env: process.env, flags });
     if (tls) hub.renewCertificate(tls);
-    process.stderr.write('ocpi-hub: certificate re-read\n');
+    const unfit = tls && outOfDate(tls.cert, systemClock);
+    process.stderr.write(`ocpi-hub: certificate re-read${unfit ? `: ${unfit}` : ''}\n`);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`ocpi-hub: ${message}; the certificate in use stays\n`);

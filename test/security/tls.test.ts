@@ -1,16 +1,19 @@
 /**
  * TLS of the hub's own: what it speaks, and that a renewed certificate is served without a restart.
  */
+import { spawn } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { startChildHub } from '../support/child-hub.ts';
+import { command } from '../support/command.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
-import { otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
+import { endedCert, otherCert, otherKey, testCert, testKey } from '../support/tls.ts';
 
 interface Met {
   readonly protocol: string | null;
@@ -72,4 +75,39 @@ t.test('TLS 1.2 with forward secrecy or better, and a renewed certificate on SIG
     'under the same rules',
   );
   t.equal(await hub.stop(), 0);
+});
+
+t.test('a certificate that has ended is named in the log of the start, on SIGHUP and by a command', async (t) => {
+  const directory = t.testdir({ 'cert.pem': endedCert, 'key.pem': testKey, 'trusted.pem': testCert });
+  const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
+  const port = await freePort();
+  const env = { HUB_TLS_CERT: cert, HUB_TLS_KEY: key };
+  const hub = await startChildHub({ dataDir: join(directory, 'data'), port, env });
+  t.teardown(() => hub.kill());
+  const ended =
+    'the certificate of HUB_TLS_CERT ended on 2021-01-01: callers refuse the connection until it is renewed';
+  t.ok(hub.log().includes(`"level":"warn"`) && hub.log().includes(`"msg":"${ended}"`));
+  process.kill(hub.pid, 'SIGHUP');
+  await eventually('it says so again', () => hub.log().includes(`ocpi-hub: certificate re-read: ${ended}\n`));
+
+  const status = async (url: string, trusted?: string) => {
+    const env = { PATH: process.env.PATH, ...(trusted && { NODE_EXTRA_CA_CERTS: join(directory, trusted) }) };
+    const args = [command, 'status', '--url', url, '--token', hub.adminToken];
+    const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const [said] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    return said;
+  };
+  const refused = `ocpi-hub: the certificate of the hub at ${hub.url} is not accepted`;
+  const renew = 'it has ended: renew that of the hub (HUB_TLS_CERT), or of its proxy';
+  t.equal(await status(hub.url, 'cert.pem'), `${refused} (CERT_HAS_EXPIRED): ${renew}\n`);
+  writeFileSync(cert, testCert);
+  process.kill(hub.pid, 'SIGHUP');
+  await eventually('the renewed one is served', () => hub.log().endsWith('ocpi-hub: certificate re-read\n'));
+  const untrusted = 'NODE_EXTRA_CA_CERTS names a file with the CA that signed it';
+  t.equal(await status(hub.url), `${refused} (DEPTH_ZERO_SELF_SIGNED_CERT): ${untrusted}\n`);
+  t.match(
+    await status(hub.url.replace('https:', 'http:')),
+    /\(ECONNRESET\): does it run there, without TLS\? --url or/,
+  );
+  t.equal(await status(hub.url, 'trusted.pem'), '', 'one that is valid and trusted is taken');
 });
