@@ -391,7 +391,10 @@ t.test('HTTPS takes a certificate with its key, or says which of them is wrong',
   t.strictSame(fromEnv(tlsFiles('cert.pem', 'key.pem')).tls, { cert: testCert, key: testKey });
   t.match(refused(t, { HUB_TLS_CERT: 'cert.pem' }).message, 'HUB_TLS_KEY (--tls-key) is not set');
   t.match(refused(t, { HUB_TLS_KEY: 'key.pem' }).message, 'HUB_TLS_CERT (--tls-cert) is not set');
-  t.match(refused(t, tlsFiles('cert.pem', 'other.pem')).message, 'the private key of HUB_TLS_CERT in PEM form, without a passphrase');
+  t.match(
+    refused(t, tlsFiles('cert.pem', 'other.pem')).message,
+    'the private key of HUB_TLS_CERT in PEM form, without a passphrase',
+  );
   t.match(refused(t, tlsFiles('cert.pem', 'none.pem')).message, 'HUB_TLS_KEY');
   t.match(refused(t, tlsFiles('garbage.pem', 'key.pem')).message, 'a certificate in PEM form');
 });

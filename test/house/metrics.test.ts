@@ -454,6 +454,7 @@ t.test('a circuit that waits for the next call is not open: HubCircuitNotClosed 
   t.ok(await holds());
   clock.advance(6_000);
   t.equal(await measured(hub, 'circuit_state', { ...circuit, state: 'halfOpen' }), 1, 'after the 5 s of an opening');
+  t.equal(await measured(hub, 'actors', { kind: 'circuit', state: 'halfOpen' }), 1, 'by that name, as everywhere');
   t.notOk(await holds());
 });
 

@@ -22,9 +22,12 @@ export function actorCounts(supervisor: Supervisor): ActorCounts {
   return { counts, quarantined };
 }
 
-/** Name of the state; of a parallel machine that of its first region (`connection`, `door`). */
+/** The regions of the parallel machines that say how the actor is. */
+const regions: ReadonlySet<string> = new Set(['connection', 'door']);
+
+/** Name of the state; of a parallel machine that of its region, of a state within a state (`halfOpen`) the outer one. */
 function stateName(value: unknown): string {
   if (typeof value === 'string') return value;
-  const [first] = Object.values(value ?? {});
-  return typeof first === 'string' ? first : 'unknown';
+  const [[name, inner] = ['unknown']] = Object.entries(value ?? {});
+  return regions.has(name) && typeof inner === 'string' ? inner : name;
 }
