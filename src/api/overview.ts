@@ -38,6 +38,9 @@ const totals = z.object({
   snoozed_cases: z.number().meta({ description: 'of these, snoozed by an operator' }),
   quarantined: z.array(z.object({ actor: z.string(), error: z.string().nullable() })),
   store: z.object({ state: z.string(), reason: z.string().nullable() }),
+  untold: z
+    .array(z.string())
+    .meta({ description: 'webhooks, and mail, that did not take the last attempt of a notification' }),
   log_held: z
     .object({
       since: z.string().meta({ description: 'the oldest event that stays' }),

@@ -209,7 +209,7 @@ export function createHub(
     operations: {
       ...operations({ context, ...running, quota: daily, objects: stored, inFlight, version, ready: () => ready }),
       ...reading,
-      ...overview(context, dispatcher, retention, { groups, orphans }),
+      ...overview(context, dispatcher, retention, { groups, orphans, notifier }),
       ...actorFeed(context),
       ...savedViews(context),
       startBackup: (directory, trace) => backups.startBackup(directory, trace),

@@ -264,6 +264,7 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
   const page = await consoleFor(t, browser, hub, { token: viewerToken });
   const attention = page.getByRole('region', { name: 'Needs attention' });
+  await admin(hub, 'PUT', '/webhooks/on-call', { url: 'http://127.0.0.1:9/' });
   await attention.getByText('all is well').waitFor();
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
   const dead = attention.getByRole('link', { name: '1 dead letter', exact: true });
@@ -274,6 +275,9 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await giveUp(hub, 'partner:NL-CPO');
   await hurried(page, () => attention.getByText('1 actor stopped after repeated failures').waitFor());
   await attention.getByText('poisoned on purpose').waitFor();
+  const untold = attention.getByRole('link', { name: 'Notifications are not taken' });
+  await hurried(page, () => untold.waitFor());
+  t.match(await attention.getByRole('link', { name: 'on-call' }).getAttribute('href'), '/notifications');
   await dead.click();
   await page.waitForURL('**/deliveries?state=DEAD');
 });

@@ -253,6 +253,8 @@ t.test('what is not taken for three days is a dead letter, which support sees an
   await push('L1');
   await pass(hub, clock, 71 * hourMs, 10 * minuteMs);
   t.match(await standing(hub, 'on-call'), { owed: 2, dead: 0 });
+  const untold = () => hub.created.hub.operations.overview().totals.untold;
+  t.strictSame(untold(), ['on-call'], 'the overview names it');
   await pass(hub, clock, 2 * hourMs, 10 * minuteMs);
   const { dead_letters } = await standing(hub, 'on-call');
   t.match(await standing(hub, 'on-call'), { owed: 0, dead: 2 });
@@ -270,6 +272,8 @@ t.test('what is not taken for three days is a dead letter, which support sees an
   await receiver.took(2);
   t.strictSame(told(receiver), ['partner.dead_letter NL-E01', 'partner.dead_letter NL-E02']);
   t.match(await standing(hub, 'on-call'), { owed: 0, dead: 0 });
+  clock.advance(1000);
+  t.strictSame(untold(), [], 'until it takes one');
 });
 
 t.test('a webhook gets the kinds and the party that it asks for, and nothing while it is not active', async (t) => {

@@ -107,6 +107,12 @@ export class Notifier implements WebhookVerbs {
     return Promise.all([...this.#receivers.keys()].sort().map(async (id) => (await this.#read(id)).view));
   }
 
+  /** Ids of the receivers that did not take the last attempt. */
+  untold(): string[] {
+    const isUntold = ({ webhook, outlet }: Kept) => webhook?.active !== false && outlet.last?.isTaken === false;
+    return [...this.#receivers].flatMap(([id, kept]) => (isUntold(kept) ? [id] : [])).sort();
+  }
+
   async webhook(id: string): Promise<WebhookDetail> {
     const { view, dead } = await this.#read(id);
     const dead_letters = dead.map(({ seq, at, notice: { type, what }, answer }) => {

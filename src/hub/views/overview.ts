@@ -15,6 +15,7 @@ import type { OrphanCases } from '../exchange/orphan-cases.ts';
 import type { Context } from '../kernel/context.ts';
 import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { Retention } from '../maintain/retention.ts';
+import type { Notifier } from '../notify/notifier.ts';
 import type { Operations } from '../ports/operator.ts';
 import { actorCounts } from './actor-counts.ts';
 
@@ -53,7 +54,11 @@ export function overview(
   context: Context,
   dispatcher: Dispatcher,
   retention: Pick<Retention, 'held'>,
-  matters: { readonly groups: Pick<DeadGroups, 'snoozed'>; readonly orphans: Pick<OrphanCases, 'openCases'> },
+  matters: {
+    readonly groups: Pick<DeadGroups, 'snoozed'>;
+    readonly orphans: Pick<OrphanCases, 'openCases'>;
+    readonly notifier: Pick<Notifier, 'untold'>;
+  },
 ): Pick<Operations, 'overview'> {
   const { directory, supervisor, circuits, contacts, ports, store } = context;
   /** Prefix of revisions: those of another start of the process are not comparable, and get all rows. */
@@ -121,6 +126,7 @@ export function overview(
       snoozed_cases: snoozedCases(),
       quarantined,
       store: { state: storeState, reason },
+      untold: matters.notifier.untold(),
       log_held: retention.held(),
     };
   }

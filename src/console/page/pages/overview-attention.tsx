@@ -93,6 +93,7 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
   return [
     ...(totals.store.state === 'open' ? [] : [storeMatter(totals.store)]),
     ...(totals.quarantined.length === 0 ? [] : [actorMatter(totals)]),
+    ...(totals.untold.length === 0 ? [] : [untoldMatter(totals.untold)]),
     ...partners(
       (found) => many(sum(found, awake), 'dead letter'),
       '/deliveries?state=DEAD',
@@ -174,6 +175,11 @@ function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
   const hint = `${reason ?? 'The hub does not say why'}. Nothing is accepted or sent until it is open again; the hub's log says more.`;
   const title = state === 'failed' ? 'The store cannot write' : `The store is ${state}`;
   return { title, href: null, items: [], hint };
+}
+
+function untoldMatter(untold: OverviewTotals['untold']): Matter {
+  const items = untold.map((name) => ({ name, href: '/notifications', note: '' }));
+  return { title: 'Notifications are not taken', href: '/notifications', items };
 }
 
 function heldMatter({ since, by }: NonNullable<OverviewTotals['log_held']>): Matter {
