@@ -117,11 +117,14 @@ export async function readMarks(store: string): Promise<Marks> {
   held.sort((a, b) => b.turn - a.turn);
   const database = join(store, 'db');
   const manifest = await manifestOf(database);
-  const files = (await readdir(database).catch(absent)) ?? [];
+  const listed = await readdir(database).catch(absent);
+  const files = listed ?? [];
   const hasTables = files.some((file) => /\.(ldb|sst)$/.test(file));
   if (manifest === null) {
-    if (!MARK_FILES.every(isMissing) || hasTables || files.some((file) => file.endsWith('.log')))
-      throw new Error(`${database} holds a database without its CURRENT file: restore it from a backup`);
+    if (!MARK_FILES.every(isMissing) || hasTables || files.some((file) => file.endsWith('.log'))) {
+      const what = listed ? 'holds a database without its CURRENT file' : 'is missing, and a mark beside it is not';
+      throw new Error(`${database} ${what}: restore it from a backup`);
+    }
     return { held, wrong: new Map(), isNew: true, manifest, hasTables };
   }
   const cut = held.find((mark) => isCut(manifest, mark));

@@ -5,7 +5,16 @@
  * opening the copy corrupts the original. We make no such copies; a backup is an export, or a copy of bytes with the store
  * closed.
  */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
 import { Damaged, type Store, StoreUnavailable } from '../../storage/contract.ts';
@@ -186,6 +195,12 @@ t.test('ANSWER fact 5: a directory without CURRENT is not opened, and nothing in
   rmSync(join(directory, 'db', 'CURRENT'));
   const before = readdirSync(join(directory, 'db'));
   await t.rejects(open(directory), { name: 'StoreUnavailable', message: /without its CURRENT file/ });
+  renameSync(join(directory, 'db'), join(directory, 'away'));
+  await t.rejects(open(directory), {
+    name: 'StoreUnavailable',
+    message: /db is missing, and a mark beside it is not: /,
+  });
+  renameSync(join(directory, 'away'), join(directory, 'db'));
   for (const file of MARK_FILES) rmSync(join(directory, file));
   await t.rejects(open(directory), { message: /without its CURRENT file/ }, 'data files alone are enough to refuse');
   t.strictSame(readdirSync(join(directory, 'db')), before);
