@@ -3,9 +3,11 @@
  */
 import { readFileSync } from 'node:fs';
 import type { TraceView } from '../../src/api/trace.ts';
+import { deliveriesOf } from '../delivery/watched.ts';
 import { append, event } from '../storage/support.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { quiet } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
@@ -229,3 +231,31 @@ t.test('every reason for which the domain owes a change to nobody has a sentence
   const sentences = readFileSync('src/hub/views/trace.ts', 'utf8').replaceAll('  unpublished:', "  'unpublished':");
   for (const reason of given) t.match(sentences, `\n  ${reason}: '`, reason);
 });
+
+t.test(
+  'the dead letters, re-drives and discards of an object and of what belongs to it are in its trace, however late',
+  async (t) => {
+    const time = new SimulatedClock('2026-03-01T10:00:00Z');
+    const own = await hubFor(t, {}, { clock: time });
+    let reply: Reply = { status: 404 };
+    const pair = await routedPair(t, own, { emsp: () => reply });
+    await pair.cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+    await pair.cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+    await pair.cpo.push('POST', '/2.2.1/cdrs', cdrBody('C1', { session_id: 'S1' }));
+    await quiet(own);
+    time.advance(5 * 86_400_000);
+    reply = {};
+    const [bill, charge, place] = await deliveriesOf(own, '?state=DEAD');
+    for (const id of [bill?.id, charge?.id]) await admin(own, 'POST', `/deliveries/${id}/redrive`);
+    await admin(own, 'POST', `/deliveries/${place?.id}/discard`);
+    await quiet(own);
+    const ends = async (key: string) => {
+      const { steps } = (await admin(own, 'GET', `/trace/${encodeURIComponent(key)}`)) as unknown as TraceView;
+      return steps.filter(({ type }) => type.startsWith('delivery.')).map(({ summary }) => summary);
+    };
+    const dead = (id = '') => `the delivery ${id} is dead: not_found, The partner answered HTTP 404, OCPI 1000`;
+    const back = (id = '') => `the delivery ${id} was put back into its lane`;
+    t.strictSame(await ends('NL-CPO/L1'), [dead(place?.id), `the dead letter ${place?.id} was discarded`]);
+    t.strictSame(await ends('NL-CPO/S1'), [dead(charge?.id), dead(bill?.id), back(bill?.id), back(charge?.id)]);
+  },
+);

@@ -1,13 +1,19 @@
 /**
  * Finds what belongs to the story of an object beside its own events: the commands, authorizations, CDRs and orphan cases
- * of a session, and the authorizations of a token. [D78]
+ * of a session, and the authorizations of a token; and the ends and re-drives of the deliveries of both. [D78]
  *
  * TRACE-RELATED-1  One answer searches a bounded part of the log [LOG-WALK-1]; its cursor says where the next one goes on.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
-import type { CommandNamed, DeliveryNamed, HubEvent, ObjectEventData, OrphanNamed } from '../../domain/events.ts';
-import { objectName } from '../../domain/object.ts';
+import {
+  type CommandNamed,
+  deliveryId,
+  type HubEvent,
+  type ObjectEventData,
+  type OrphanNamed,
+} from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
+import type { Limit } from '../../kit/concurrency.ts';
 import { logSpan, moved } from '../kernel/log-span.ts';
 import { LogWalk } from './log-walk.ts';
 
@@ -27,7 +33,6 @@ export interface Related {
 /** What the object's own events name; ids in lower case. */
 interface Names {
   readonly owner: PartyId;
-  readonly objects: ReadonlySet<string>;
   readonly sessions: ReadonlySet<string>;
   readonly references: ReadonlySet<string>;
   readonly uids: ReadonlySet<string>;
@@ -61,6 +66,17 @@ export async function relatedTo(store: Store, own: readonly StoredEvent[], curso
   return { events: events.sort((a, b) => a.seq - b.seq), rest: walk.rest };
 }
 
+/** What became of the deliveries of these events, however much later: each has a stream of its own. */
+export async function endsOf(
+  store: Pick<Store, 'recent'>,
+  events: readonly StoredEvent[],
+  { lookUps, limit }: { readonly lookUps: Limit; readonly limit: number },
+): Promise<StoredEvent[]> {
+  const ids = events.flatMap((event) => event.to.map((receiver) => deliveryId(receiver, event)));
+  const ends = ids.map((id) => lookUps.run(() => store.recent(`delivery:${id}`, limit)));
+  return (await Promise.all(ends)).flat();
+}
+
 /** Null when the story of such an object has no other events. */
 function namesIn(events: readonly StoredEvent[], first: StoredEvent, last: StoredEvent): Names | null {
   const changes = events.map(({ data }) => data as ObjectEventData);
@@ -71,7 +87,6 @@ function namesIn(events: readonly StoredEvent[], first: StoredEvent, last: Store
   const facts = [...sessions, ...cdrs].map((one) => one.facts);
   const names: Names = {
     owner: (first.data as ObjectEventData).owner,
-    objects: lower(changes.map(objectName)),
     sessions: lower([...sessions.map(({ id }) => id), ...cdrs.map((cdr) => cdr.facts.sessionId)]),
     references: lower(facts.map(({ authorizationReference }) => authorizationReference)),
     uids: lower([...facts.map(({ cdrToken }) => cdrToken?.uid), ...tokens.map(({ id }) => id)]),
@@ -86,7 +101,7 @@ const namesSession = ({ data }: StoredEvent): boolean => Boolean((data as Comman
 
 /** Whether an event belongs to the story; of a START_SESSION only the first, since the others do not name its token. */
 function belongs({ type, at, data }: StoredEvent, names: Names): boolean {
-  const { owner, sessions, references, uids, objects } = names;
+  const { owner, sessions, references, uids } = names;
   const has = (set: ReadonlySet<string>, text: string | null | undefined) => set.has(text?.toLowerCase() ?? '');
   const event = { type, data } as HubEvent;
   const isUse = (uid: string | null) => has(uids, uid) && at >= names.usedFrom && at <= names.usedTo;
@@ -108,7 +123,6 @@ function belongs({ type, at, data }: StoredEvent, names: Names): boolean {
     const { uid, from, to } = event.data;
     return (from === owner || to === owner) && isUse(uid);
   }
-  if (type.startsWith('delivery.')) return has(objects, (data as DeliveryNamed).object);
   if (!type.startsWith('object.')) return false;
   const { module, owner: whose, id, facts } = data as ObjectEventData;
   return whose === owner && has(sessions, module === 'sessions' ? id : facts.sessionId);

@@ -20,7 +20,7 @@ import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
 import { candidatesFor, typesOf } from './trace-keys.ts';
-import { relatedTo } from './trace-related.ts';
+import { endsOf, relatedTo } from './trace-related.ts';
 
 /** Of the own events of an object or a request, the newest are shown: so many at most. */
 const eventsMax = 10_000;
@@ -83,7 +83,9 @@ export async function traceOf(
   const viewInTurn: ViewDelivery = (event, receiver) => lookUps.run(() => view(event, receiver));
   if (!isObjectKey(key)) return { ...none, kind: 'correlation', steps: await stepsOf(events, viewInTurn), has_older };
   const { events: related, rest } = await relatedTo(context.store, events, cursor);
-  const told = (cursor === null ? [...events, ...related] : [...related]).sort((a, b) => a.seq - b.seq);
+  const found = cursor === null ? [...events, ...related] : related;
+  const ends = await endsOf(context.store, found, { lookUps, limit: eventsMax });
+  const told = [...found, ...ends].sort((a, b) => a.seq - b.seq);
   const next_cursor = rest === null ? null : String(rest);
   return { ...none, key, kind: 'object', steps: await stepsOf(told, viewInTurn), has_older, next_cursor };
 }
