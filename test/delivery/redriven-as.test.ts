@@ -81,7 +81,7 @@ t.test('the whole location, when later changes passed its receiver by', async (t
   await route(false);
   await push('PATCH', url, { address: 'Neue Straße 1', last_updated: at(2) });
   await route(true);
-  const { plan, came } = await redriven();
+  const { came } = await redriven();
   t.same(plan, { matched: 1, stale: 0 });
   t.same(came, [['PUT', locationBody('L1', { name: 'Neu', address: 'Neue Straße 1', last_updated: at(2) })]]);
 });
@@ -120,6 +120,19 @@ t.test('one whole, and nothing of what it contains', async (t) => {
   const { came } = await redriven();
   t.match(came, [['PUT', { name: 'C' }]]);
   t.equal(came.length, 1);
+});
+
+t.test('nothing older than what arrived, also when a replay of that failed since [REDRIVEN-AS-1]', async (t) => {
+  const { hub, emsp, push, refused, redriven, answers } = await scene(t);
+  const url = path('tariffs', 'T1');
+  await refused('PUT', url, tariffBody('T1', { currency: 'EUR', last_updated: at(1) }));
+  await push('PUT', url, tariffBody('T1', { currency: 'USD', last_updated: at(2) }));
+  answers.reply = () => ({ status: 400 });
+  await arrivals(hub, emsp, () =>
+    admin(hub, 'POST', '/redrive', { filter: { state: 'DELIVERED', module: 'tariffs' } }),
+  );
+  answers.reply = () => ({});
+  t.match(await redriven(), { plan: { matched: 2, stale: 1 }, came: [['PUT', { currency: 'USD' }]] });
 });
 
 t.test('a location that became private as it was, though it changed since', async (t) => {

@@ -3,7 +3,7 @@
  * delivery is stale. [interface, Delivery rules 6; D21, D46, D53]
  *
  * REDRIVEN-AS-1  A delivery is stale when the receiver has something later that takes its place: the whole object, its end, or a
- *     PUT of the part; or is about to get a later change of it, which goes as a whole behind a dead letter. The log decides what is later: clocks of CPOs count whole seconds, or go back.
+ *     PUT of the part; or is about to get a later change of it, which goes as a whole behind a dead letter. What arrived once counts, also when a re-drive of it failed since. The log decides what is later: clocks of CPOs count whole seconds, or go back.
  * REDRIVEN-AS-2  It is stale when the receiver may no longer have the object: it was deleted or made private since, its session
  *     or CDR belongs to another eMSP, or to nobody while its token names another party or none, a person's names in it were erased since, or no routing rule joins receiver and
  *     sender any more. A replay to the receivers of then asks for no rule, nor does the end of an object.
@@ -112,7 +112,7 @@ export class RedriveForms {
       const isOthers = later.type === 'object.resent' && !isOwed;
       if (isOthers || !overlap(data.within, own.within)) continue;
       const standing = isOwed ? await this.#dispatcher.standing(receiver, later.seq) : null;
-      if (standing !== null && !isOnItsWay(standing.state)) continue;
+      if (standing !== null && !isOnItsWay(standing.state) && !hasArrived(standing)) continue;
       const isAhead = standing?.state === 'PENDING';
       const hasLater = standing !== null && (!mayBeWhole || takesPlace(data, receiver, standing, own));
       if (isAhead || hasLater) return 'stale';
@@ -123,6 +123,10 @@ export class RedriveForms {
 }
 
 const isOnItsWay = (state: DeliveryStanding['state']): boolean => state === 'DELIVERED' || state === 'PENDING';
+
+/** Whether it arrived before it was re-driven and failed. */
+const hasArrived = ({ row }: DeliveryStanding): boolean =>
+  (row?.data as DeliveryMemory | undefined)?.attempts.some((attempt) => attempt.class === 'delivered') === true;
 
 /** Whether what a later change sends to the receiver contains all that an earlier one sends. */
 function takesPlace(
