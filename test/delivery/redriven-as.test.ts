@@ -81,7 +81,7 @@ t.test('the whole location, when later changes passed its receiver by', async (t
   await route(false);
   await push('PATCH', url, { address: 'Neue Straße 1', last_updated: at(2) });
   await route(true);
-  const { came } = await redriven();
+  const { plan, came } = await redriven();
   t.same(plan, { matched: 1, stale: 0 });
   t.same(came, [['PUT', locationBody('L1', { name: 'Neu', address: 'Neue Straße 1', last_updated: at(2) })]]);
 });
@@ -109,7 +109,7 @@ t.test('a session as it was, when nothing came after it', async (t) => {
 });
 
 t.test('one whole, and nothing of what it contains', async (t) => {
-  const { push, refused, route, redriven } = await scene(t);
+  const { push, refused, route, planned, redriven } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
   await refused('PATCH', url, { name: 'A', last_updated: at(1) });
@@ -117,7 +117,9 @@ t.test('one whole, and nothing of what it contains', async (t) => {
   await route(false);
   await push('PATCH', url, { name: 'C', last_updated: at(3) });
   await route(true);
-  const { came } = await redriven();
+  t.match(await planned({ force: true }), { matched: 2, stale: 0 });
+  const { plan, came } = await redriven();
+  t.match(plan, { matched: 2, stale: 1 }, 'the plan counts what the whole contains');
   t.match(came, [['PUT', { name: 'C' }]]);
   t.equal(came.length, 1);
 });

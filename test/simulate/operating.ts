@@ -255,7 +255,7 @@ export function look(world: World, random: Random): void {
     await operations.deliveries({}, { ...page, order: random.pick(['oldest', 'newest']) });
     await operations.commands({}, page);
     await operations.deadGroups(null);
-    await operations.planRedrive({}, { routing: random.pick(['then', 'now']) });
+    await operations.planRedrive({}, { routing: random.pick(['then', 'now']), force: false });
     return hub.clientInfo({ offset: 0, limit: 100 });
   });
 }

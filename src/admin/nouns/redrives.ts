@@ -58,7 +58,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       answer: z.union([redrivePlan, job]),
       run: ({ body: { filter: found, dry_run, rate_per_s: ratePerS, force, routing }, trace }) =>
         dry_run
-          ? operations.planRedrive(found, { routing })
+          ? operations.planRedrive(found, { routing, force })
           : operations.redrive(found, { ratePerS, force, routing }, trace),
     }),
     route({

@@ -25,6 +25,7 @@ import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
+import { laneKey } from '../delivery/lanes.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
@@ -115,11 +116,22 @@ export class Redrive {
     return this.#view(event, receiver, { row: result, state: result.state });
   }
 
-  async plan(filter: RedriveFilter, { routing }: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan> {
+  async plan(
+    filter: RedriveFilter,
+    { routing, force }: Pick<RedriveOptions, 'routing' | 'force'>,
+  ): Promise<RedrivePlan> {
     let [stale, unregistered] = [0, 0];
+    /** Lanes to which a whole would go, which contains what follows. [REDRIVEN-AS-3] */
+    const wholes = new Set<string>();
     const plan = await this.#count(filter, routing, async (found) => {
+      const lane = laneKey(found.receiver, found.event.stream);
       if (!this.#context.directory.isOwed(found.receiver)) unregistered++;
-      else if ((await this.#forms.of(found, routing)) === 'stale') stale++;
+      else if (wholes.has(lane)) stale++;
+      else {
+        const as = await this.#forms.of(found, routing);
+        if (as === 'stale') stale++;
+        if (as === 'whole' && !force) wholes.add(lane);
+      }
     });
     return { ...plan, stale, unregistered };
   }

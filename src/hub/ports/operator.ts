@@ -265,7 +265,7 @@ export interface Operations
    * forced.
    */
   redriveOne(id: string, force: boolean, trace: Trace): Promise<DeliveryView>;
-  planRedrive(filter: RedriveFilter, options: Pick<RedriveOptions, 'routing'>): Promise<RedrivePlan>;
+  planRedrive(filter: RedriveFilter, options: Pick<RedriveOptions, 'routing' | 'force'>): Promise<RedrivePlan>;
   redrive(filter: RedriveFilter, options: RedriveOptions, trace: Trace): Promise<JobView>;
   /** Gives up a dead letter; throws `conflict` when the delivery is not one. */
   discardOne(id: string, trace: Trace): Promise<DeliveryView>;
