@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs';
 import type { TraceView } from '../../src/api/trace.ts';
 import { deliveriesOf } from '../delivery/watched.ts';
 import { append, event } from '../storage/support.ts';
-import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
-import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
-import { quiet } from '../support/observed.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
+import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { ended, quiet } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
@@ -259,3 +259,33 @@ t.test(
     t.strictSame(await ends('NL-CPO/S1'), [dead(charge?.id), dead(bill?.id), back(bill?.id), back(charge?.id)]);
   },
 );
+
+t.test('what the hub pulled is not shown as sent by its owner', async (t) => {
+  const own = await hubFor(t);
+  const stay = tariffBody('STAY');
+  let lists: Record<string, object[]> = { locations: [locationBody('L1')], tariffs: [tariffBody('T1'), stay] };
+  const lister = await partnerFor(t, own, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
+    modules: Object.keys(lists).map((module) => [module, 'SENDER']),
+    answer: ({ path }) => {
+      const body = lists[path.replace(/^.*\/(\w+).*$/, '$1')] ?? [];
+      return { body, headers: { 'X-Total-Count': `${body.length}` } };
+    },
+  });
+  const pulled = async (module: string) => {
+    const { id } = await admin(own, 'POST', `/parties/${lister.id}/pull/${module}`, { full: true });
+    t.match(await ended(own, `/pulls/${id}`), { state: 'DONE' });
+  };
+  for (const module of Object.keys(lists)) await pulled(module);
+  lists = { tariffs: [stay] };
+  await pulled('tariffs');
+  const summaries = async (key: string) => {
+    const { steps } = (await admin(own, 'GET', `/trace/${encodeURIComponent(key)}`)) as unknown as TraceView;
+    return steps.map(({ summary }) => summary);
+  };
+  t.strictSame(await summaries('NL-CPO/L1'), ['the hub pulled locations L1 from NL-CPO: stored, no receiver']);
+  t.strictSame(await summaries('NL-CPO/T1'), [
+    'the hub pulled tariffs T1 from NL-CPO: stored, no receiver',
+    'the list of NL-CPO, which the hub pulled, lacks tariffs T1: deleted, no receiver',
+  ]);
+});

@@ -193,9 +193,14 @@ function summaryOf(stored: StoredEvent): string {
     case 'object.put':
     case 'object.patched':
     case 'object.deleted': {
-      const { method, module, id, within } = event.data;
+      const { by, method, module, id, within } = event.data;
+      const object = `${module} ${[id, ...within].join('/')}`;
       const owedTo = stored.to.length === 0 ? 'no receiver' : `owed to ${stored.to.join(', ')}`;
-      return `${stored.party ?? 'the hub'} sent ${method} ${module} ${[id, ...within].join('/')}: stored, ${owedTo}`;
+      const isPulled = by === 'hub' && stored.party !== null;
+      if (isPulled && method === 'DELETE')
+        return `the list of ${stored.party}, which the hub pulled, lacks ${object}: deleted, ${owedTo}`;
+      if (isPulled) return `the hub pulled ${object} from ${stored.party}: stored, ${owedTo}`;
+      return `${stored.party ?? 'the hub'} sent ${method} ${object}: stored, ${owedTo}`;
     }
     case 'object.base':
       return `${event.data.module} ${event.data.id} stood so; what had made it is older than what is kept`;
