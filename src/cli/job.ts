@@ -40,12 +40,18 @@ export async function watchJob({ hub, screen }: Context, started: JobView, total
   const cancel = () => {
     canceling = true;
   };
+  const unseen = (error: unknown) => {
+    if (!(error instanceof Failure)) throw error;
+    const { message, exitCode, status, isAway } = error;
+    const then = `the job ${started.id} has begun, and ocpi-hub jobs show ${started.id} shows how far it came`;
+    throw new Failure(`${message}; ${then}`, { exitCode, status, isAway });
+  };
   process.on('SIGINT', cancel);
   try {
     for (
       ;
       job.state === 'RUNNING';
-      job = canceling ? await hub.send<JobView>('DELETE', path) : await hub.get<JobView>(path)
+      job = await (canceling ? hub.send<JobView>('DELETE', path) : hub.get<JobView>(path)).catch(unseen)
     ) {
       progress.show(job.matched, total, wordsOf(job, total));
       if (!canceling) await sleep(systemClock, lookEveryMs);

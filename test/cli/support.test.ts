@@ -372,6 +372,25 @@ t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);
 });
 
+t.test('a re-drive whose hub is lost meanwhile says which job it was', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['L1', 'L2']);
+  const between = createServer(async (request, answer) => {
+    const { method = '', url = '', headers } = request;
+    if (url.includes('/redrives/')) return request.socket.destroy();
+    const { authorization = '' } = headers;
+    const sent = { authorization, 'content-type': 'application/json' };
+    const reply = await fetch(`${at.hub.url}${url}`, { method, headers: sent, body: await text(request) });
+    return answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
+  });
+  t.teardown(() => between.close());
+  await once(between.listen(0, '127.0.0.1'), 'listening');
+  const { port } = between.address() as AddressInfo;
+  const { code, err } = await at.run('redrive --state DEAD --rate 0.1 --yes', { HUB_URL: `http://127.0.0.1:${port}` });
+  t.equal(code, 1);
+  t.match(err, /cannot be reached .*; the job (\S+) has begun, and ocpi-hub jobs show \1 shows how far it came\n$/);
+});
+
 t.test('what is watched is shown until it ends, and a look that fails ends the line, too', async (t) => {
   const told: string[] = [];
   const progress = {
