@@ -76,14 +76,13 @@ function nothingOf({ kind, matched }: JobView): string {
   return `Nothing was ${kind === 'discard' ? 'discarded' : 're-driven'}: ${why}.`;
 }
 
+const whyStale = 'the receiver has a newer version, or may no longer have the object (--force sends it all the same)';
+const whyNotSent = "deleted or changed meanwhile, or a person's names in the object were erased";
+
 function ended({ id, kind, queued, skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
   if (kind === 'discard') return [`${queued} discarded by job ${id}`];
   const skipped = [
-    ...(skipped_stale > 0
-      ? [
-          `${skipped_stale} skipped: the receiver has a newer version, or may no longer have the object (--force sends it all the same)`,
-        ]
-      : []),
+    ...(skipped_stale > 0 ? [`${skipped_stale} skipped: ${kind === 'resync' ? whyNotSent : whyStale}`] : []),
     ...(skipped_pending > 0 ? [`${skipped_pending} skipped: on their way already`] : []),
     ...(skipped_unregistered > 0
       ? [`${skipped_unregistered} skipped: the receiver is not registered, so nothing can be sent to it`]

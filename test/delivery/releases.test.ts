@@ -8,6 +8,7 @@ import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
 import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { HeldWrites } from './held-writes.ts';
@@ -269,6 +270,32 @@ t.test(
     t.equal(redriven.length, 1, 'a re-drive sends it again');
   },
 );
+
+t.test('a resync puts no digest of an erased person over what its receiver has [RESENDS-6]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  for (const [id, uid] of [
+    ['S1', 'CARD-ERASED'],
+    ['S2', 'CARD2'],
+  ] as const) {
+    const cdr_token = { country_code: 'NL', party_id: 'EMS', uid, type: 'RFID', contract_id: `NL-EMS-${uid}` };
+    await putSession(cpo, id, { cdr_token });
+    await cpo.push('POST', '/2.2.1/cdrs', cdrBody(`C-${id}`, { cdr_token, session_id: id }));
+  }
+  await quiet(hub);
+  await admin(hub, 'POST', '/erase', { uid: 'CARD-ERASED' });
+  const came = await arrivals(hub, emsp, async () => {
+    for (const module of ['sessions', 'cdrs'])
+      t.match(await resync(hub, 'NL-EMS', module), { state: 'DONE', matched: 2, queued: 1, skipped_stale: 1 }, module);
+  });
+  t.strictSame(
+    came.map(({ body }) => (JSON.parse(body) as { id: string }).id),
+    ['S2', 'C-S2'],
+  );
+  const env = { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken };
+  const { out } = await runCommand(['parties', 'resync', 'NL-EMS', 'sessions'], env);
+  t.match(out, /\n1 skipped: deleted or changed meanwhile, or a person's names in the object were erased\n/);
+});
 
 t.test('what is kept for a suspended eMSP is listed with its reason until it is sent [D23, D63]', async (t) => {
   const hub = await hubFor(t);

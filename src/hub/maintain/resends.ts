@@ -11,6 +11,7 @@
  *     only meanwhile. A suspended one is sent nothing more.
  * RESENDS-5  A resync ends at its receiver what was deleted or made private while nothing was owed to it: a DELETE of what it was
  *     sent, whatever its rules are now, and of a location `publish: false`. Once for each end. [D21, D62]
+ * RESENDS-6  Digests of an erased person do not take the place of what a receiver has: an object with them that was forwarded is not sent again.
  */
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import type { JobView } from '../../api/jobs.ts';
@@ -21,6 +22,7 @@ import { isOwned, modules, type ObjectModule, ownedModules, receivedBy } from '.
 import { type HubObject, streamOf } from '../../domain/object.ts';
 import { owningEmsp } from '../../domain/ownership.ts';
 import { isRegistered, keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined, isUnsubscribed } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { owedEnd, owedWhole } from '../exchange/owed-requests.ts';
@@ -205,7 +207,7 @@ export class Resends {
 
   /**
    * Call it serialized with pushes of the object. Null when, since the list was read, the object was deleted, hidden,
-   * forwarded or given another owner, or the receiver has unregistered. [RESENDS-1, RESENDS-2]
+   * forwarded, given another owner or erased of a person, or the receiver has unregistered. [RESENDS-1, RESENDS-2, RESENDS-6]
    */
   async #sending(
     { module, owner, key }: Pick<HubObject, 'module' | 'owner' | 'key'>,
@@ -220,7 +222,8 @@ export class Resends {
     if (!object || !party || !directory.isOwed(receiver) || (onlyKept && object.reason === null)) return null;
     const isEntitled = this.#isEntitled(receiver, object);
     const isToEnd = object.ended || isJoined(directory, module, owner, receiver);
-    const whole = isEntitled ? { owed: owedWhole(party, object), body: object.body } : null;
+    const isErased = object.forwarded && hasPseudonym(object.body);
+    const whole = isEntitled && !isErased ? { owed: owedWhole(party, object), body: object.body } : null;
     const sent = whole ?? (isToEnd ? owedEnd(party, object, receiver) : null);
     if (!sent) return null;
     const { owed, body } = sent;
