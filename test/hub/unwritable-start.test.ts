@@ -42,6 +42,8 @@ t.test('commands, pulls and watches that a kill cut off are read, and their ends
   await eventually('both are asked', () => cpo.holding === 2);
   const copy = join(dataDir, '..', 'copy');
   copyDataDirectory(dataDir, copy);
+  const other = join(dataDir, '..', 'other');
+  copyDataDirectory(dataDir, other);
   held.release('orphan.armed');
   await stopped;
 
@@ -68,6 +70,13 @@ t.test('commands, pulls and watches that a kill cut off are read, and their ends
   t.match(await admin(again, 'GET', `/pulls/${id}`), { state: 'FAILED', error: 'the hub was restarted meanwhile' });
   const watched = (await itemsOf(again, '/orphans?state=GRACE')).map(({ session }) => session).sort();
   t.strictSame(watched, ['NL-CPO/S1', 'NL-CPO/S2']);
+
+  const writable = await hubFor(t, {}, { clock }, other);
+  await writable.settled();
+  const armed = await itemsOf(writable, '/events?type=orphan.armed');
+  const ids = new Map(armed.map(({ object, correlation_id }) => [object, correlation_id]));
+  t.match(ids.get('NL-CPO/S1'), /./, 'of the command');
+  t.equal(ids.get('NL-CPO/S2'), null, 'the hub ended the command, and no request');
 });
 
 t.test('a start that fails because its store was reopened says why', async (t) => {

@@ -126,7 +126,8 @@ export class Recorder {
       type: fact.event.type,
       at: recording.at,
       party: fact.party,
-      correlationId: fact.correlationId ?? recording.trace?.correlationId ?? null,
+      // Empty where what is followed up after a restart was no request.
+      correlationId: (fact.correlationId ?? recording.trace?.correlationId) || null,
       to: fact.to ?? [],
       data: fact.event.data,
       body: fact.body ?? null,
