@@ -80,6 +80,22 @@ t.test('[EXPIRY-1] each kind ends after its own time, by the partner’s date an
   t.equal((await cpo.call('GET', '/2.2.1/locations/NL/CPO/LOC1')).status, 200);
 });
 
+t.test('[EXPIRY-1] what came later than its time ago stays, also when its event has been trimmed', async (t) => {
+  const keep = { HUB_SESSIONS_KEEP_DAYS: '6', HUB_TOKENS_KEEP_DAYS: '4', HUB_EVENTS_KEEP_DAYS: '1' };
+  const stage = await scene(t, keep);
+  const { push, hub, stored } = stage;
+  const { store } = hub.created.context;
+  await push('1', at(-900));
+  await quiet(hub);
+  const written = store.head();
+  await pass(stage, 2, 'the trim of their events', async () => store.horizon() >= written);
+  // A sweep comes to the sessions first.
+  await pass(stage, 3, 'the end of the token', async () => (await stored()).tokens.length === 0);
+  t.strictSame(await stored(), { sessions: ['S1'], cdrs: ['C1'], tokens: [] });
+  await pass(stage, 2, 'the end of the session', async () => (await stored()).sessions.length === 0);
+  t.strictSame(await stored(), { sessions: [], cdrs: ['C1'], tokens: [] });
+});
+
 t.test('[EXPIRY-2] what is owed stays until it is delivered', async (t) => {
   const stage = await scene(t, { HUB_SESSIONS_KEEP_DAYS: '2', HUB_RETRY_WINDOW_H: '700' });
   const { push, stored, ended, fail, emsp, hub } = stage;

@@ -7,7 +7,7 @@
  * EXPIRY-2  An object with a delivery that is still owed stays.
  * EXPIRY-3  Each object is decided in its own turn, and each piece is followed by a pause.
  */
-import type { Position, Row } from '../../../storage/contract.ts';
+import type { Position, Row, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
@@ -88,31 +88,44 @@ export class Expiry {
     const stream = streamOf(module, owner, id);
     return recorder.inTurn(stream, async (seen) => {
       const row = await rowSeen(store, { kind: module, owner, id }, seen);
-      if (row?.upd !== upd || !(await this.#isOld(row, keepMs)) || (await this.#isOwed(stream))) return false;
+      if (row?.upd !== upd || !(await this.#isOld(stream, row, keepMs)) || (await this.#isOwed(stream))) return false;
       const { fact, puts } = removalOf(row, 'expired', 'hub');
       await recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
       return true;
     });
   }
 
-  /** [EXPIRY-1] An event that was trimmed does not tell its age: then `last_updated` alone decides. */
-  async #isOld(row: Row, keepMs: number): Promise<boolean> {
+  /** [EXPIRY-1] Of a row without any event, as an earlier version left some, `last_updated` alone decides. */
+  async #isOld(stream: string, { seq }: Row, keepMs: number): Promise<boolean> {
     const { store, ports } = this.#context;
-    const event = await store.event(row.seq);
+    const event = (await store.event(seq)) ?? (await this.#keptOf(stream, seq));
     return event === null || ports.clock.steady(Date.parse(event.at)) < ports.clock.now() - keepMs;
+  }
+
+  /** The last event that the row is not older than: a trim keeps it in place of those before it. */
+  async #keptOf(stream: string, row: Seq): Promise<StoredEvent | null> {
+    let found: StoredEvent | null = null;
+    for await (const event of this.#events(stream, 0)) {
+      if (event.seq > row) break;
+      found = event;
+    }
+    return found;
   }
 
   /** [EXPIRY-2] */
   async #isOwed(stream: string): Promise<boolean> {
-    const { store } = this.#context;
-    for (let after = store.horizon(); ; ) {
-      const page = await store.history(stream, after, eventsAtOnce);
-      for (const { seq, to } of page) {
-        for (const receiver of to)
-          if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
-        after = seq;
-      }
-      if (page.length < eventsAtOnce) return false;
+    for await (const { seq, to } of this.#events(stream, this.#context.store.horizon()))
+      for (const receiver of to) if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
+    return false;
+  }
+
+  async *#events(stream: string, above: Seq): AsyncGenerator<StoredEvent> {
+    for (let after = above; ; ) {
+      const page = await this.#context.store.history(stream, after, eventsAtOnce);
+      yield* page;
+      const last = page.at(-1);
+      if (!last || page.length < eventsAtOnce) return;
+      after = last.seq;
     }
   }
 }
