@@ -6,6 +6,7 @@
  *     fired without the restart.
  * DEADLINE-2  One deadline per id: arming it again moves it.
  * DEADLINE-3  Due deadlines fire in order of instant, also when the process was suspended past several.
+ * DEADLINE-4  The queue holds at most twice as many entries as there are deadlines, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
 import { fromCallback } from 'xstate';
@@ -29,11 +30,20 @@ export interface DeadlineInput {
 /** Longest timer, ms: Node fires a timer of more than 2^31 - 1 ms at once, so a longer wait is checked once an hour. */
 const longestTimerMs = 3_600_000;
 
+const goneMin = 64;
+
+interface Entry {
+  readonly at: number;
+  readonly id: string;
+}
+
+const queueOf = (entries: Entry[]) => new TinyQueue(entries, (a, b) => a.at - b.at);
+
 export const deadline = fromCallback<DeadlineEvent, DeadlineInput>(({ input, receive }) => {
   const { clock, passed } = input;
   const armed = new Map<string, number>();
-  // Lazy deletion: a moved or disarmed deadline stays in the queue until its old instant and is skipped then.
-  const queue = new TinyQueue<{ at: number; id: string }>([], (a, b) => a.at - b.at);
+  // Lazy deletion: an entry that is not in `armed` was moved or disarmed, and is skipped at its instant.
+  let queue = queueOf([]);
   let timer: { at: number; handle: unknown } | null = null;
 
   function fireDue(): void {
@@ -44,6 +54,7 @@ export const deadline = fromCallback<DeadlineEvent, DeadlineInput>(({ input, rec
       armed.delete(next.id);
       passed(next.id, next.at);
     }
+    sweep();
     schedule();
   }
 
@@ -57,14 +68,22 @@ export const deadline = fromCallback<DeadlineEvent, DeadlineInput>(({ input, rec
     timer = { at: next.at, handle: clock.setTimeout(fireDue, delayMs) };
   }
 
+  /** [DEADLINE-4] */
+  function sweep(): void {
+    if (queue.length <= 2 * armed.size + goneMin) return;
+    queue = queueOf([...armed].map(([id, at]) => ({ at, id })));
+  }
+
   receive((event) => {
     if (event.type === 'deadline.disarm') {
       armed.delete(event.id);
+      sweep();
       return;
     }
     if (armed.get(event.id) === event.at) return;
     armed.set(event.id, event.at);
     queue.push({ at: event.at, id: event.id });
+    sweep();
     schedule();
   });
 

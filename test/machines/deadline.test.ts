@@ -53,6 +53,28 @@ t.test('an instant that has passed already fires at once [T1]', async (t) => {
   t.same(fired, [['overdue', 10]]);
 });
 
+t.test('[DEADLINE-4] waits that were disarmed or moved before their instant are forgotten at once', async (t) => {
+  const { clock, fired, send } = started();
+  const disarm = (id: string): DeadlineEvent => ({ type: 'deadline.disarm', id });
+  send(arm('kept', 1000), arm('moved', 1000));
+  for (let n = 0; n < 10_000; n++) send(arm(`${n}`, 900), disarm(`${n}`), arm('moved', 2000 + n));
+  send(arm('moved', 1500));
+  let looks = 0;
+  const { now } = clock;
+  clock.now = () => {
+    looks += 1;
+    return now.call(clock);
+  };
+  clock.advance(999);
+  t.ok(looks < 500, `${looks} looks at the clock`);
+  clock.advance(20_000);
+  t.same(fired, [
+    ['kept', 1000],
+    ['moved', 1500],
+  ]);
+  t.ok(looks < 1000, `${looks} looks at the clock`);
+});
+
 t.test('a wait longer than any timer of the platform keeps its instant', async (t) => {
   const { clock, fired, send } = started();
   const fortyDays = 40 * 24 * 3_600_000;
