@@ -1,5 +1,6 @@
 /** Old sessions, CDRs and tokens end, what is owed or just came stays. [interface, HUB_SESSIONS_KEEP_DAYS] */
 import { join } from 'node:path';
+import { billedKind } from '../../src/hub/kernel/row-codecs.ts';
 import type { Replaced } from '../../src/main.ts';
 import { cdrBody, locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -94,6 +95,30 @@ t.test('[EXPIRY-1] what came later than its time ago stays, also when its event 
   t.strictSame(await stored(), { sessions: ['S1'], cdrs: ['C1'], tokens: [] });
   await pass(stage, 2, 'the end of the session', async () => (await stored()).sessions.length === 0);
   t.strictSame(await stored(), { sessions: [], cdrs: ['C1'], tokens: [] });
+});
+
+t.test('the mark that a session was billed ends with the session, and without one with its last CDR', async (t) => {
+  const stage = await scene(t, { HUB_CDRS_KEEP_DAYS: '10', HUB_SESSIONS_KEEP_DAYS: '30' });
+  const { push, cpo, hub, stored, ended } = stage;
+  const marks = async () => {
+    const found: string[] = [];
+    for await (const { id } of hub.created.context.store.scan(billedKind)) found.push(id);
+    return found;
+  };
+  const bill = (id: string, last_updated: string) =>
+    cpo.push('POST', '/2.2.1/cdrs', cdrBody(id, { session_id: 'Sunknown', last_updated }));
+  await push('1', at(-5));
+  await bill('C2', at(-5));
+  await bill('C3', at(8));
+  await quiet(hub);
+  t.strictSame(await marks(), ['s1', 'sunknown']);
+  await pass(stage, 11, 'the end of two CDRs', () => ended(2));
+  t.match(await stored(), { sessions: ['S1'], cdrs: ['C3'] });
+  t.strictSame(await marks(), ['s1', 'sunknown'], 'of a session that is stored, and of a CDR that is');
+  await pass(stage, 8, 'the end of the third', () => ended(3));
+  t.strictSame(await marks(), ['s1']);
+  await pass(stage, 12, 'the end of the session', () => ended(4));
+  t.strictSame(await marks(), []);
 });
 
 t.test('[EXPIRY-2] what is owed stays until it is delivered', async (t) => {

@@ -7,7 +7,7 @@
  * EXPIRY-2  An object with a delivery that is still owed stays.
  * EXPIRY-3  Each object is decided in its own turn, and each piece is followed by a pause.
  */
-import type { Position, Row, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Position, Put, Row, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
@@ -16,7 +16,7 @@ import { mapLimit } from '../../kit/concurrency.ts';
 import { dayMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
+import { billedKey, objectFromRow, rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
 import { removalOf } from './removal.ts';
 
 const sweepMs = 3_600_000;
@@ -90,9 +90,21 @@ export class Expiry {
       const row = await rowSeen(store, { kind: module, owner, id }, seen);
       if (row?.upd !== upd || !(await this.#isOld(stream, row, keepMs)) || (await this.#isOwed(stream))) return false;
       const { fact, puts } = removalOf(row, 'expired', 'hub');
-      await recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() });
+      const marks = await this.#marksOf(row, seen);
+      await recorder.record({ facts: [fact], puts: [...puts, ...marks], seen, trace: null, at: recorder.instant() });
       return true;
     });
+  }
+
+  /** The mark that a session was billed ends with the session, and where there is none with its last CDR. */
+  async #marksOf(cdr: Row, seen: Seen[]): Promise<Put[]> {
+    const { store } = this.#context;
+    const { module, owner, facts } = objectFromRow(cdr);
+    if (module !== 'cdrs' || !facts.sessionId) return [];
+    const key = billedKey(owner, facts.sessionId);
+    const session = await rowSeen(store, { ...key, kind: 'sessions' }, seen);
+    const mark = session ? null : await rowSeen(store, key, seen);
+    return mark && mark.seq <= cdr.seq ? [{ ...key, gone: true }] : [];
   }
 
   /** [EXPIRY-1] Of a row without any event, as an earlier version left some, `last_updated` alone decides. */
