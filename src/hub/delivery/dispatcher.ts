@@ -54,7 +54,7 @@ export class Dispatcher {
   readonly #writer: OutboxWriter;
   readonly #scheduler: FairScheduler<Receiver>;
   readonly #attempts: Attempts;
-  readonly #erasures = new Erasures();
+  readonly #erasures: Erasures;
   readonly #desk: Desk<Receiver>;
   readonly #receivers = new Map<PartyId, Receiver>();
   /** By each party of the partner. */
@@ -74,6 +74,7 @@ export class Dispatcher {
     this.#writer = new OutboxWriter({ store, clock, log, rowsMax: windowMax }, upTo, () => this.#dispatch());
     this.#scheduler = new FairScheduler(ports);
     this.wholes = new Wholes(context, this);
+    this.#erasures = new Erasures(() => store.horizon());
     this.#attempts = new Attempts(context, this.#scheduler, this.wholes, reports, this.#erasures, isExchanging);
     const pump = (receiver: Receiver) => {
       this.#scheduler.giveTurn(receiver);
