@@ -14,7 +14,7 @@
  *     commits wait for it.
  */
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, open, readdir, readFile, realpath, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, realpath, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
@@ -25,7 +25,7 @@ import type { BackupKey, Sealing } from './backup-keys.ts';
 import { chunks, type Database, type OnPoint, openDatabase } from './leveldb.ts';
 import { MARK_FILES, readMarks, writeMarks } from './marks.ts';
 import { OpenedBackup, SEALED, SEALED_FORMAT, type SealedManifest, sealBackup } from './sealed-backup.ts';
-import { absent, syncDirectory } from './side-files.ts';
+import { absent, syncDirectory, withFile } from './side-files.ts';
 import { examine } from './verify.ts';
 
 const FORMAT = 2;
@@ -331,11 +331,8 @@ export async function syncTree(directory: string): Promise<void> {
 }
 
 async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
+  await withFile(path, async (file) => {
     await file.chmod(0o600);
     await file.sync();
-  } finally {
-    await file.close();
-  }
+  });
 }

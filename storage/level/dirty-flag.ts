@@ -11,7 +11,7 @@
  * DIRTY-FLAG-3  The flag stays while the log was opened and its loss is not repaired yet, because a second opening does
  *     not see the loss.
  */
-import { open, readFile, rm } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { absent, syncDirectory } from './side-files.ts';
 
@@ -82,13 +82,7 @@ export class DirtyFlag {
   }
 
   async #write(begun: Begun): Promise<void> {
-    const file = await open(this.#path, 'w');
-    try {
-      await file.writeFile(`${JSON.stringify(begun)}\n`);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeFile(this.#path, `${JSON.stringify(begun)}\n`, { flush: true });
     await syncDirectory(dirname(this.#path));
   }
 }

@@ -7,12 +7,15 @@
  * SEALED-FILES-2  Nothing that was not authenticated is given out.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { cipher, tagBytes } from './backup-keys.ts';
+import { withFile } from './side-files.ts';
 
 /** Content of a chunk, bytes; part of the format. */
 const CHUNK = 256 * 1024;
+/** A file that must not exist yet, for its owner alone. */
+const NEW_FILE = { flag: 'wx', mode: 0o600 };
 
 export class NotOpened extends Error {
   override readonly name = 'NotOpened';
@@ -37,7 +40,7 @@ export async function sealFile(
   await mkdir(dirname(to), { recursive: true });
   const key = keyOf(dataKey, name);
   const digest = createHash('sha256');
-  await withFiles(from, to, async (source, target) => {
+  async function* sealed(source: FileHandle): AsyncGenerator<Buffer> {
     const { size } = await source.stat();
     const count = Math.max(1, Math.ceil(size / CHUNK));
     for (let number = 0; number < count; number += 1) {
@@ -45,10 +48,11 @@ export async function sealFile(
       digest.update(content);
       const sealing = createCipheriv(cipher, key, nonceOf(number), { authTagLength: tagBytes });
       sealing.setAAD(boundTo(name, number, number === count - 1));
-      await target.writeFile(Buffer.concat([sealing.update(content), sealing.final(), sealing.getAuthTag()]));
+      yield Buffer.concat([sealing.update(content), sealing.final(), sealing.getAuthTag()]);
       await rest();
     }
-  });
+  }
+  await withFile(from, (source) => writeFile(to, sealed(source), NEW_FILE));
   return digest.digest('hex');
 }
 
@@ -75,12 +79,7 @@ export async function openTree(from: string, prefix: string, to: string, dataKey
   for (const name of await filesBelow(from, prefix)) {
     const target = join(to, name.slice(prefix.length));
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-    const file = await open(target, 'wx', 0o600);
-    try {
-      for await (const content of openedFile(join(from, name), name, dataKey)) await file.writeFile(content);
-    } finally {
-      await file.close();
-    }
+    await writeFile(target, openedFile(join(from, name), name, dataKey), NEW_FILE);
   }
 }
 
@@ -126,22 +125,4 @@ async function readExactly(file: FileHandle, length: number): Promise<Buffer> {
     at += bytesRead;
   }
   return buffer;
-}
-
-async function withFiles(
-  from: string,
-  to: string,
-  use: (source: FileHandle, target: FileHandle) => Promise<void>,
-): Promise<void> {
-  const source = await open(from, 'r');
-  try {
-    const target = await open(to, 'wx', 0o600);
-    try {
-      await use(source, target);
-    } finally {
-      await target.close();
-    }
-  } finally {
-    await source.close();
-  }
 }

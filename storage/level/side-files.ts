@@ -13,7 +13,7 @@
  */
 import { randomFillSync } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { type FileHandle, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /** In ns; 1 s is longer than the resolution of any file system clock. */
@@ -42,17 +42,12 @@ export async function raiseBallast(path: string, bytes: number): Promise<void> {
   await releaseBallast(path);
   const { bavail, bsize } = await statfs(dirname(path));
   if (bavail * bsize < 2 * bytes) throw new Error(`the disk has less than ${2 * bytes} bytes of room`);
-  const file = await open(path, 'w');
-  try {
-    // Random bytes: a file system with compression or sparse files would reserve no space for anything else.
-    const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
-    for (let done = 0; done < bytes; ) {
-      done += (await file.write(block, 0, Math.min(block.length, bytes - done))).bytesWritten;
-    }
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  // Random bytes: a file system with compression or sparse files would reserve no space for anything else.
+  const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
+  const blocks = Array.from({ length: Math.ceil(bytes / block.length) }, (_, i) =>
+    block.subarray(0, bytes - i * block.length),
+  );
+  await writeFile(path, blocks, { flush: true });
 }
 
 export async function releaseBallast(path: string): Promise<void> {
@@ -101,12 +96,7 @@ export class Names {
     const newest = Math.max(...numbers);
     for (const [i, number] of numbers.entries()) {
       if (number === newest || number <= this.#closedLog) continue;
-      const log = await open(join(this.#directory, logs[i] ?? ''), 'r').catch(absent);
-      try {
-        await log?.datasync();
-      } finally {
-        await log?.close();
-      }
+      await withFile(join(this.#directory, logs[i] ?? ''), (log) => log.datasync()).catch(absent);
     }
     this.#closedLog = Math.max(this.#closedLog, ...numbers.filter((number) => number !== newest));
   }
@@ -122,11 +112,15 @@ export async function syncNames(directory: string): Promise<void> {
 }
 
 export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
+  await withFile(path, (directory) => directory.sync());
+}
+
+export async function withFile<T>(path: string, use: (file: FileHandle) => Promise<T>): Promise<T> {
+  const file = await open(path, 'r');
   try {
-    await directory.sync();
+    return await use(file);
   } finally {
-    await directory.close();
+    await file.close();
   }
 }
 
