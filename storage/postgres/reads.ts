@@ -25,7 +25,7 @@ import * as keys from '../keys.ts';
 import type { Touched } from '../level/event-log.ts';
 import { ask } from './connect.ts';
 import { listing, ROW, sizeOf, whole } from './lists.ts';
-import { fromText } from './schema.ts';
+import { bodyOf } from './schema.ts';
 import { LATEST, LOG } from './write-sql.ts';
 
 /** Runs a read on a database session of its own. */
@@ -34,7 +34,8 @@ export type Reading = <T>(read: (client: Client) => Promise<T>) => Promise<T>;
 /** A page of a scan ends before the row that would begin behind so many characters. */
 const SCAN_ROWS = 1000;
 const SCAN_CHARACTERS = 1 << 20;
-interface EventColumns {
+
+export interface EventColumns {
   readonly seq: Seq;
   readonly stream: string;
   readonly type: string;
@@ -54,7 +55,8 @@ interface RangeColumns extends EventColumns {
   readonly head: Seq;
 }
 
-type RowColumns = Omit<Row, 'data'> & { readonly data: string };
+export type RowColumns = Omit<Row, 'data'> & { readonly data: string };
+export type DeliveryColumns = Omit<DeliveryRow, 'data'> & { readonly data: string };
 type ScanColumns = RowColumns & { readonly reached: number };
 
 const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
@@ -237,11 +239,11 @@ export class PostgresReads {
   async deliveries({ dest, rows, fromSeq = 0, toSeq, limit }: DeliveryQuery): Promise<DeliveryRow[]> {
     const [name, text] = rows === 'open' ? (['open', OPEN] as const) : (['delivered', DELIVERED] as const);
     const values = [dest, fromSeq, toSeq ?? Number.MAX_SAFE_INTEGER, whole(limit)];
-    return (await this.#ask<DeliveryRow & { data: string }>(name, text, values)).map(toDelivery);
+    return (await this.#ask<DeliveryColumns>(name, text, values)).map(toDelivery);
   }
 
   async delivery(dest: string, seq: Seq): Promise<DeliveryRow | null> {
-    const [found] = await this.#ask<DeliveryRow & { data: string }>('delivery', DELIVERY, [dest, seq]);
+    const [found] = await this.#ask<DeliveryColumns>('delivery', DELIVERY, [dest, seq]);
     return found === undefined ? null : toDelivery(found);
   }
 
@@ -269,7 +271,7 @@ function toEvent({ seq, stream, type, at, party, correlation_id, to, data, body 
     correlationId: correlation_id,
     to: JSON.parse(to) as string[],
     data: JSON.parse(data),
-    body: body === null ? null : fromText(body),
+    body: bodyOf(body),
     seq,
   };
 }
@@ -278,9 +280,9 @@ const touchedIn = (touched: string | null | undefined): RowKey[] =>
   (JSON.parse(touched ?? '[]') as Touched[]).map(([kind, owner, id]) => ({ kind, owner, id }));
 
 function toRow({ kind, owner, id, shelf, upd, data, body, seq }: RowColumns): Row {
-  return { kind, owner, id, shelf, upd, data: JSON.parse(data), body: body === null ? null : fromText(body), seq };
+  return { kind, owner, id, shelf, upd, data: JSON.parse(data), body: bodyOf(body), seq };
 }
 
-function toDelivery({ dest, seq, state, data }: DeliveryRow & { readonly data: string }): DeliveryRow {
+function toDelivery({ dest, seq, state, data }: DeliveryColumns): DeliveryRow {
   return { dest, seq, state, data: JSON.parse(data) };
 }

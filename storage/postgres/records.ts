@@ -8,12 +8,13 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Client } from 'pg';
-import type { DeliveryState, Seq } from '../contract.ts';
+import type { Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import type { EventHead, RowHead, Touched } from '../level/event-log.ts';
 import { chunks, type Database } from '../level/leveldb.ts';
 import { decode, encode } from '../records.ts';
-import { fromText, toText } from './schema.ts';
+import type { DeliveryColumns, EventColumns, RowColumns } from './reads.ts';
+import { bodyColumns, bodyOf } from './schema.ts';
 
 export type Entry = readonly [key: string, value: string];
 
@@ -25,37 +26,9 @@ type Space = (typeof SPACES)[number];
 const PIECE = 500;
 const PIECE_BYTES = 1 << 20;
 
-interface EventColumns {
-  readonly seq: Seq;
-  readonly stream: string;
-  readonly type: string;
-  readonly at: string;
-  readonly party: string | null;
-  readonly correlation: string | null;
-  readonly to: string;
-  readonly data: string;
-  readonly body: string | null;
+interface AllEventColumns extends EventColumns {
   readonly idem: string | null;
   readonly n: number | null;
-  readonly touched: string | null;
-}
-
-interface RowColumns {
-  readonly kind: string;
-  readonly owner: string;
-  readonly id: string;
-  readonly shelf: string | null;
-  readonly upd: string;
-  readonly data: string;
-  readonly body: string | null;
-  readonly seq: Seq;
-}
-
-interface DeliveryColumns {
-  readonly dest: string;
-  readonly seq: Seq;
-  readonly state: DeliveryState;
-  readonly data: string;
 }
 
 /** How one key space maps to a table: reading it in key order, and converting both ways. */
@@ -69,8 +42,6 @@ interface Form {
 }
 
 const OF_TEXTS = 'octet_length(data) + coalesce(octet_length(body), 0)';
-const text = (body: string | null) => (body === null ? null : toText(body));
-const body = (stored: string | null) => (stored === null ? null : fromText(stored));
 
 const delivery = (is: '=' | '<>', keyOf: (dest: string, seq: Seq) => string): Form => ({
   select: `select dest, seq, state, data from deliveries where state ${is} 'DELIVERED' order by dest, seq`,
@@ -89,16 +60,15 @@ const delivery = (is: '=' | '<>', keyOf: (dest: string, seq: Seq) => string): Fo
 
 const FORMS: Readonly<Record<Space, Form>> = {
   e: {
-    select: `select seq, stream, type, at, party, correlation_id as correlation, to_json("to") as "to", data, body, idem, n, touched
+    select: `select seq, stream, type, at, party, correlation_id, to_json("to") as "to", data, body, idem, n, touched
       from events order by seq`,
     size: OF_TEXTS,
-    toEntry(event: EventColumns) {
-      const { seq, stream, type, at, party, correlation, to, data, idem, n, touched } = event;
+    toEntry({ seq, stream, type, at, party, correlation_id, to, data, body, idem, n, touched }: AllEventColumns) {
       const key = keys.eventKey(seq);
-      const fields = [stream, type, at, party, correlation, JSON.parse(to) as string[]] as const;
+      const fields = [stream, type, at, party, correlation_id, JSON.parse(to) as string[]] as const;
       const head: EventHead =
         idem === null ? [...fields] : [...fields, idem, n ?? 1, JSON.parse(touched ?? '[]') as Touched[]];
-      return [key, encode(key, JSON.stringify(head), data, body(event.body))];
+      return [key, encode(key, JSON.stringify(head), data, bodyOf(body))];
     },
     fromEntry(key, value) {
       const content = decode(key, value);
@@ -106,7 +76,7 @@ const FORMS: Readonly<Record<Space, Form>> = {
       const ends = idem === undefined ? {} : { idem, n, touched: JSON.stringify(touched ?? []) };
       const data = JSON.stringify(content.data);
       const fields = { seq: keys.seqOf(key), stream, type, at, party, correlation, to, data };
-      return { ...fields, body: text(content.body), chars: content.body?.length ?? 0, ...ends };
+      return { ...fields, ...bodyColumns(content.body), ...ends };
     },
     insert: `insert into events (seq, stream, type, at, party, correlation_id, "to", data, body, chars, idem, n, touched)
       select seq, stream, type, at, party, correlation, "to", data, body, chars, idem, n, touched
@@ -119,13 +89,13 @@ const FORMS: Readonly<Record<Space, Form>> = {
     toEntry(row: RowColumns) {
       const key = keys.rowKey(row);
       const head: RowHead = [row.seq, row.shelf, row.upd];
-      return [key, encode(key, JSON.stringify(head), row.data, body(row.body))];
+      return [key, encode(key, JSON.stringify(head), row.data, bodyOf(row.body))];
     },
     fromEntry(key, value) {
       const content = decode(key, value);
       const [seq, shelf, upd] = content.head as RowHead;
       const fields = { ...keys.rowKeyOf(key), shelf, upd, seq, data: JSON.stringify(content.data) };
-      return { ...fields, body: text(content.body), chars: content.body?.length ?? 0 };
+      return { ...fields, ...bodyColumns(content.body) };
     },
     insert: `insert into rows (kind, owner, id, shelf, upd, data, body, chars, seq)
       select kind, owner, id, shelf, upd, data, body, chars, seq from json_to_recordset($1)

@@ -3,25 +3,21 @@
  * on the log's row, so that no write of another node comes between reading a record and replacing it (CONTRACT-12).
  */
 import type { Client } from 'pg';
-import type { Rewrite, Row, Seq } from '../contract.ts';
+import type { Rewrite, Seq } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import type { Touched } from '../level/event-log.ts';
 import { acknowledged, ask, beginLocking } from './connect.ts';
-import { fromText, toText } from './schema.ts';
+import type { DeliveryColumns, EventColumns, RowColumns } from './reads.ts';
+import { bodyColumns, bodyOf } from './schema.ts';
 import { DESTS, UNCOUNTED } from './write-sql.ts';
 
-interface EventTexts {
-  readonly seq: Seq;
-  readonly stream: string;
-  readonly correlation: string | null;
-  readonly data: string;
-  readonly body: string | null;
-  readonly touched: string | null;
-}
+type EventTexts = Pick<EventColumns, 'seq' | 'stream' | 'correlation_id' | 'data' | 'body' | 'touched'>;
+type RowTexts = Pick<RowColumns, 'kind' | 'owner' | 'id' | 'data' | 'body'>;
+type DeliveryTexts = Pick<DeliveryColumns, 'dest' | 'seq' | 'data'>;
 
 const LOCK = 'select 1 from log where token = $1 and owner = $2 for update';
-const EVENTS = `select seq, stream, correlation_id as correlation, data, body, touched from events where seq = any ($1::int8[])`;
+const EVENTS = `select seq, stream, correlation_id, data, body, touched from events where seq = any ($1::int8[])`;
 const PUT_EVENTS = `update events e
   set stream = k.stream, correlation_id = k.correlation, data = k.data, body = k.body, chars = k.chars, touched = k.touched
   from json_to_recordset($1) k(seq int8, stream text, correlation text, data text, body text, chars int, touched text)
@@ -65,14 +61,14 @@ export async function runRewrite(client: Client, { fence, events, heads, rows, k
     if (held.length === 0) throw new Fenced(`the log is not held by ${fence.node} with token ${fence.token} any more`);
     const named = (given: string): string => (JSON.parse(text(JSON.stringify([given]))) as [string])[0];
     const replaced = (body: string | null) => {
-      const after = body === null ? null : text(fromText(body));
-      return { body: after === null ? null : toText(after), chars: after?.length ?? 0 };
+      const before = bodyOf(body);
+      return bodyColumns(before === null ? null : text(before));
     };
     const eventTexts = await ask<EventTexts>(client, 'rewrite-events', EVENTS, [events]);
-    const newEvents = eventTexts.map(({ seq, stream, correlation, data, body, touched }) => ({
+    const newEvents = eventTexts.map(({ seq, stream, correlation_id, data, body, touched }) => ({
       seq,
       stream: named(stream),
-      correlation: correlation === null ? null : named(correlation),
+      correlation: correlation_id === null ? null : named(correlation_id),
       data: text(data),
       touched: touched && keysIn(touched, key),
       ...replaced(body),
@@ -81,13 +77,11 @@ export async function runRewrite(client: Client, { fence, events, heads, rows, k
     const headTexts = await ask<{ seq: Seq; touched: string }>(client, 'rewrite-heads', HEADS, [heads]);
     const newHeads = headTexts.map(({ seq, touched }) => ({ seq, touched: keysIn(touched, key) }));
     await ask(client, 'rewrite-put-heads', PUT_HEADS, [JSON.stringify(newHeads)]);
-    const remembered = await ask<{ dest: string; seq: Seq; data: string }>(client, 'rewrite-deliveries', DELIVERIES, [
-      events,
-    ]);
+    const remembered = await ask<DeliveryTexts>(client, 'rewrite-deliveries', DELIVERIES, [events]);
     const deliveries = remembered.map((delivery) => ({ ...delivery, data: text(delivery.data) }));
     await ask(client, 'rewrite-put-deliveries', PUT_DELIVERIES, [JSON.stringify(deliveries)]);
     const wanted = JSON.stringify(rows.map(({ kind, owner, id }) => ({ kind, owner, id })));
-    const found = await ask<Omit<Row, 'data'> & { data: string }>(client, 'rewrite-rows', ROWS, [wanted]);
+    const found = await ask<RowTexts>(client, 'rewrite-rows', ROWS, [wanted]);
     const newRows = found.map(({ kind, owner, id, data, body }) => {
       const to = key({ kind, owner, id });
       return { kind, owner, id, newOwner: to.owner, newId: to.id, data: text(data), ...replaced(body) };

@@ -235,14 +235,16 @@ export async function isEmpty(client: Client): Promise<boolean> {
 const NUL = '\0';
 const ESCAPE = '\x01';
 
-/** SCHEMA-4. */
-export function toText(body: string): string {
-  if (!body.includes(NUL) && !body.includes(ESCAPE)) return body;
-  return body.replaceAll(ESCAPE, `${ESCAPE}1`).replaceAll(NUL, `${ESCAPE}0`);
+/** SCHEMA-4: a body as the tables have it. `chars`: how long it is as received. */
+export function bodyColumns(body: string | null): { readonly body: string | null; readonly chars: number } {
+  if (body === null) return { body, chars: 0 };
+  const isPlain = !body.includes(NUL) && !body.includes(ESCAPE);
+  const text = isPlain ? body : body.replaceAll(ESCAPE, `${ESCAPE}1`).replaceAll(NUL, `${ESCAPE}0`);
+  return { body: text, chars: body.length };
 }
 
-export function fromText(text: string): string {
-  if (!text.includes(ESCAPE)) return text;
+export function bodyOf(text: string | null): string | null {
+  if (text === null || !text.includes(ESCAPE)) return text;
   const [first = '', ...others] = text.split(ESCAPE);
   return first + others.map((part) => (part.startsWith('0') ? NUL : ESCAPE) + part.slice(1)).join('');
 }

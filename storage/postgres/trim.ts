@@ -8,7 +8,7 @@ import type { Kept, Seq, Trim } from '../contract.ts';
 import { Fenced } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { acknowledged, ask, beginLocking } from './connect.ts';
-import { toText } from './schema.ts';
+import { bodyColumns } from './schema.ts';
 import { DESTS, UNCOUNTED } from './write-sql.ts';
 
 const LOCK = 'select head, horizon from log where token = $1 and owner = $2 for update';
@@ -37,23 +37,13 @@ export function prepareTrim({ keeps, rows }: Trim): string {
   return JSON.stringify(keeps.map(keptRecord));
 }
 
-function keptRecord({ seq, type, at, party, correlationId, to, data, body, rows }: Kept): object {
+function keptRecord({ seq, type, at, party, correlationId: correlation, to, data, body, rows }: Kept): object {
   if (body !== null) keys.checkText('the body of an event', body);
-  for (const name of [type, at, party, correlationId, ...to])
+  for (const name of [type, at, party, correlation, ...to])
     if (name !== null) keys.checkName('a field of an event', name);
   const touched = JSON.stringify(rows.map(({ kind, owner, id }) => [kind, owner, id, 0]));
-  const text = body === null ? null : toText(body);
-  const fields = {
-    seq,
-    type,
-    at,
-    party,
-    correlation: correlationId,
-    to,
-    data: JSON.stringify(data) ?? 'null',
-    touched,
-  };
-  return { ...fields, body: text, chars: body?.length ?? 0 };
+  const fields = { seq, type, at, party, correlation, to, data: JSON.stringify(data) ?? 'null', touched };
+  return { ...fields, ...bodyColumns(body) };
 }
 
 /** Trims one after the other, of which one a day tidies. */

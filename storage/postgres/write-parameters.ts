@@ -20,33 +20,18 @@
  * WRITE-PARAMETERS-7  Optimistic concurrency: the rows that the members of a group were decided on are compared before
  *     anything of the group is written (CONTRACT-11). No member was decided on a row that another member writes.
  */
-import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Seen, Seq } from '../contract.ts';
+import type { Commit, DeliveryRow, Fence, Floor, NewEvent, Put, Row, Seen, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { toText } from './schema.ts';
+import { bodyColumns } from './schema.ts';
 
-interface EventRecord {
-  readonly stream: string;
-  readonly type: string;
-  readonly at: string;
-  readonly party: string | null;
-  readonly correlation: string | null;
-  readonly to: readonly string[];
+/** `data`: JSON text. `chars`: how long the body is as received. */
+interface Texts {
   readonly data: string;
-  readonly body: string | null;
   readonly chars: number;
 }
 
-interface PutRecord {
-  readonly kind: string;
-  readonly owner: string;
-  readonly id: string;
-  readonly gone: boolean;
-  readonly shelf: string | null;
-  readonly upd: string;
-  readonly data: string;
-  readonly body: string | null;
-  readonly chars: number;
-}
+type EventRecord = Omit<NewEvent, 'correlationId' | 'data'> & Texts & { readonly correlation: string | null };
+type PutRecord = Omit<Row, 'data' | 'seq'> & Texts & { readonly gone: boolean };
 
 export interface PreparedCommit {
   readonly idem: string;
@@ -107,8 +92,7 @@ function prepareEvent(event: NewEvent): EventRecord {
   }
   for (const dest of to) keys.checkName('dest', dest);
   if (body !== null) keys.checkText('the body of an event', body);
-  const text = body === null ? null : toText(body);
-  return { stream, type, at, party, correlation, to, data: json(event.data), body: text, chars: body?.length ?? 0 };
+  return { stream, type, at, party, correlation, to, data: json(event.data), ...bodyColumns(body) };
 }
 
 function preparePut(put: Put): PutRecord {
@@ -119,8 +103,7 @@ function preparePut(put: Put): PutRecord {
   keys.checkName('upd', upd);
   if (shelf !== null) keys.checkName('shelf', shelf);
   if (body !== null) keys.checkText('the body of a row', body);
-  const text = body === null ? null : toText(body);
-  return { kind, owner, id, gone: false, shelf, upd, data: json(put.data), body: text, chars: body?.length ?? 0 };
+  return { kind, owner, id, gone: false, shelf, upd, data: json(put.data), ...bodyColumns(body) };
 }
 
 export function prepareSettle(rows: readonly DeliveryRow[], floors: readonly Floor[]): PreparedSettle {
