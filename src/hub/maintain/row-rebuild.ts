@@ -5,20 +5,19 @@
 import type { Put, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { AuditEntry } from '../../api/audit.ts';
 import { applyToCommand, type CommandRecord } from '../../domain/command.ts';
-import type { CommandEvent, ObjectEventData, OrphanEvent } from '../../domain/events.ts';
+import type { CommandEvent, ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
 import type { Notice } from '../../domain/notification.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
-import { applyToOrphan, type OrphanRecord } from '../../domain/orphan.ts';
-import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
-import { applyToPull, type PullEvent, type PullRecord, type QuarantineRecord } from '../../domain/pull.ts';
+import { applyToOrphan } from '../../domain/orphan.ts';
+import { applyToPartner } from '../../domain/party.ts';
+import { applyToPull, type QuarantineRecord } from '../../domain/pull.ts';
 import type { RefusedRecord, Tallies } from '../../domain/report.ts';
 import type { Route } from '../../domain/routing.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
 import { orphanRow } from '../exchange/orphan-records.ts';
-import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
 import { changeOf } from '../kernel/object-history.ts';
@@ -49,16 +48,29 @@ type History = (stream: string) => Promise<StoredEvent[]>;
 /** Resolves with the row to write: `gone` when the log says that it was deleted, null when the log cannot tell. */
 type Rebuild = (key: RowKey, history: History, context: Context) => Promise<Put | null>;
 
-/** Folds the events of a stream whose type has the prefix; skips others, such as those of circuits. */
-function fold<State>(
+type Apply<State, Event> = (state: State | null, event: Event, at: string) => State | null;
+
+/** Folds the events of a stream that are of its subject; skips others, such as those of circuits. */
+const fold = <State, Event extends Pick<StoredEvent, 'type' | 'data'>>(
   events: readonly StoredEvent[],
-  prefix: string,
-  apply: (state: State | null, event: StoredEvent) => State | null,
-) {
-  return events
-    .filter((event) => event.type.startsWith(prefix))
-    .reduce<State | null>((state, event) => apply(state, event), null);
-}
+  subject: string,
+  apply: Apply<State, Event>,
+) =>
+  events
+    .filter(({ type }) => type.startsWith(`${subject}.`))
+    .reduce<State | null>((state, { type, data, at }) => apply(state, { type, data } as Event, at), null);
+
+/** The row that the events of its stream make. */
+const folded =
+  <State, Event extends Pick<StoredEvent, 'type' | 'data'>>(
+    subject: string,
+    apply: Apply<State, Event>,
+    rowOf: (state: State) => Put,
+  ): Rebuild =>
+  async ({ id }, history) => {
+    const found = fold(await history(`${subject}:${id}`), subject, apply);
+    return found && rowOf(found);
+  };
 
 /** Characters of bodies that are written in one turn of the event loop: each PATCH of a large location writes all of it anew. */
 const turnChars = 1024 * 1024;
@@ -111,19 +123,7 @@ const foundAgain: Rebuild = async (key, history, { store }) => {
   return found?.put ?? (store.horizon() > 0 ? { ...key, gone: true } : null);
 };
 
-export const foldCommand = (events: readonly StoredEvent[]) =>
-  fold<CommandRecord>(events, 'command.', (before, { type, data, at }) =>
-    applyToCommand(before, { type, data } as CommandEvent, at),
-  );
-
-/** The row of a job or backup, whose every event carries the whole view; null for events of an older version. */
-function shownLast<View extends { started_at: string }>(
-  events: readonly StoredEvent[],
-  rowOf: (view: View) => Put,
-): Put | null {
-  const view = events.at(-1)?.data as View | undefined;
-  return view?.started_at === undefined ? null : rowOf(view);
-}
+export const foldCommand = (events: readonly StoredEvent[]) => fold(events, 'command', applyToCommand);
 
 /** A row that the last event of its stream holds whole. */
 const fromLast =
@@ -139,6 +139,12 @@ const unless =
   ({ kind, owner, id }: RowKey, { type, data }: StoredEvent): Put =>
     type === end ? { kind, owner, id, gone: true } : put(data as Data);
 
+/** The row of a job or backup, whose every event carries the whole view; null for events of an older version. */
+const shown =
+  <View extends { started_at: string }>(rowOf: (view: View) => Put) =>
+  (_: RowKey, { data }: StoredEvent): Put | null =>
+    (data as View | null)?.started_at === undefined ? null : rowOf(data as View);
+
 const isFoundById = (module: ObjectModule) => modules[module].isFoundById;
 const isDeletable = (module: ObjectModule) => modules[module].isDeletable;
 
@@ -149,12 +155,7 @@ const rebuilds: Record<string, Rebuild> = {
   ...Object.fromEntries(moduleNames.filter(isDeletable).map((module) => [endedKind(module), object])),
   ...Object.fromEntries(moduleNames.filter(isFoundById).map((module) => [ownersKind(module), ownerOf])),
   [billedKind]: async (key) => billedPut(key),
-  pulls: async ({ id }, history) => {
-    const found = fold<PullRecord>(await history(`pull:${id}`), 'pull.', (before, { type, data, at }) =>
-      applyToPull(before, { type, data } as PullEvent, at),
-    );
-    return found && pullRow(found);
-  },
+  pulls: folded('pull', applyToPull, pullRow),
   // The next pull reads the whole list again, which loses nothing.
   'pulls:last': gone,
   quarantine: fromLast(
@@ -173,17 +174,12 @@ const rebuilds: Record<string, Rebuild> = {
     ({ id }) => `audit:${id}`,
     (_key, { type, data, at }) => (type === 'audit.noted' ? auditRow(data as AuditEntry, at) : null),
   ),
-  partners: async ({ id }, history) => {
-    const found = fold<Partner>(await history(partnerStream(id)), 'partner.', (before, { type, data, at }) =>
-      applyToPartner(before, { type, data } as PartnerEvent, at),
-    );
-    return found && partnerPut(found);
-  },
+  partners: folded('partner', applyToPartner, partnerPut),
   directory: async () => directoryPut,
-  routes: async ({ id }, history) => {
-    const last = (await history(`route:${id}`)).at(-1);
-    return last?.type === 'route.set' ? routePut(last.data as Route) : null;
-  },
+  routes: fromLast(
+    ({ id }) => `route:${id}`,
+    (_key, { type, data }) => (type === 'route.set' ? routePut(data as Route) : null),
+  ),
   webhooks: fromLast(({ id }) => `webhook:${id}`, unless('webhook.removed', webhookPut)),
   triage: fromLast(({ id }) => triageStream(id), unless('triage.ended', triagePut)),
   views: fromLast(({ id }) => savedViewStream(id), unless('view.removed', savedViewPut)),
@@ -195,24 +191,16 @@ const rebuilds: Record<string, Rebuild> = {
       ? conditionPut(last.data as Notice, false)
       : { kind, owner, id, gone: true };
   },
-  commands: async ({ id }, history) => {
-    const found = foldCommand(await history(`command:${id}`));
-    return found && commandRow(found);
-  },
+  commands: folded('command', applyToCommand, commandRow),
   reservations: foundAgain,
   'reservations:made': foundAgain,
   'starts:reference': foundAgain,
   'starts:uid': foundAgain,
   // The log does not have the points of a row: they are missing from then on.
   ...Object.fromEntries(historyKinds.map((kind) => [kind, gone])),
-  jobs: async ({ id }, history) => shownLast(await history(`job:${id}`), jobRow),
-  backups: async ({ id }, history) => shownLast(await history(`backup:${id}`), backupRow),
-  orphans: async ({ id }, history) => {
-    const found = fold<OrphanRecord>(await history(`orphan:${id}`), 'orphan.', (before, { type, data, at }) =>
-      applyToOrphan(before, { type, data } as OrphanEvent, at),
-    );
-    return found && orphanRow(found);
-  },
+  jobs: fromLast(({ id }) => `job:${id}`, shown(jobRow)),
+  backups: fromLast(({ id }) => `backup:${id}`, shown(backupRow)),
+  orphans: folded('orphan', applyToOrphan, orphanRow),
 };
 
 /** Every kind of row. */
