@@ -49,12 +49,6 @@ export function operations(parts: OperationsParts) {
   const { directory, recorder, ports, store, supervisor } = context;
   const startedAt = ports.clock.now();
 
-  function known(id: string): Partner {
-    const partner = directory.partner(id.toUpperCase());
-    if (!partner) throw new HubError('notFound');
-    return partner;
-  }
-
   /**
    * The directory has every change that is in the log; throws `unavailable` while it lags. What finds that there is
    * nothing to change writes nothing, so no conflict would show that it decided on an older state. [RECORDER-6]
@@ -63,10 +57,10 @@ export function operations(parts: OperationsParts) {
 
   /** Runs work on a partner in its turn, with the partner's state at that time. */
   function inTurn<T>(id: string, work: (partner: Partner) => Promise<T>): Promise<T> {
-    const partner = known(id);
+    const partner = directory.known(id);
     return recorder.inTurn(partnerStream(partner.id), async () => {
       await upToDate();
-      return work(known(partner.id));
+      return work(directory.known(partner.id));
     });
   }
 
@@ -188,7 +182,7 @@ export function operations(parts: OperationsParts) {
       // A suspended partner is suspended again only to revoke an initial token that was issued since.
       const isOver = partner.status === 'SUSPENDED' && partner.initialTokenDigest === null;
       if (!isOver) await registration.suspend(partner, 'suspended by an operator', trace);
-      return view(known(partner.id));
+      return view(directory.known(partner.id));
     });
   }
 
@@ -275,20 +269,22 @@ export function operations(parts: OperationsParts) {
     addParty,
     parties: () => [...directory.partners()].map(view),
     // It is only shown: acts name a partner by its own id.
-    party: (id) => view(directory.partnerOf(id.toUpperCase()) ?? known(id)),
-    probe: async (id) => probes.probe(known(id)),
+    party: (id) => view(directory.partnerOf(id.toUpperCase()) ?? directory.known(id)),
+    probe: async (id) => probes.probe(directory.known(id)),
     async connect(id, invitation, trace) {
-      refusePullOnly(known(id));
-      await registration.connect(known(id), invitation, trace);
-      return view(known(id));
+      refusePullOnly(directory.known(id));
+      await registration.connect(directory.known(id), invitation, trace);
+      return view(directory.known(id));
     },
-    handshake: (id) => registration.handshake(known(id).id),
+    handshake: (id) => registration.handshake(directory.known(id).id),
     setCircuit(id, circuit, wanted, trace) {
-      const partner = known(id);
+      const partner = directory.known(id);
       context.circuits.set(partner, circuit, wanted, trace);
       return view(partner);
     },
-    startPull: async (id, module, asked, trace) => ({ id: await pulls.start(known(id), module, asked, trace) }),
+    startPull: async (id, module, asked, trace) => ({
+      id: await pulls.start(directory.known(id), module, asked, trace),
+    }),
     pullOrphan: async (id, trace) => orphanView(await orphans.pull(id, trace)),
     resolveOrphan: async (id, note, trace) => orphanView(await orphans.resolve(id, note ?? byHand, trace)),
     triageOrphan: async (id, change, trace) => orphanView(await orphans.triage(id, change, trace)),

@@ -11,7 +11,7 @@
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId } from '../../domain/events.ts';
-import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { PartyId } from '../../domain/party.ts';
 import { type Clock, sleep } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -77,8 +77,7 @@ export async function* deadRows(
   unwritten: readonly DeliveryRow[],
 ): AsyncIterable<DeliveryRow> {
   const superseded = new Set(unwritten.map((row) => deliveryId(row.dest, row)));
-  const receivers = new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)));
-  for await (const row of openRows(store, receivers)) {
+  for await (const row of openRows(store, directory.parties())) {
     if (row.state === 'DEAD' && !superseded.has(deliveryId(row.dest, row))) yield row;
   }
   yield* unwritten.filter(({ state }) => state === 'DEAD');

@@ -137,8 +137,20 @@ export class PartnerDirectory implements Directory {
     return this.#partners.get(id);
   }
 
+  /** The partner that an operator names by its id, in any case of letters; throws `notFound`. */
+  known(id: string): Partner {
+    const partner = this.#partners.get(id.toUpperCase());
+    if (!partner) throw new HubError('notFound');
+    return partner;
+  }
+
   partners(): Iterable<Partner> {
     return this.#partners.values();
+  }
+
+  /** The parties of all partners. */
+  parties(): ReadonlySet<PartyId> {
+    return new Set([...this.partners()].flatMap(({ roles }) => roles.map(keyOf)));
   }
 
   /** The partner that holds a party. A country_code and party_id belong to one partner alone. [D41] */

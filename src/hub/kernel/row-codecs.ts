@@ -6,7 +6,7 @@ import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
 import type { HubObject } from '../../domain/object.ts';
 import { sortableDate } from '../../domain/object.ts';
 import { notRegistered } from '../../domain/ownership.ts';
-import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
+import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { routeKey } from './directory.ts';
@@ -24,17 +24,14 @@ const endedSuffix = ':ended';
 /** Rows of deleted objects, apart from the present ones. */
 export const endedKind = (module: ObjectModule): string => `${module}${endedSuffix}`;
 
-/** All shelves on which objects of these partners may be. */
-export const shelvesOf = (partners: Iterable<Partner>): string[] => [
+/** All shelves on which objects of these parties may be. */
+export const shelvesOf = (parties: Iterable<PartyId>): string[] => [
   unownedShelf,
-  ...[...partners].flatMap(({ roles }) => roles.map(keyOf).flatMap(ownedShelves)),
+  ...[...parties].flatMap(ownedShelves),
 ];
 
 /** Shelves of all sessions and CDRs that are stored and not forwarded. */
-export const keptShelves = (partners: Iterable<Partner>): string[] => [
-  unownedShelf,
-  ...[...partners].flatMap(({ roles }) => roles.map(keyOf).map(keptShelf)),
-];
+export const keptShelves = (parties: Iterable<PartyId>): string[] => [unownedShelf, ...[...parties].map(keptShelf)];
 
 /** A row that stands in no list. */
 export const unlisted = ({ kind, owner, id }: RowKey, data: unknown): Put => ({

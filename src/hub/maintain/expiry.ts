@@ -67,7 +67,7 @@ export class Expiry {
   async #sweep(module: ObjectModule, keepMs: number): Promise<void> {
     const { store, ports, directory } = this.#context;
     const before = instantText(ports.clock.wall() - keepMs);
-    const shelves = shelvesOf(directory.partners());
+    const shelves = shelvesOf(directory.parties());
     const query = { kind: module, shelves, to: sortableDate(before) ?? before, offset: 0, limit: objectsMax };
     let removed = 0;
     for (let after: Position | null = null; !this.#ending.signal.aborted && store.held(); ) {

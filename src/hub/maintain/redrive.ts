@@ -21,7 +21,7 @@ import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } 
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
-import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
@@ -316,8 +316,7 @@ export class Redrive {
   async *#given(wanted: DeliveryRow['state'], filter: RedriveFilter, { after, upTo }: Range): AsyncIterable<Candidate> {
     const { store, directory } = this.#context;
     await this.#dispatcher.flushed();
-    const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    const receivers = directory.receiversOf(filter) ?? new Set(known);
+    const receivers = directory.receiversOf(filter) ?? directory.parties();
     for await (const row of openRows(store, receivers, upTo, after + 1)) {
       if (row.state !== wanted) continue;
       const event = await store.event(row.seq);

@@ -78,8 +78,7 @@ export class Resends {
   /** Starts a job that resends the present objects of a module to a partner's parties, each as its own event. */
   resync(partnerId: PartyId, module: ObjectModule, trace: Trace): Promise<JobView> {
     const { directory } = this.#context;
-    const partner = directory.partner(partnerId.toUpperCase());
-    if (!partner) throw new HubError('notFound');
+    const partner = directory.known(partnerId);
     if (partner.settings.pull_only)
       throw new HubError('conflict', { message: `${partner.id} is pull only: nothing is sent to it` });
     const mayReceive = isRegistered(partner) && receivedBy(partner.roles).includes(module);
@@ -90,7 +89,7 @@ export class Resends {
     const resend = (object: HubObject, receiver: PartyId) => this.#resend(object, receiver, trace);
     const objects = this.#entitled.bind(this);
     async function* steps() {
-      for (const party of partner?.roles ?? []) {
+      for (const party of partner.roles) {
         const receiver = keyOf(party);
         for await (const object of objects(receiver, party.role, module)) yield () => resend(object, receiver);
       }

@@ -14,7 +14,7 @@
  * RETENTION-6  No erasure rewrites the log between the read of a piece and its trim, which would write the names back.
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
-import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { Limit } from '../../kit/concurrency.ts';
 import { dayMs, hourMs } from '../../kit/spans.ts';
@@ -187,7 +187,7 @@ export class Retention {
   async #needless(wanted: Seq): Promise<{ upTo: Seq; dead: readonly DeliveryRow[]; holders: readonly PartyId[] }> {
     const { store, directory } = this.#context;
     const floors = new Map((await store.floors()).map(({ dest, seq }) => [dest, seq]));
-    const receivers = [...new Set([...directory.partners()].flatMap(({ roles }) => roles.map(keyOf)))];
+    const receivers = [...directory.parties()];
     const brought = new Map(receivers.map((receiver) => [receiver, Math.min(floors.get(receiver) ?? 0, wanted)]));
     const lowest = Math.min(wanted, ...brought.values());
     const open: DeliveryRow[] = [];

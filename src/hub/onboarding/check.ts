@@ -45,8 +45,7 @@ export class Checks {
   /** Throws `notFound`, or `conflict` when a check of the partner runs or there is nothing to call. */
   start(id: string, write: boolean, trace: Trace): string {
     const { directory, ports, recorder } = this.#context;
-    const partner = directory.partner(id.toUpperCase());
-    if (!partner) throw new HubError('notFound');
+    const partner = directory.known(id);
     if (partner.partnerToken === null || partner.url === null) {
       throw new HubError('conflict', { message: `${partner.id} is not registered: there is nothing to call` });
     }

@@ -7,7 +7,7 @@ import type { Page } from '../../api/common.ts';
 import type { DeliveryFilter, DeliveryView } from '../../api/deliveries.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
-import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { PartyId } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
@@ -62,8 +62,7 @@ export function deliveryLists(context: Context, outbound: Dispatcher, view: View
     selected: Receivers,
   ): Promise<Places> {
     const places = new Map<Seq, Set<PartyId>>();
-    const known = [...directory.partners()].flatMap(({ roles }) => roles.map(keyOf));
-    const receivers = selected ?? new Set(known);
+    const receivers = selected ?? directory.parties();
     const add = (row: DeliveryRow) => {
       const { seq, dest } = row;
       if (row.state !== wanted || seq <= after || seq > upTo || !receivers.has(dest)) return;

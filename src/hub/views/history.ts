@@ -14,7 +14,6 @@ import type {
   PartnerHistory,
   PartnerPoint,
 } from '../../api/history.ts';
-import { HubError } from '../../domain/errors.ts';
 import {
   type DayRecord,
   type HourRecord,
@@ -57,7 +56,7 @@ export async function partnerHistoryOf(
   id: string,
   range: HistoryRange,
 ): Promise<PartnerHistory> {
-  const partner = known(context, id);
+  const partner = context.directory.known(id);
   const span = spanOf(context, range);
   const points = await partnerPoints(context, recorded, partner, range.step, span);
   const shown = points.map(([at, point]) => partnerPoint(at, point));
@@ -71,7 +70,7 @@ export async function monthlyReportOf(
   id: string,
   month: string,
 ): Promise<MonthlyReport> {
-  const partner = known(context, id);
+  const partner = context.directory.known(id);
   const from = Date.parse(`${month}-01T00:00:00Z`);
   const begin = new Date(from);
   const to = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + 1);
@@ -99,12 +98,6 @@ const headOf = ({ step }: HistoryRange, { from, to }: Span) => ({
   from: instantText(from),
   to: instantText(to),
 });
-
-function known({ directory }: Context, id: string): Partner {
-  const partner = directory.partner(id.toUpperCase());
-  if (!partner) throw new HubError('notFound');
-  return partner;
-}
 
 /** What is kept of what is asked. */
 function spanOf({ ports }: Context, { step, from, to }: HistoryRange): Span {

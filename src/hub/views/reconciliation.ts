@@ -83,7 +83,7 @@ export async function reconciliationOf(context: Context, filter: ReconciliationF
     matters?: (one: T) => boolean,
   ): Promise<T[]> {
     const { emsp, cpo } = filter;
-    const shelves = emsp === undefined ? shelvesOf(context.directory.partners()) : ownedShelves(emsp);
+    const shelves = emsp === undefined ? shelvesOf(context.directory.parties()) : ownedShelves(emsp);
     const query = {
       kind: module,
       shelves,

@@ -4,7 +4,6 @@
  */
 import type { Seq, Store } from '../../../storage/contract.ts';
 import type { RefusedView, ReportView } from '../../api/report.ts';
-import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData } from '../../domain/events.ts';
 import { sourceOf } from '../../domain/habits.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
@@ -27,8 +26,7 @@ export async function reportOf(
   reports: Pick<PartnerReports, 'flush'>,
   id: string,
 ): Promise<ReportView> {
-  const partner = context.directory.partner(id.toUpperCase());
-  if (!partner) throw new HubError('notFound');
+  const partner = context.directory.known(id);
   await reports.flush(partner.id);
   const [refused, tallies, dead_letters] = await Promise.all([
     refusalsOf(context, partner.id),

@@ -176,7 +176,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
     const kind = ownedModules[place];
     if (kind === undefined) throw notOurs();
     const found = await newestFirst(
-      { kind, shelves: keptShelves(context.directory.partners()) },
+      { kind, shelves: keptShelves(context.directory.parties()) },
       { ...page, cursor: left === null ? null : String(left) },
       view,
       isFiltered ? fits : null,
