@@ -12,8 +12,13 @@
  */
 import type { AnyStateMachine, EventObject, InputFrom, SnapshotFrom } from 'xstate';
 import type { PartyId } from '../src/domain/party.ts';
-import type { DeadlineClock } from './deadline.ts';
 import { begin, fold, take } from './machine-runner.ts';
+
+interface SupervisorClock {
+  /** Hub time, epoch ms; must not step. */
+  now(): number;
+  setTimeout(fn: () => void, timeoutMs: number): unknown;
+}
 
 /** A recorded fact in the form that its machine takes; by `seq` a rebuild skips facts that the fold contains. */
 export interface HeardEvent extends EventObject {
@@ -93,13 +98,13 @@ const none: readonly never[] = [];
 
 export class Supervisor {
   readonly #entries = new Map<string, Entry>();
-  readonly #clock: DeadlineClock;
+  readonly #clock: SupervisorClock;
   readonly #hooks: SupervisorHooks;
   readonly #watchers = new Set<ActorWatcher>();
   #lost = 0;
   #closed = false;
 
-  constructor(clock: DeadlineClock, hooks: SupervisorHooks) {
+  constructor(clock: SupervisorClock, hooks: SupervisorHooks) {
     this.#clock = clock;
     this.#hooks = hooks;
   }

@@ -352,7 +352,7 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   machines: {
     file: 'probe.ts',
-    allowed: ['xstate', './deadline.ts', '../src/domain/retry.ts'],
+    allowed: ['xstate', './partner.ts', '../src/domain/retry.ts'],
     refused: [
       'node:timers',
       'node:fs/promises',
