@@ -26,8 +26,6 @@ export interface HeardEvent extends EventObject {
   readonly at?: number;
   readonly data?: unknown;
   readonly seq?: number;
-  /** Number of call outcomes that the event stands for; 1 when absent. */
-  readonly calls?: number;
 }
 
 export interface ActorSpec<Logic extends AnyStateMachine> {

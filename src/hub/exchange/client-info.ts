@@ -1,4 +1,5 @@
 /** Hub client info: every party the hub knows, with its connection status. [interface, Hub client info; D30] */
+import type { Position } from '../../../storage/contract.ts';
 import { sortableDate } from '../../domain/object.ts';
 import { type ConnectionStatus, keyOf } from '../../domain/party.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
@@ -37,13 +38,7 @@ export function clientInfo(directory: PartnerDirectory, request: ListRequest): L
   };
 }
 
-interface Place {
-  readonly upd: string;
-  readonly owner: string;
-  readonly id: string;
-}
-
-function compare(a: Place, b: Place): number {
+function compare(a: Position, b: Position): number {
   const [x, y] = [`${a.upd} ${a.owner} ${a.id}`, `${b.upd} ${b.owner} ${b.id}`];
   return x < y ? -1 : x > y ? 1 : 0;
 }

@@ -9,18 +9,7 @@ import { type HubObject, objectKey, readWithin } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectsSize, ownedShelves, ownersOf, readObject } from '../kernel/row-codecs.ts';
-import type { Caller, Listed, ListRequest, Reserve } from '../ports/hub.ts';
-
-export interface ObjectQuery {
-  readonly module: ObjectModule;
-  /** Null when the path does not name an owner: the object is the caller's own, or one of its counterparts'. */
-  readonly owner: PartyId | null;
-  readonly id: string;
-  readonly within: readonly string[];
-  readonly tokenType?: string;
-  /** The counterpart that `OCPI-to-*` names: no other object is found. [D68] */
-  readonly to?: PartyId;
-}
+import type { Caller, Listed, ListRequest, ObjectQuery, Reserve } from '../ports/hub.ts';
 
 export function readObjects({ store, directory }: Context) {
   /**

@@ -53,6 +53,17 @@ export interface IssuedCredentials {
   readonly roles: readonly HubRole[];
 }
 
+export interface ObjectQuery {
+  readonly module: ObjectModule;
+  /** Null when the path does not name an owner: the object is the caller's own, or one of its counterparts'. */
+  readonly owner: PartyId | null;
+  readonly id: string;
+  readonly within: readonly string[];
+  readonly tokenType?: string;
+  /** The counterpart that `OCPI-to-*` names: no other object is found. [D68] */
+  readonly to?: PartyId;
+}
+
 export interface Accepted {
   /** `duplicate`: the CDR is stored already, and nothing was written. */
   readonly result: 'created' | 'updated' | 'deleted' | 'duplicate';
@@ -186,19 +197,7 @@ export interface Hub {
    * The stored text of an object, or of a part of a location; throws `notFound` when the caller may not see it.
    * [D20, D47]
    */
-  read(
-    caller: Caller,
-    query: {
-      module: ObjectModule;
-      owner: PartyId | null;
-      id: string;
-      within: readonly string[];
-      tokenType?: string;
-      /** The counterpart that `OCPI-to-*` names. [D68] */
-      to?: PartyId;
-    },
-    reserve: Reserve,
-  ): Promise<string>;
+  read(caller: Caller, query: ObjectQuery, reserve: Reserve): Promise<string>;
   /** `to`: only objects between the caller and this counterpart. [D68] */
   list(caller: Caller, module: ObjectModule, request: ListRequest, to?: PartyId): Promise<Listed<string>>;
 
