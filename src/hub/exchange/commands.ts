@@ -30,7 +30,7 @@ import { below, endpointOf, type PartyId } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
-import type { Context } from '../kernel/context.ts';
+import { type Context, wakeAt } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
 import { untilDone, untilDoneOrLate } from '../kernel/until-done.ts';
@@ -101,7 +101,7 @@ export class Commands {
     this.#kind = kind;
     this.#machine = commandMachine.provide({
       actions: {
-        arm: ({ context, self }) => this.#arm(self.id, context.due),
+        arm: ({ context, self }) => wakeAt(this.#context, self.id, context.due),
         recordSilent: ({ self }) => {
           const silent = { type: 'command.silent', data: {} } as const;
           void this.#recordEnd(commandId(self.id), silent, { trace: null, only: 'awaiting' });
@@ -372,12 +372,6 @@ export class Commands {
     if (!this.#context.supervisor.has(actorId(record.id))) await this.#context.supervisor.revive(this.#spec(record));
   }
 
-  #arm(actor: string, due: number | null): void {
-    const { timers, supervisor } = this.#context;
-    if (due === null) timers.disarm(actor);
-    else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
-  }
-
   /** `live`: the event that was just read from another node, as this node heard it. */
   #spec({ id, emsp, cpo }: CommandRecord, live?: ReturnType<typeof heard>): ActorSpec<typeof commandMachine> {
     const { store, ports } = this.#context;
@@ -394,7 +388,7 @@ export class Commands {
           // What follows it in the log by now was just written, too.
           return live && event.seq >= live.seq ? { ...known, at: live.at } : known;
         }),
-      restored: (snapshot) => this.#arm(actor, snapshot.context.due),
+      restored: (snapshot) => wakeAt(this.#context, actor, snapshot.context.due),
     };
   }
 }

@@ -19,7 +19,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { type TriageChange, triaged } from '../../domain/triage.ts';
 import { mapLimit, Running } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
-import { type Context, newTrace } from '../kernel/context.ts';
+import { type Context, newTrace, wakeAt } from '../kernel/context.ts';
 import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
 import { untilDone } from '../kernel/until-done.ts';
 import { FollowUpFloor } from './follow-up-floor.ts';
@@ -59,7 +59,7 @@ export class OrphanCases {
     this.#followUps = new OrphanFollowUps(context.store, context.ports.clock, this);
     this.#machine = orphanStopMachine.provide({
       actions: {
-        arm: ({ context, self }) => this.#watchUntil(self.id, context.due),
+        arm: ({ context, self }) => wakeAt(this.#context, self.id, context.due),
         recordOpened: ({ self }) => this.#open(self.id),
         askCpo: ({ self }) => this.#askCpo(self.id, newTrace(this.#context)),
       },
@@ -317,12 +317,6 @@ export class OrphanCases {
     });
   }
 
-  #watchUntil(actor: string, due: number | null): void {
-    const { timers, supervisor } = this.#context;
-    if (due === null) timers.disarm(actor);
-    else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
-  }
-
   #spec(actor: string, { id, kind, cpo, emsp }: OrphanRecord, due: number | null): ActorSpec<typeof orphanStopMachine> {
     const { store } = this.#context;
     return {
@@ -332,7 +326,7 @@ export class OrphanCases {
       input: { due },
       parties: [cpo, emsp],
       history: async () => (await store.history(streamOf(id))).map((event) => this.#heard(event)),
-      restored: (snapshot) => this.#watchUntil(actor, snapshot.context.due),
+      restored: (snapshot) => wakeAt(this.#context, actor, snapshot.context.due),
     };
   }
 

@@ -31,3 +31,9 @@ export interface Context {
 export function newTrace({ ports: { secrets } }: Pick<Context, 'ports'>): Trace {
   return { requestId: secrets.newId(), correlationId: secrets.newId() };
 }
+
+/** Notifies an actor when its deadline passes; null: it waits for none. */
+export function wakeAt({ timers, supervisor }: Context, actor: string, due: number | null): void {
+  if (due === null) timers.disarm(actor);
+  else timers.arm(actor, due, (at) => supervisor.send(actor, { type: 'deadline.passed', at }));
+}
