@@ -311,7 +311,7 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
       log.error({ err: error, actor: id }, 'an actor kept throwing and is quarantined');
       const data = { actor: id, error: error instanceof Error ? error.message : String(error), parties };
       const facts = [{ stream: `quarantine:${id}`, event: { type: 'actor.quarantined' as const, data }, party: null }];
-      recorder.note({ facts, trace: null, at: recorder.instant() });
+      recorder.note({ facts, trace: null });
     },
   });
   const timers = new Timers(clock, log);

@@ -220,7 +220,6 @@ export function operations(parts: OperationsParts) {
         facts: [{ stream, event: { type, data: route }, party: null }],
         puts: [removed ? { kind, owner, id, gone: true } : routePut(route)],
         trace,
-        at: recorder.instant(),
       });
     });
   }

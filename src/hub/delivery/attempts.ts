@@ -330,7 +330,6 @@ function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeClass, re
   recorder.note({
     facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
     trace: item.correlationId === null ? null : { correlationId: item.correlationId },
-    at: recorder.instant(),
   });
 }
 

@@ -374,7 +374,7 @@ export class MissedNotes {
       if (!after) return null;
       const fact = { stream, event, party: null, body: nothing };
       const puts = [objectPut(after)];
-      return { at: await recorder.record({ facts: [fact], puts, seen, trace: null, at: recorder.instant() }) };
+      return { at: await recorder.record({ facts: [fact], puts, seen, trace: null }) };
     });
   }
 }

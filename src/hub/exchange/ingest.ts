@@ -215,7 +215,7 @@ export function ingest(
       puts.push(billedPut(billedKey(owner, after.facts.sessionId)));
     const { trace } = caller;
     const facts = [{ party: caller.id, body, ...fact }];
-    return recorder.record({ facts, puts, seen, unfenced: true, trace, at: recorder.instant() });
+    return recorder.record({ facts, puts, seen, unfenced: true, trace });
   }
 
   /** Wraps a verb so that the meter counts the result of each change. */

@@ -276,7 +276,6 @@ export class Circuits {
     recorder.note({
       facts: [{ stream: partnerStream(partner), event, party: why.by === 'partner' ? partner : null }],
       trace: 'trace' in cause ? cause.trace : null,
-      at: recorder.instant(),
     });
   }
 }

@@ -50,7 +50,7 @@ export function quota({ ports, recorder, settings }: Pick<Context, 'ports' | 're
     log.warn({ partyId: party, mb, mbPerDay: settings.quotaMbPerDay }, 'a party has used most of its quota of the day');
     const data = { party, mb, mb_per_day: settings.quotaMbPerDay };
     const facts = [{ stream: `quota:${party}`, event: { type: 'quota.warned' as const, data }, party }];
-    recorder.note({ facts, trace: null, at: recorder.instant(), unfenced: true });
+    recorder.note({ facts, trace: null, unfenced: true });
   }
 
   const hasRoom = (party: PartyId): boolean => (today().get(party) ?? 0) < most;

@@ -55,8 +55,8 @@ export interface Recording {
   /** A door may record this: the store checks `seen` alone and needs no fence (CONTRACT-4). */
   readonly unfenced?: true;
   readonly trace: Pick<Trace, 'correlationId' | 'operator'> | null;
-  /** Time of the facts, RFC 3339, from `instant()`. */
-  readonly at: string;
+  /** Time of the facts, RFC 3339, from `instant()`; absent: now. */
+  readonly at?: string;
 }
 
 /** A recording of facts that no caller waits for. */
@@ -121,10 +121,11 @@ export class Recorder {
   async record(recording: Recording): Promise<Seq> {
     const fence = this.#store.held();
     if ((!fence && !recording.unfenced) || this.#doubts.size > 0) throw new HubError('unavailable', { retryAfterS: 1 });
+    const { at = this.instant() } = recording;
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,
-      at: recording.at,
+      at,
       party: fact.party,
       // Empty where what is followed up after a restart was no request.
       correlationId: (fact.correlationId ?? recording.trace?.correlationId) || null,
@@ -164,13 +165,13 @@ export class Recorder {
    * last fact, and must not throw. [RECORDER-5, RECORDER-7, RECORDER-8]
    */
   async recordDirectory(
-    { puts = [], ...recording }: Recording,
+    { puts = [], at = this.instant(), ...recording }: Recording,
     dispatched: (seq: Seq) => void = () => {},
     late: 'refuse' | 'answer' = 'refuse',
   ): Promise<Seq> {
     // A recording with `seen` may itself be a repeated decision: waiting here would make it wait for itself.
     if (!recording.seen) await Promise.allSettled(this.#again);
-    const seq = await this.record({ ...recording, puts: [...puts, directoryPut] });
+    const seq = await this.record({ ...recording, at, puts: [...puts, directoryPut] });
     this.feed.onReached(seq, () => dispatched(seq));
     await this.feed.reached(seq).catch((error: unknown) => {
       if (late === 'refuse') throw error;

@@ -6,25 +6,28 @@
  * WRITE-COALESCER-2  `close` flushes the pending facts; a fact that arrives after `close` goes to the store at once.
  */
 import type { Clock } from '../../kit/clock.ts';
-import type { Noted, Recorder } from './recorder.ts';
+import type { Noted } from './recorder.ts';
 
 /** How long facts are gathered, ms: a crash loses the facts of this span. */
 const gatherMs = 20;
 /** Flush threshold, in facts: about the size of one batch of the store. */
 const gatheredMax = 256;
 
+/** [WRITE-COALESCER-1] */
+type Timed = Noted & { readonly at: string };
+
 export class WriteCoalescer {
-  readonly #recorder: Pick<Recorder, 'note'>;
+  readonly #recorder: { note(recording: Timed): void };
   readonly #clock: Clock;
-  #gathered: Noted[] = [];
+  #gathered: Timed[] = [];
   #closed = false;
 
-  constructor(recorder: Pick<Recorder, 'note'>, clock: Clock) {
+  constructor(recorder: { note(recording: Timed): void }, clock: Clock) {
     this.#recorder = recorder;
     this.#clock = clock;
   }
 
-  add(recording: Noted): void {
+  add(recording: Timed): void {
     this.#gathered.push(recording);
     if (this.#closed || this.#gathered.length >= gatheredMax) this.#handOver();
     else if (this.#gathered.length === 1) this.#clock.setTimeout(() => this.#handOver(), gatherMs);

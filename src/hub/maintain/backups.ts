@@ -119,7 +119,7 @@ export class Backups implements BackupVerbs {
     const { recorder } = this.#context;
     const type = view.state === 'RUNNING' ? ('backup.started' as const) : ('backup.ended' as const);
     const facts = [{ stream: `backup:${view.id}`, event: { type, data: { ...view } }, party: null }];
-    await recorder.record({ facts, puts: [backupRow(view)], trace, at: recorder.instant() });
+    await recorder.record({ facts, puts: [backupRow(view)], trace });
   }
 }
 

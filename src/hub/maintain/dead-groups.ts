@@ -126,6 +126,6 @@ export class DeadGroups {
   async #record(event: TriageEvent, put: Put, trace: Trace | null): Promise<void> {
     const { recorder } = this.#context;
     const facts = [{ stream: triageStream(nameOfGroup(event.data)), event, party: null }];
-    await recorder.record({ facts, puts: [put], trace, at: recorder.instant() });
+    await recorder.record({ facts, puts: [put], trace });
   }
 }

@@ -91,7 +91,7 @@ export class Expiry {
       if (row?.upd !== upd || !(await this.#isOld(stream, row, keepMs)) || (await this.#isOwed(stream))) return false;
       const { fact, puts } = removalOf(row, 'expired', 'hub');
       const marks = await this.#marksOf(row, seen);
-      await recorder.record({ facts: [fact], puts: [...puts, ...marks], seen, trace: null, at: recorder.instant() });
+      await recorder.record({ facts: [fact], puts: [...puts, ...marks], seen, trace: null });
       return true;
     });
   }

@@ -286,7 +286,7 @@ export class History {
     const data = { step, at: instantText(begin), partners };
     const event = { type: 'history.recorded' as const, data };
     const facts = [{ stream, event, party: null }];
-    await recorder.record({ facts, puts, trace: null, at: recorder.instant() });
+    await recorder.record({ facts, puts, trace: null });
   }
 }
 

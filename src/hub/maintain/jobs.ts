@@ -173,6 +173,6 @@ export class Jobs {
         party: null,
       },
     ];
-    await recorder.record({ facts, puts: [jobRow(view)], trace, at: recorder.instant() });
+    await recorder.record({ facts, puts: [jobRow(view)], trace });
   }
 }

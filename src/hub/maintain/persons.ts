@@ -150,7 +150,7 @@ export class Persons implements PersonVerbs {
       event: { type: 'row.rebuilt', data: { kind, owner, id } },
       party: null,
     } as const;
-    await recorder.recordDirectory({ facts: [fact], trace: null, at: recorder.instant() });
+    await recorder.recordDirectory({ facts: [fact], trace: null });
   }
 
   /** [PERSONS-4] */
@@ -194,7 +194,7 @@ export class Persons implements PersonVerbs {
     }
     for (const row of rows) {
       const { fact, puts } = removalOf(row, 'erased', 'operator');
-      await recorder.record({ facts: [fact], puts, trace, at: recorder.instant() });
+      await recorder.record({ facts: [fact], puts, trace });
     }
     return rows.length;
   }

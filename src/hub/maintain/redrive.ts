@@ -295,12 +295,7 @@ export class Redrive {
     const data = { delivery, receiver, sender, module, object: objectName({ owner: sender, id }), job };
     const facts = [{ stream: `delivery:${delivery}`, event: { type, data }, party: null }];
     const { correlationId, ...who } = trace;
-    return recorder.record({
-      facts,
-      seen,
-      trace: { ...who, correlationId: event.correlationId ?? correlationId },
-      at: recorder.instant(),
-    });
+    return recorder.record({ facts, seen, trace: { ...who, correlationId: event.correlationId ?? correlationId } });
   }
 
   #candidates(filter: RedriveFilter, routing?: Routing): AsyncIterable<Candidate> {

@@ -106,7 +106,7 @@ export class Resends {
       const sending = await this.#sending({ module, owner, key }, receiver, seen);
       if (!sending) return 'stale';
       const { fact, puts } = sending;
-      await recorder.record({ facts: [fact], puts, seen, trace, at: recorder.instant() });
+      await recorder.record({ facts: [fact], puts, seen, trace });
       return 'queued';
     });
   }
@@ -181,7 +181,7 @@ export class Resends {
     const event = { type: 'release.ended' as const, data: { partner: partnerId, released } };
     const key = `${releaseDue}${partnerId}`;
     const facts = [{ stream: key, event, party: null }];
-    await recorder.record({ facts, due: [{ key, at: null }], trace, at: recorder.instant() });
+    await recorder.record({ facts, due: [{ key, at: null }], trace });
     ports.log.info({ partyId: partnerId, released }, 'released sessions and CDRs to a new partner');
   }
 
@@ -196,7 +196,7 @@ export class Resends {
       const sendings = found.filter((one) => one !== null);
       if (sendings.length === 0) return 0;
       const [facts, puts] = [sendings.map(({ fact }) => fact), sendings.flatMap((sending) => sending.puts)];
-      await recorder.record({ facts, puts, seen, trace, at: recorder.instant() });
+      await recorder.record({ facts, puts, seen, trace });
       return sendings.length;
     };
     const [innermost = '', ...others] = streams.reverse();

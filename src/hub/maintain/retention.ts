@@ -239,7 +239,7 @@ export class Retention {
   async #record(data: Trimmed & { readonly dead: Dead }): Promise<void> {
     const { recorder } = this.#context;
     const facts = [{ stream: 'retention', event: { type: 'log.trimmed' as const, data }, party: null }];
-    await recorder.record({ facts, trace: null, at: recorder.instant() });
+    await recorder.record({ facts, trace: null });
   }
 }
 

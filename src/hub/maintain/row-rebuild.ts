@@ -244,7 +244,7 @@ export async function rebuildRows(context: Context): Promise<void> {
       event: { type: 'row.rebuilt' as const, data: { kind, owner, id } },
       party: null,
     };
-    await recorder.record({ facts: [fact], puts: [put], trace: null, at: recorder.instant() });
+    await recorder.record({ facts: [fact], puts: [put], trace: null });
     ports.log.warn({ row: key }, 'rebuilt a damaged row from the log');
   }
 }

@@ -29,7 +29,7 @@ export function savedViews({ store, recorder, ports }: Context): SavedViewVerbs 
 
   async function record(event: SavedViewEvent, put: Put, trace: Trace): Promise<void> {
     const facts = [{ stream: savedViewStream(event.data.id), event, party: null }];
-    await recorder.record({ facts, puts: [put], trace, at: recorder.instant() });
+    await recorder.record({ facts, puts: [put], trace });
   }
 
   return {

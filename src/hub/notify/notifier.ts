@@ -162,7 +162,7 @@ export class Notifier implements WebhookVerbs {
       if (!(await rowData<Webhook>(store, { kind, owner: '', id }))) return;
       const event: WebhookEvent = { type: 'webhook.removed', data: { id } };
       const facts = [{ stream: streamOf(id), event, party: null }];
-      await recorder.record({ facts, puts: [{ kind, owner: '', id, gone: true }], trace, at: recorder.instant() });
+      await recorder.record({ facts, puts: [{ kind, owner: '', id, gone: true }], trace });
       const kept = this.#receivers.get(id);
       this.#receivers.delete(id);
       await kept?.outlet.close();
@@ -280,7 +280,7 @@ export class Notifier implements WebhookVerbs {
     const { recorder } = this.#context;
     const event: WebhookEvent = { type: 'webhook.set', data: webhook };
     const facts = [{ stream: streamOf(webhook.id), event, party: null }];
-    return recorder.record({ facts, puts: [webhookPut(webhook)], trace, at: recorder.instant() });
+    return recorder.record({ facts, puts: [webhookPut(webhook)], trace });
   }
 
   /** Seals secrets anew that are sealed under a previous key. */

@@ -158,7 +158,7 @@ export class Watch {
       return { stream, event: { type, data }, party: null };
     });
     const puts = changes.map((data) => conditionPut(data, isEnd(data)));
-    await recorder.record({ facts, puts, trace: null, at: recorder.instant() });
+    await recorder.record({ facts, puts, trace: null });
     for (const notice of changes) {
       if (isEnd(notice)) this.#open.delete(nameOf(notice));
       else this.#open.set(nameOf(notice), notice);

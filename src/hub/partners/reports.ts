@@ -202,7 +202,7 @@ export class PartnerReports {
     // What was read may name a person who is erased meanwhile. [PERSONS-5]
     seen.push(directory.seen);
     puts.push(...(await this.#overflow(partner, isNew, new Set(notes.refused.keys()))));
-    await recorder.record({ facts, puts, seen, unfenced: true, trace: null, at: recorder.instant() });
+    await recorder.record({ facts, puts, seen, unfenced: true, trace: null });
     // Each is in the event and in the row.
     for (const { body, party } of notes.refused.values()) this.#quota.spend(party, 2 * (body?.length ?? 0));
   }
