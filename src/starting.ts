@@ -13,7 +13,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Store, StoreHealth } from '../storage/contract.ts';
-import type { Opening } from '../storage/level/progress.ts';
+import type { Opening } from '../storage/level/verify.ts';
 import { pathOf, refuse } from './cluster/refusal.ts';
 import { type Clock, every, sleep } from './kit/clock.ts';
 import type { createLog } from './log.ts';

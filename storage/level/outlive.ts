@@ -2,8 +2,8 @@
 import { StoreUnavailable } from '../contract.ts';
 import { type DirtyFlag, isSuspect } from './dirty-flag.ts';
 import { EngineDied, inspectIsolated } from './inspect-isolated.ts';
-import type { Opening } from './progress.ts';
 import { StoreUnopened } from './unopened.ts';
+import type { Opening } from './verify.ts';
 
 /**
  * LIFECYCLE-6: throws when opening the database would end this process. Resolves with whether the last use made an

@@ -11,10 +11,9 @@ import { type Seq, StoreUnavailable } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { chunks, type Database } from './leveldb.ts';
 import { judge, type Marks } from './marks.ts';
-import type { Opening } from './progress.ts';
 import { readSeal, Sealing } from './seal.ts';
 import { readHorizon } from './trim-point.ts';
-import { ahead, conclude, type Found, lastKnown, learn, Pass } from './verify.ts';
+import { ahead, conclude, type Found, lastKnown, learn, type Opening, Pass } from './verify.ts';
 import { lowerFloors } from './watermark-repair.ts';
 
 const PROGRESS_EVENTS = 1000;

@@ -26,7 +26,6 @@ import { judge, type Marks } from './marks.ts';
 import { mend } from './mend.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
-import type { Opening } from './progress.ts';
 import { type Seal, Sealing } from './seal.ts';
 import { type Horizon, NO_HORIZON, plus, readHorizon } from './trim-point.ts';
 import { TwoGenerations } from './two-generations.ts';
@@ -150,6 +149,16 @@ const LEARN: Readonly<Record<string, (pass: Pass, key: string, value: string) =>
     if (key === keys.FENCE_KEY) [pass.found.token, pass.found.store = null] = headOf(value) as keys.FenceHead;
   },
 };
+
+/** How far a store has come with its opening, which takes the longer the more it holds, for operators. */
+export interface Opening {
+  /** What the store is doing. */
+  readonly step: string;
+  /** Events verified so far. */
+  readonly verified: number;
+  /** Events to verify; null while that is not known. */
+  readonly events: number | null;
+}
 
 /** Result of one pass, besides the in-memory state. */
 export interface Examined {

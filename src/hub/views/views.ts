@@ -28,7 +28,6 @@ import type { TimeBounds } from '../kernel/log-span.ts';
 import { keptShelves, objectFromRow, rowData } from '../kernel/row-codecs.ts';
 import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { DeliveryDetail, PageRequest } from '../ports/operator.ts';
-import { auditFits } from './audit.ts';
 import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { changeBy } from './delivery-diff.ts';
@@ -144,14 +143,8 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
   }
 
   async function audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>> {
-    const fits = auditFits(filter);
     const view = ({ data }: Row) => data as AuditEntry;
-    return newestFirst(
-      { kind: 'audit', shelves: ['audit'] },
-      page,
-      view,
-      fits && (({ data }) => fits(data as AuditEntry)),
-    );
+    return newestFirst({ kind: 'audit', shelves: ['audit'] }, page, view, auditFits(filter));
   }
 
   /** Sessions first, then CDRs, each newest first. */
@@ -290,4 +283,21 @@ export function orphanView(record: OrphanRecord): OrphanView {
   const session = objectName({ owner: cpo, id: record.session });
   const triage = record.triage ? triageView(record.triage) : null;
   return { id, kind, state, session, cpo, emsp, opened_at, pulled_at, resolved_at, note, triage };
+}
+
+/** Null: every entry fits. Verb and about are searched for the text, in any case. */
+function auditFits({ operator, verb, about, from, to }: AuditFilter): ((row: Row) => boolean) | null {
+  const has = (text: string, part: string | undefined) =>
+    part === undefined || text.toLowerCase().includes(part.toLowerCase());
+  if ([operator, verb, about, from, to].every((value) => value === undefined)) return null;
+  return ({ data }) => {
+    const entry = data as AuditEntry;
+    return (
+      (operator === undefined || entry.operator === operator) &&
+      has(entry.verb, verb) &&
+      has(entry.about, about) &&
+      (from === undefined || Date.parse(entry.at) >= Date.parse(from)) &&
+      (to === undefined || Date.parse(entry.at) < Date.parse(to))
+    );
+  };
 }
