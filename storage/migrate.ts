@@ -12,6 +12,7 @@
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';
+import { closing } from '../src/kit/closing.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
 import { type BackupOptions, type Seq, StoreUnavailable } from './contract.ts';
 import { FENCE_KEY, type FenceHead } from './keys.ts';
@@ -100,8 +101,7 @@ async function mustBeFree(client: Client, { schema }: PostgresAddress): Promise<
 }
 
 async function fill(client: Client, store: string, progress: NonNullable<BackupOptions['progress']>) {
-  const db = await openDatabase(join(store, 'db'), false);
-  try {
+  return closing(await openDatabase(join(store, 'db'), false), async (db) => {
     const tally = new Tally();
     for await (const entries of recordsOf(db)) {
       await insert(client, entries);
@@ -111,9 +111,7 @@ async function fill(client: Client, store: string, progress: NonNullable<BackupO
     const fence = await db.get(FENCE_KEY);
     const [token] = fence === undefined ? [0] : (headOf(fence) as FenceHead);
     return { tally, token };
-  } finally {
-    await db.close();
-  }
+  });
 }
 
 async function digestIn(client: Client, progress: NonNullable<BackupOptions['progress']>): Promise<string> {

@@ -17,6 +17,7 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, realpath, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { sleep } from '../../src/kit/clock.ts';
+import { closing } from '../../src/kit/closing.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -186,10 +187,9 @@ async function copyRecords(
   target: string,
   { progress, signal, rest }: BackupOptions & Pace,
 ): Promise<string> {
-  const copy = await openDatabase(target, true);
   const digest = createHash('sha256');
   let records = 0;
-  try {
+  await closing(await openDatabase(target, true), async (copy) => {
     for await (const piece of chunks(db, keys.EVERYTHING, PIECE, null, snapshot)) {
       signal?.throwIfAborted();
       const batch = copy.batch();
@@ -203,9 +203,7 @@ async function copyRecords(
       progress?.('copying', records);
       await rest();
     }
-  } finally {
-    await copy.close();
-  }
+  });
   return digest.digest('hex');
 }
 
@@ -217,8 +215,7 @@ export async function examineCopy(
   const database = join(store, 'db');
   const marks = await readMarks(store);
   if (marks.isNew) throw new Error(`${database} holds no database`);
-  const db = await openDatabase(database, false);
-  try {
+  return closing(await openDatabase(database, false), async (db) => {
     const digest = createHash('sha256');
     let [records, bytes] = [0, 0];
     const each = (key: string, value: string): void => {
@@ -259,9 +256,7 @@ export async function examineCopy(
       bytes,
       digest: digest.digest('hex'),
     };
-  } finally {
-    await db.close();
-  }
+  });
 }
 
 /** Compares what the paths lead to: either may have symbolic links. */

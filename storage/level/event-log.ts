@@ -10,6 +10,7 @@
  * EVENT-LOG-4  Until the whole store is verified, a read checks every record that it meets, and the parts of an index
  *     that it relies on: it never gives less than there is.
  */
+import { closing } from '../../src/kit/closing.ts';
 import type { Commit, EventQuery, NewEvent, Put, RowKey, Seq, StoredEvent } from '../contract.ts';
 import { Damaged } from '../contract.ts';
 import * as keys from '../keys.ts';
@@ -204,8 +205,7 @@ export class EventReader {
     if (limit <= 0) return found;
     await this.#verified.checkIndex(range);
     // A trim may run meanwhile: index and events are read from one snapshot.
-    const snapshot = this.#db.snapshot();
-    try {
+    await closing(this.#db.snapshot(), async (snapshot) => {
       for await (const chunk of chunks(this.#db, range, limit, this.#tolerate, snapshot)) {
         const named = chunk.slice(0, limit - found.length);
         const wanted = named.map(([key]) => keys.eventKey(keys.seqOf(key)));
@@ -213,9 +213,7 @@ export class EventReader {
         found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '') ?? []));
         if (found.length >= limit) break;
       }
-    } finally {
-      await snapshot.close();
-    }
+    });
     return found;
   }
 
@@ -223,8 +221,7 @@ export class EventReader {
   async newest(range: keys.Range, limit: number): Promise<StoredEvent[]> {
     const found: StoredEvent[] = [];
     await this.#verified.checkIndex(range);
-    const snapshot = this.#db.snapshot();
-    try {
+    await closing(this.#db.snapshot(), async (snapshot) => {
       const named: string[] = [];
       for await (const chunk of chunks(this.#db, range, undefined, this.#tolerate, snapshot)) {
         for (const [key] of chunk) named.push(keys.eventKey(keys.seqOf(key)));
@@ -235,9 +232,7 @@ export class EventReader {
         const values = await fetch(this.#db, wanted, this.#tolerate, snapshot);
         found.push(...wanted.flatMap((key, i) => this.#event(key, values[i] ?? '', false) ?? []));
       }
-    } finally {
-      await snapshot.close();
-    }
+    });
     return found;
   }
 
@@ -257,8 +252,7 @@ export class EventReader {
     streams: readonly string[],
     { kept, horizon }: { readonly kept: TwoGenerations<readonly Seq[]>; readonly horizon: Horizon },
   ): Promise<(readonly Seq[])[]> {
-    const iterator = this.#db.keys(keys.under('s/'));
-    try {
+    return closing(this.#db.keys(keys.under('s/')), async (iterator) => {
       const found: (readonly Seq[])[] = [];
       for (const stream of streams) {
         let seqs = kept.get(stream);
@@ -272,9 +266,7 @@ export class EventReader {
         found.push(seqs);
       }
       return found;
-    } finally {
-      await iterator.close();
-    }
+    });
   }
 
   /** EVENT-LOG-1. */

@@ -10,6 +10,7 @@
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { closing } from '../../src/kit/closing.ts';
 import type { Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { EVERYTHING } from '../keys.ts';
@@ -86,8 +87,7 @@ async function examineAt(store: string, each: (key: string, value: string) => vo
   const unended = await opening.read();
   // Until the next open, the engine's `LOG` file describes the use that ended early.
   if (unended?.isReading && (await droppedAtOpen(database)) !== null) await opening.note({ lost: true });
-  const db = await openDatabase(database, false);
-  try {
+  return closing(await openDatabase(database, false), async (db) => {
     const warning = await droppedAtOpen(database);
     if (warning !== null) await opening.note({ lost: true });
     const examined = await examine(db, marks, { each });
@@ -102,9 +102,7 @@ async function examineAt(store: string, each: (key: string, value: string) => vo
     const isOwed = warning !== null || unended?.lost || !isClean;
     const floors = isOwed && faults.length === 0 ? await doubtfulFloors(db, examined.found) : null;
     return { examined, floors: floors ?? new Map(), warning, wrong };
-  } finally {
-    await db.close();
-  }
+  });
 }
 
 export function reportOf(looked: Looked | null, fault: string | null): StoreReport {

@@ -9,6 +9,7 @@
  */
 import { getHeapStatistics } from 'node:v8';
 import { Level } from 'level';
+import { closing } from '../../src/kit/closing.ts';
 import { StoreUnavailable } from '../contract.ts';
 import type { Range } from '../keys.ts';
 
@@ -140,16 +141,13 @@ export async function* chunks(
 
 /** How many records a range has; a block that cannot be read is an error. [LEVELDB-1] */
 export async function countIn(db: Database, range: Range): Promise<number> {
-  const iterator = db.keys({ ...range, highWaterMarkBytes: READ_AHEAD_BYTES });
-  try {
+  return closing(db.keys({ ...range, highWaterMarkBytes: READ_AHEAD_BYTES }), async (iterator) => {
     for (let count = 0; ; ) {
       const { length } = await iterator.nextv(CHUNK);
       if (length === 0) return count;
       count += length;
     }
-  } finally {
-    await iterator.close();
-  }
+  });
 }
 
 /** The values of these keys. When that fails and `unreadable` is given, returns every value that can be read. */

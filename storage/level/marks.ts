@@ -24,6 +24,7 @@
  */
 import { type FileHandle, open, readdir, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { closing } from '../../src/kit/closing.ts';
 import type { Seq } from '../contract.ts';
 import { encode, FORMAT, formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { absent, syncDirectory } from './side-files.ts';
@@ -262,11 +263,8 @@ export class MarkFiles {
 
 /** Writes the marks of a store that no process uses. */
 export async function writeMarks(store: string, mark: Omit<Mark, 'manifest'>): Promise<void> {
-  const files = new MarkFiles(store);
-  try {
+  await closing(new MarkFiles(store), async (files) => {
     const marks = await readMarks(store);
     await files.renew(marks, marks.wrong, { ...mark, manifest: marks.manifest });
-  } finally {
-    await files.close();
-  }
+  });
 }

@@ -9,6 +9,7 @@
 import { cp, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { closing } from '../../src/kit/closing.ts';
 import type { BackupManifest, BackupOptions } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { examineCopy, readBackup, removeLeftover, syncTree, writeBackup } from './backup.ts';
@@ -94,8 +95,7 @@ export async function backupStore(
   if (isNew) throw new Error(`${store} holds no store`);
   const { faults, warning } = (await inspectIsolated(store)).report;
   if (faults.length > 0) throw new Error(`a damaged store is not backed up: ${faults.join('; ')}`);
-  const db = await openDatabase(database, false);
-  try {
+  return closing(await openDatabase(database, false), async (db) => {
     const [{ token, clean: wasClean } = { token: 0, clean: false }] = held;
     // What the log has lost is repaired when the copy is opened.
     const isLost = warning !== null || (await new DirtyFlag(store).read())?.lost === true;
@@ -103,9 +103,7 @@ export async function backupStore(
     const place = { directory, within: store };
     const source = { db, token, ...place, point: () => {}, isRunning: false, clean, sealing };
     return await writeBackup(source, options);
-  } finally {
-    await db.close();
-  }
+  });
 }
 
 /** Whether a directory is one that `restoreBackup` takes. A copy that was interrupted looks like a data directory. */

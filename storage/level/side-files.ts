@@ -15,6 +15,7 @@ import { randomFillSync } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { closing } from '../../src/kit/closing.ts';
 
 /** In ns; 1 s is longer than the resolution of any file system clock. */
 const STILL_NS = 1_000_000_000n;
@@ -115,14 +116,8 @@ export async function syncDirectory(path: string): Promise<void> {
   await withFile(path, (directory) => directory.sync());
 }
 
-export async function withFile<T>(path: string, use: (file: FileHandle) => Promise<T>): Promise<T> {
-  const file = await open(path, 'r');
-  try {
-    return await use(file);
-  } finally {
-    await file.close();
-  }
-}
+export const withFile = async <T>(path: string, use: (file: FileHandle) => Promise<T>): Promise<T> =>
+  closing(await open(path, 'r'), use);
 
 export function absent(error: NodeJS.ErrnoException): null {
   if (error.code === 'ENOENT') return null;

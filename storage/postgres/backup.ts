@@ -3,6 +3,7 @@
  * restorable into a data directory or copied into a database.
  */
 import type { Client } from 'pg';
+import { closing } from '../../src/kit/closing.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { makeBackup } from '../level/backup.ts';
@@ -52,8 +53,7 @@ async function copyRecords(
   target: string,
   { progress, signal, rest }: BackupOptions & { rest: () => Promise<void> },
 ): Promise<string> {
-  const db = await openDatabase(target, true);
-  try {
+  return closing(await openDatabase(target, true), async (db) => {
     const tally = new Tally();
     for await (const entries of recordsIn(client)) {
       signal?.throwIfAborted();
@@ -70,9 +70,7 @@ async function copyRecords(
     const { everything, ours } = await digestsOf(db);
     if (ours !== tally.digest()) throw new Error('the backup does not hold what the database holds');
     return everything;
-  } finally {
-    await db.close();
-  }
+  });
 }
 
 function stageEntry(batch: Batch, [key, value]: Entry): void {
