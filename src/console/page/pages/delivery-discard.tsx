@@ -84,7 +84,7 @@ function Discard({ title, of = '', receiver, act }: DiscardProps) {
             {reason.field}
             <Answers
               label="Discard"
-              isRunning={isRunning}
+              isDisabled={isRunning}
               isDangerous
               onYes={() => run()}
               onNo={() => setAsking(false)}

@@ -57,7 +57,7 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
             </p>
             <Answers
               label="Send it again"
-              isRunning={isRunning}
+              isDisabled={isRunning}
               onYes={() => run(false)}
               onNo={() => setQuestion(null)}
             />
@@ -77,7 +77,7 @@ export function RedriveOne({ delivery, onDone }: { delivery: DeliveryView; onDon
             {reason.field}
             <Answers
               label="Send the older version"
-              isRunning={isRunning}
+              isDisabled={isRunning}
               isDangerous
               onYes={() => run(true)}
               onNo={() => setQuestion(null)}

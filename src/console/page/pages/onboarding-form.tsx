@@ -6,6 +6,7 @@ import type { PartyView } from '../../../api/parties.ts';
 import { presets, settingNames } from '../../../domain/partner-settings.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
+import { Form } from '../parts/form.tsx';
 import { changesIn, SettingFields } from './setting-fields.tsx';
 
 /** The hub's answer to adding a partner. Only this page still has the token: the hub keeps a digest. */
@@ -70,14 +71,13 @@ export function PartnerForm({ taken, onAdded }: FormProps) {
   });
   const isWell = drafts.every((draft) => Object.values(mistakesOf(draft, drafts, taken)).every((one) => one === null));
   return (
-    <form
+    <Form
       class="card"
       noValidate
       aria-label="New partner"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={(form) => {
         setTried(true);
-        if (isWell) run(new FormData(event.currentTarget));
+        if (isWell) run(form);
         else requestAnimationFrame(() => document.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus());
       }}
     >
@@ -111,7 +111,7 @@ export function PartnerForm({ taken, onAdded }: FormProps) {
           </button>
         </div>
       </div>
-    </form>
+    </Form>
   );
 }
 

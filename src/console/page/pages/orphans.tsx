@@ -14,6 +14,7 @@ import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { Form } from '../parts/form.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
@@ -185,13 +186,7 @@ function CaseActions({ one: { id, session, cpo, triage }, onDone }: { one: Orpha
       </button>
       {isResolving && (
         <Dialog title={`Resolve the case of ${session}`} onClose={() => setResolving(false)}>
-          <form
-            class="stack"
-            onSubmit={(event) => {
-              event.preventDefault();
-              resolve.run(String(new FormData(event.currentTarget).get('note') ?? '').trim());
-            }}
-          >
+          <Form class="stack" onSubmit={(form) => resolve.run(String(form.get('note') ?? '').trim())}>
             <p>The session stays as the CPO sent it: closing a case changes nothing but the case.</p>
             <label>
               Note, for those who look later
@@ -200,7 +195,7 @@ function CaseActions({ one: { id, session, cpo, triage }, onDone }: { one: Orpha
             <button type="submit" class="main" disabled={resolve.isRunning}>
               Resolve the case
             </button>
-          </form>
+          </Form>
         </Dialog>
       )}
     </div>

@@ -12,6 +12,7 @@ import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 
@@ -98,7 +99,7 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
         </p>
         <p>To bring it back, issue a new initial token; it then exchanges credentials again.</p>
         {reason.field}
-        <Answers label={`Suspend ${id}`} isRunning={isRunning} isDangerous onYes={() => run()} onNo={onClose} />
+        <Answers label={`Suspend ${id}`} isDisabled={isRunning} isDangerous onYes={() => run()} onNo={onClose} />
       </div>
     </Dialog>
   );
@@ -117,13 +118,7 @@ function ConfirmHost({ party: { id, host_change: change }, reload, onClose }: Ac
   });
   return (
     <Dialog title={`Confirm the host of ${id}`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          run(new FormData(event.currentTarget));
-        }}
-      >
+      <Form class="stack" onSubmit={run}>
         <p>
           {change ? (
             <>
@@ -146,15 +141,8 @@ function ConfirmHost({ party: { id, host_change: change }, reload, onClose }: Ac
           />
         </label>
         {reason.field}
-        <div class="row">
-          <button type="submit" class="main" disabled={isRunning}>
-            It was the partner: confirm
-          </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
-      </form>
+        <Answers label="It was the partner: confirm" isDisabled={isRunning} onNo={onClose} />
+      </Form>
     </Dialog>
   );
 }

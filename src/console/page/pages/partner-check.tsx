@@ -14,6 +14,7 @@ import { isPortal, mayCheck, mayOperate } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
 import { Badge, type Tone } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
@@ -71,13 +72,7 @@ function CheckForm({ id, isRunning, onBegun }: { id: string; isRunning: boolean;
     return null;
   });
   return (
-    <form
-      class="inside row"
-      onSubmit={(event) => {
-        event.preventDefault();
-        begin.run(new FormData(event.currentTarget).get('write') === 'on');
-      }}
-    >
+    <Form class="inside row" onSubmit={(form) => begin.run(form.get('write') === 'on')}>
       <button type="submit" disabled={isRunning || begin.isRunning}>
         {isRunning ? 'Checking …' : `Check ${isPortal ? 'your' : 'its'} endpoints`}
       </button>
@@ -90,7 +85,7 @@ function CheckForm({ id, isRunning, onBegun }: { id: string; isRunning: boolean;
           {reason.field}
         </>
       )}
-    </form>
+    </Form>
   );
 }
 
@@ -187,7 +182,7 @@ function Heal({ party: { id, settings }, healing, reload }: CheckProps & { heali
           <div class="stack">
             <p>The hub makes up for the habit from then on. Another check says what is left.</p>
             {reason.field}
-            <Answers label="Set it" isRunning={isRunning} onYes={() => run()} onNo={() => setAsking(false)} />
+            <Answers label="Set it" isDisabled={isRunning} onYes={() => run()} onNo={() => setAsking(false)} />
           </div>
         </Dialog>
       )}

@@ -8,6 +8,7 @@ import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { Dialog } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 
 interface Draft {
   readonly key: number;
@@ -58,13 +59,7 @@ export function EndpointsForm({ party, reload, onClose }: FormProps) {
   });
   return (
     <Dialog title={`Endpoints of ${party.id}`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          run();
-        }}
-      >
+      <Form class="stack" onSubmit={() => run()}>
         <p class="quiet">What is set here wins over what the partner's versions say, module by module.</p>
         {drafts.map((draft) => (
           <div key={draft.key} class="endpoint">
@@ -122,7 +117,7 @@ export function EndpointsForm({ party, reload, onClose }: FormProps) {
             Save
           </button>
         </div>
-      </form>
+      </Form>
     </Dialog>
   );
 }

@@ -11,6 +11,7 @@ import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 import { changesIn, SettingFields } from './setting-fields.tsx';
@@ -106,13 +107,7 @@ function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () 
   }
   return (
     <Dialog title={`Settings of ${id}`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          run(new FormData(event.currentTarget));
-        }}
-      >
+      <Form class="stack" onSubmit={run}>
         <label>
           Name
           <input name="name" maxLength={100} defaultValue={name} />
@@ -124,7 +119,7 @@ function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () 
             Save settings
           </button>
         </div>
-      </form>
+      </Form>
     </Dialog>
   );
 }

@@ -14,6 +14,7 @@ import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
+import { Form } from '../parts/form.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { JobProgress } from './job-progress.tsx';
 
@@ -37,13 +38,7 @@ export function Resync({ id }: { id: string }) {
         <header>
           <h2>Resync</h2>
         </header>
-        <form
-          class="inside stack"
-          onSubmit={(event) => {
-            event.preventDefault();
-            run(String(new FormData(event.currentTarget).get('module')));
-          }}
-        >
+        <Form class="inside stack" onSubmit={(form) => run(String(form.get('module')))}>
           <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
           <div class="row">
             <select name="module" aria-label="Module to send anew">
@@ -57,7 +52,7 @@ export function Resync({ id }: { id: string }) {
               Resync
             </button>
           </div>
-        </form>
+        </Form>
       </section>
       {job && <JobProgress key={job} id={job} of={null} onClose={() => setJob(null)} />}
     </>
@@ -120,12 +115,11 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
 
 function PullForm({ isRunning, onPull }: { isRunning: boolean; onPull: (module: string, form: FormData) => void }) {
   return (
-    <form
+    <Form
       class="inside row"
-      onSubmit={(event) => {
-        event.preventDefault();
-        const module = event.submitter?.getAttribute('value');
-        if (module) onPull(module, new FormData(event.currentTarget));
+      onSubmit={(form, submitter) => {
+        const module = submitter?.getAttribute('value');
+        if (module) onPull(module, form);
       }}
     >
       {pulled.map((module) => (
@@ -141,7 +135,7 @@ function PullForm({ isRunning, onPull }: { isRunning: boolean; onPull: (module: 
         <input type="checkbox" name="forward" />
         forward what is new
       </label>
-    </form>
+    </Form>
   );
 }
 

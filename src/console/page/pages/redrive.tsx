@@ -7,8 +7,10 @@ import type { JobView, RedrivePlan } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import { count, many, span } from '../data/format.ts';
+import { Answers } from '../parts/answers.tsx';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 import type { DeliveryFilterValues } from './deliveries-filter.tsx';
@@ -153,13 +155,7 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
   });
   const sent = plan.matched - plan.unregistered - (isForced ? 0 : plan.stale);
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        run();
-      }}
-    >
+    <Form class="stack" onSubmit={() => run()}>
       <div class="filters">
         <label>
           Rate (per second)
@@ -186,14 +182,12 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
         </label>
       )}
       {isForced && reason.field}
-      <p class="row">
-        <button type="submit" class={isForced ? 'danger' : 'main'} disabled={isRunning || sent === 0}>
-          Re-drive {many(sent, 'delivery', 'deliveries')}
-        </button>
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
-      </p>
-    </form>
+      <Answers
+        label={`Re-drive ${many(sent, 'delivery', 'deliveries')}`}
+        isDisabled={isRunning || sent === 0}
+        isDangerous={isForced}
+        onNo={onClose}
+      />
+    </Form>
   );
 }

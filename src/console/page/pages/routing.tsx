@@ -14,6 +14,7 @@ import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { Form } from '../parts/form.tsx';
 import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -230,14 +231,12 @@ function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
     return `${fromNowOn(emsp, cpo)} ${keptWords(released)} Locations and tariffs it gets by a pull or a resync.`;
   });
   return (
-    <form
+    <Form
       class="card"
       aria-label="New routing rule"
-      onSubmit={(event) => {
-        event.preventDefault();
-        const given = new FormData(event.currentTarget);
-        add.run(String(given.get('emsp')).trim().toUpperCase(), String(given.get('cpo')).trim().toUpperCase());
-      }}
+      onSubmit={(form) =>
+        add.run(String(form.get('emsp')).trim().toUpperCase(), String(form.get('cpo')).trim().toUpperCase())
+      }
     >
       <div class="inside filters">
         <label>
@@ -252,7 +251,7 @@ function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
           Add rule
         </button>
       </div>
-    </form>
+    </Form>
   );
 }
 

@@ -5,6 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ApiError, callAs } from '../data/api.ts';
 import { arrive, isArrival, leaveForProvider, providerHost } from '../data/provider.ts';
 import { type Caller, signedOutBecause, signIn } from '../data/session.ts';
+import { Form } from '../parts/form.tsx';
 
 export function SignIn() {
   const [error, setError] = useState<string | null>(null);
@@ -38,10 +39,9 @@ export function SignIn() {
   const told = error ?? signedOutBecause.value;
   return (
     <main class="sign-in">
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          const given = new FormData(event.currentTarget).get('token');
+      <Form
+        onSubmit={(form) => {
+          const given = form.get('token');
           if (typeof given === 'string' && given.trim() !== '') void byToken(given.trim());
         }}
       >
@@ -69,7 +69,7 @@ export function SignIn() {
           The token of an operator, or the admin token: that is in the file <code>admin-token</code> of the hub's data
           directory, unless it was set with <code>HUB_ADMIN_TOKEN</code>. It is kept for this browser session alone.
         </p>
-      </form>
+      </Form>
     </main>
   );
 }

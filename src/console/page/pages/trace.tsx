@@ -10,6 +10,7 @@ import { useQuery } from '../data/query.ts';
 import { recentKeys, remember } from '../data/recent-keys.ts';
 import { isDeliveryId, traceKeyOf } from '../data/trace-key.ts';
 import { useFilters } from '../parts/fields.tsx';
+import { Form } from '../parts/form.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Story } from './trace-story.tsx';
 import '../style/trace.css';
@@ -26,11 +27,10 @@ export function Trace() {
     <div class="stack trace">
       <div class="page-head">
         <h1>Trace</h1>
-        <form
+        <Form
           class="trace-form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            const given = new FormData(event.currentTarget).get('key');
+          onSubmit={(form) => {
+            const given = form.get('key');
             if (typeof given === 'string') change({ key: given.trim() });
           }}
         >
@@ -51,7 +51,7 @@ export function Trace() {
           <button type="submit" class="main">
             Trace
           </button>
-        </form>
+        </Form>
       </div>
       {key === '' ? <Begin /> : <Traced key={key} pasted={key} />}
     </div>

@@ -1,18 +1,23 @@
 /**
- * The two buttons of a dialog that asks whether to act.
+ * The two buttons of a dialog that asks whether to act. Without `onYes` the first one submits the form around it.
  */
 interface AnswersProps {
   readonly label: string;
-  readonly isRunning: boolean;
+  readonly isDisabled?: boolean;
   readonly isDangerous?: boolean;
-  readonly onYes: () => void;
+  readonly onYes?: () => void;
   readonly onNo: () => void;
 }
 
-export function Answers({ label, isRunning, isDangerous = false, onYes, onNo }: AnswersProps) {
+export function Answers({ label, isDisabled = false, isDangerous = false, onYes, onNo }: AnswersProps) {
   return (
     <p class="row">
-      <button type="button" class={isDangerous ? 'danger' : 'main'} disabled={isRunning} onClick={onYes}>
+      <button
+        type={onYes ? 'button' : 'submit'}
+        class={isDangerous ? 'danger' : 'main'}
+        disabled={isDisabled}
+        onClick={onYes}
+      >
         {label}
       </button>
       <button type="button" onClick={onNo}>

@@ -5,7 +5,9 @@
 import { useEffect, useState } from 'preact/hooks';
 import { pathWith } from '../data/api.ts';
 import { asked } from '../data/reason.ts';
+import { Answers } from './answers.tsx';
 import { Dialog } from './dialog.tsx';
+import { Form } from './form.tsx';
 
 interface Reason {
   /** Adds the reason to a path. */
@@ -42,27 +44,14 @@ export function ReasonAsked() {
   if (answer === null) return null;
   return (
     <Dialog title="Why?" onClose={() => answer(null)}>
-      <form
-        class="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          answer(String(new FormData(event.currentTarget).get('reason')).trim());
-        }}
-      >
+      <Form class="stack" onSubmit={(form) => answer(String(form.get('reason')).trim())}>
         <p>This hub takes no act without a reason.</p>
         <label>
           Reason, for the audit log
           <input name="reason" required pattern=".*\S.*" maxLength={reasonMax} autocomplete="off" data-first />
         </label>
-        <p class="row">
-          <button type="submit" class="main">
-            Go on
-          </button>
-          <button type="button" onClick={() => answer(null)}>
-            Cancel
-          </button>
-        </p>
-      </form>
+        <Answers label="Go on" onNo={() => answer(null)} />
+      </Form>
     </Dialog>
   );
 }

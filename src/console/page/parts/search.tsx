@@ -10,6 +10,7 @@ import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { isDeliveryId } from '../data/trace-key.ts';
 import { Dialog } from './dialog.tsx';
+import { Form } from './form.tsx';
 import { useViews } from './views.tsx';
 
 interface Place {
@@ -62,15 +63,7 @@ function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: 
   };
   return (
     <Dialog title="Search" onClose={close}>
-      <form
-        class="search"
-        onKeyDown={moved}
-        onSubmit={(event) => {
-          event.preventDefault();
-          const [first] = places;
-          if (first) go(first);
-        }}
-      >
+      <Form class="search" onKeyDown={moved} onSubmit={() => places.slice(0, 1).forEach(go)}>
         <label>
           Partner, object, EVSE, contract, command, correlation id or page
           <input
@@ -93,7 +86,7 @@ function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: 
             </li>
           ))}
         </ul>
-      </form>
+      </Form>
     </Dialog>
   );
 }

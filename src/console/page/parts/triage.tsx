@@ -7,6 +7,7 @@ import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { caller, mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
+import { Form } from './form.tsx';
 import { useReason } from './reason.tsx';
 import { Instant, Until, useNow } from './time.tsx';
 
@@ -101,13 +102,7 @@ function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
   });
   const me = caller.value?.name ?? '';
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        run(changesIn(new FormData(event.currentTarget), before));
-      }}
-    >
+    <Form class="stack" onSubmit={(form) => run(changesIn(form, before))}>
       {triage !== null && triage.remarks.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long list is scrolled by keys, too
         <ul class="remarks" aria-label="Remarks" tabIndex={0}>
@@ -156,6 +151,6 @@ function TriageForm({ triage, path, onDone }: Omit<TriageButtonProps, 'name'>) {
           Save
         </button>
       </p>
-    </form>
+    </Form>
   );
 }

@@ -10,6 +10,7 @@ import { call, type Page } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
+import { Form } from './form.tsx';
 import { useReason } from './reason.tsx';
 import { Since } from './time.tsx';
 
@@ -102,13 +103,7 @@ function Save({ given, onDone }: ActProps) {
     return null;
   });
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        run();
-      }}
-    >
+    <Form class="stack" onSubmit={() => run()}>
       <p>
         This view: <code>{path}</code>
       </p>
@@ -128,6 +123,6 @@ function Save({ given, onDone }: ActProps) {
           Save this view
         </button>
       </p>
-    </form>
+    </Form>
   );
 }
