@@ -40,6 +40,29 @@ export const delivery = z.object({
   ),
 });
 
+/** The object as the receiver has it, before and after a delivery. */
+const deliveryChange = z.object({
+  before: z
+    .object({ seq: z.number(), at: z.string(), body: z.string().nullable() })
+    .nullable()
+    .meta({ description: 'the object as the receiver has it by the last delivery before that arrived' }),
+  after: z
+    .string()
+    .nullable()
+    .meta({ description: 'the object as the receiver has it after this delivery; null: deleted' }),
+});
+
+/** A delivery with the request as it would be sent now, and what it changes. */
+export const deliveryDetail = delivery.extend({
+  request: z.object({
+    method: z.string(),
+    url: z.string().nullable().meta({ description: 'null: the receiver has no endpoint for the module at present' }),
+    headers: z.record(z.string(), z.string()).meta({ description: 'X-Request-ID is another one at every attempt' }),
+    body: z.string().nullable().meta({ description: 'byte for byte as it is sent' }),
+  }),
+  change: deliveryChange.nullable().meta({ description: 'null when the log does not tell' }),
+});
+
 /** Dead letters with the same receiver, module and outcome class. */
 export const deadGroup = z.object({
   receiver: z.string(),
@@ -82,6 +105,8 @@ export const unforwardedFilter = z.strictObject({
 export type UnforwardedFilter = View<typeof unforwardedFilter>;
 export type DeliveryFilter = View<typeof deliveryFilter>;
 export type DeliveryView = View<typeof delivery>;
+export type DeliveryDetailView = View<typeof deliveryDetail>;
+export type DeliveryChange = View<typeof deliveryChange>;
 export type Attempt = DeliveryView['attempts'][number];
 export type DeadGroup = View<typeof deadGroup>;
 export type Unforwarded = View<typeof unforwarded>;

@@ -466,8 +466,16 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   'src/console/page': {
     file: 'probe.ts',
-    allowed: ['preact', 'preact/hooks', '@preact/signals', './data/api.ts', '../../hub/ports/operator.ts'],
-    refused: ['node:fs', 'fastify', 'ws', '../../hub/ports/hub.ts', '../assets.ts', '../../admin/server.ts'],
+    allowed: ['preact', 'preact/hooks', '@preact/signals', './data/api.ts'],
+    refused: [
+      'node:fs',
+      'fastify',
+      'ws',
+      '../../hub/ports/hub.ts',
+      '../../hub/ports/operator.ts',
+      '../assets.ts',
+      '../../admin/server.ts',
+    ],
   },
   'src/sandbox': {
     file: 'probe.ts',

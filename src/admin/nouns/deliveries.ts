@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { deadGroup, delivery, deliveryFilter } from '../../api/deliveries.ts';
+import { deadGroup, delivery, deliveryDetail, deliveryFilter } from '../../api/deliveries.ts';
 import { anyId, orderQuery, orNull, pageQuery, partyId } from '../../api/fields.ts';
 import { triage } from '../../api/triage.ts';
 import { outcomeClasses } from '../../domain/errors.ts';
@@ -15,28 +15,6 @@ import { type AdminRoute, route } from '../route.ts';
 import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
 const query = deliveryFilter.extend({ order: orderQuery.default('newest'), ...pageQuery });
-
-const detail = delivery.extend({
-  request: z.object({
-    method: z.string(),
-    url: z.string().nullable().meta({ description: 'null: the receiver has no endpoint for the module at present' }),
-    headers: z.record(z.string(), z.string()).meta({ description: 'X-Request-ID is another one at every attempt' }),
-    body: z.string().nullable().meta({ description: 'byte for byte as it is sent' }),
-  }),
-  change: z
-    .object({
-      before: z
-        .object({ seq: z.number(), at: z.string(), body: z.string().nullable() })
-        .nullable()
-        .meta({ description: 'the object as the receiver has it by the last delivery before that arrived' }),
-      after: z
-        .string()
-        .nullable()
-        .meta({ description: 'the object as the receiver has it after this delivery; null: deleted' }),
-    })
-    .nullable()
-    .meta({ description: 'null when the log does not tell' }),
-});
 
 const hiddenToken = '***';
 
@@ -83,7 +61,7 @@ export function deliveries(operations: Operations): AdminRoute[] {
       showsBodies: true,
       summary: 'Show a delivery, the request that carries it, its token hidden, and what it changes for its receiver',
       params: z.strictObject({ id: anyId }),
-      answer: detail,
+      answer: deliveryDetail,
       run: async ({ params: { id } }) => shown(await operations.delivery(id)),
     }),
   ];

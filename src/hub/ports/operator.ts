@@ -7,7 +7,13 @@ import type { AuditCheck, AuditEntry, AuditFilter } from '../../api/audit.ts';
 import type { CheckView } from '../../api/checks.ts';
 import type { CommandFilter, CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
-import type { DeliveryFilter, DeliveryView, Unforwarded, UnforwardedFilter } from '../../api/deliveries.ts';
+import type {
+  DeliveryChange,
+  DeliveryFilter,
+  DeliveryView,
+  Unforwarded,
+  UnforwardedFilter,
+} from '../../api/deliveries.ts';
 import type { EventFilter, EventPage } from '../../api/events.ts';
 import type { HistoryRange, HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
@@ -51,16 +57,6 @@ export interface DeliveryDetail extends DeliveryView {
     readonly body: string | null;
   };
   readonly change: DeliveryChange | null;
-}
-
-/** The effect of a delivery on its receiver: the receiver's whole object before and after the delivery. */
-export interface DeliveryChange {
-  /**
-   * State after the last earlier delivery that arrived; null when none arrived, or when that one deleted the object.
-   */
-  readonly before: { readonly seq: number; readonly at: string; readonly body: string | null } | null;
-  /** Null when the delivery deletes the object. */
-  readonly after: string | null;
 }
 
 export type Order = 'oldest' | 'newest';

@@ -5,13 +5,9 @@
  * BOARD-1  Each partner is a signal of its own: an answer without its row leaves the signal unchanged.
  */
 import { batch, type Signal, signal } from '@preact/signals';
-import type { Operations } from '../../../hub/ports/operator.ts';
+import type { OverviewRow, OverviewTotals, OverviewView } from '../../../api/overview.ts';
 import { type ApiError, call, pathWith } from './api.ts';
 import { polling } from './polling.ts';
-
-type OverviewView = ReturnType<Operations['overview']>;
-export type OverviewRow = OverviewView['rows'][number];
-export type OverviewTotals = OverviewView['totals'];
 
 /** A partner and its recent delivery rates per second, oldest first. */
 export interface Line {

@@ -1,18 +1,12 @@
 /**
  * Formats a request as a shell command.
  */
-
-export interface ShownRequest {
-  readonly method: string;
-  readonly url: string | null;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | null;
-}
+import type { DeliveryDetailView } from '../../../api/deliveries.ts';
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** For a POSIX shell. Null without a URL. The token is the placeholder that the headers contain, never the real one. */
-export function curlOf({ method, url, headers, body }: ShownRequest): string | null {
+export function curlOf({ method, url, headers, body }: DeliveryDetailView['request']): string | null {
   if (url === null) return null;
   const fields = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
   const content = body === null ? [] : [`-H ${quoted('Content-Type: application/json')}`, `--data-raw ${quoted(body)}`];

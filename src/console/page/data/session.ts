@@ -4,13 +4,12 @@
  * SESSION-1  The token is in `sessionStorage` and in memory, never in an address, a cookie or `localStorage`.
  */
 import { computed, signal } from '@preact/signals';
+import type { CallerRole } from '../../../api/audit.ts';
 
 /** Whether this is the page of the portal; else it is the console's. */
 export const isPortal = location.pathname.startsWith('/portal/');
 /** Where the calls of the page go. */
 export const api = isPortal ? '/portal/v1' : '/admin/v1';
-
-export type CallerRole = 'partner' | 'viewer' | 'support' | 'operator' | 'admin';
 
 /** The answer of `/caller`. */
 export interface Caller {

@@ -1,13 +1,11 @@
 /**
  * Timeline of a delivery's attempts, and when the next one is due.
  */
-import type { DeliveryView } from '../../../api/deliveries.ts';
+import type { Attempt, DeliveryView } from '../../../api/deliveries.ts';
 import { many, spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 import { meaningOf } from './deliveries-words.ts';
-
-type Attempt = DeliveryView['attempts'][number];
 
 export function Attempts({ delivery }: { delivery: DeliveryView }) {
   const { attempts, state, due_at } = delivery;

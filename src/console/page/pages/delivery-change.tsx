@@ -4,8 +4,7 @@
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { DeliveryChange } from '../../../hub/ports/operator.ts';
-import type { DeliveryShown } from '../data/delivery-shown.ts';
+import type { DeliveryChange, DeliveryDetailView } from '../../../api/deliveries.ts';
 import { count } from '../data/format.ts';
 import { laidOut } from '../data/json-layout.ts';
 import { Instant } from '../parts/time.tsx';
@@ -23,7 +22,7 @@ interface Hunk {
  */
 const diffLimitMs = 1_500;
 
-export function ChangeShown({ delivery: { change, receiver, method } }: { delivery: DeliveryShown }) {
+export function ChangeShown({ delivery: { change, receiver, method } }: { delivery: DeliveryDetailView }) {
   return (
     <section class="card" aria-labelledby="change">
       <header>

@@ -1,13 +1,14 @@
 /**
  * The request that carries a delivery, as text and as a curl command. The hub masks the token: this page never has it.
  */
+import type { DeliveryDetailView } from '../../../api/deliveries.ts';
 import { copyText } from '../data/clipboard.ts';
-import { curlOf, type ShownRequest } from '../data/curl.ts';
+import { curlOf } from '../data/curl.ts';
 import { count } from '../data/format.ts';
 import { laidOut } from '../data/json-layout.ts';
 import { say } from '../data/notices.ts';
 
-export function RequestShown({ request }: { request: ShownRequest }) {
+export function RequestShown({ request }: { request: DeliveryDetailView['request'] }) {
   const { method, url, headers, body } = request;
   const curl = curlOf(request);
   return (

@@ -3,8 +3,8 @@
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Link, useParams } from 'wouter-preact';
+import type { DeliveryDetailView } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
-import type { DeliveryShown } from '../data/delivery-shown.ts';
 import { useQuery } from '../data/query.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -24,7 +24,7 @@ export function Delivery() {
   const { id = '' } = useParams<{ id: string }>();
   const [isPending, setPending] = useState(true);
   const everyMs = isPending ? refreshMs.pending : refreshMs.ended;
-  const query = useQuery<DeliveryShown>(`/deliveries/${encodeURIComponent(id)}`, everyMs);
+  const query = useQuery<DeliveryDetailView>(`/deliveries/${encodeURIComponent(id)}`, everyMs);
   const state = query.data?.state ?? 'PENDING';
   useEffect(() => setPending(state === 'PENDING'), [state]);
   if (query.error?.status === 404) {
@@ -44,7 +44,7 @@ export function Delivery() {
   );
 }
 
-function Shown({ delivery, reload }: { delivery: DeliveryShown; reload: () => void }) {
+function Shown({ delivery, reload }: { delivery: DeliveryDetailView; reload: () => void }) {
   const { module, object, receiver, state } = delivery;
   return (
     <article class="stack delivery">
@@ -80,7 +80,7 @@ function Shown({ delivery, reload }: { delivery: DeliveryShown; reload: () => vo
   );
 }
 
-function Facts({ delivery }: { delivery: DeliveryShown }) {
+function Facts({ delivery }: { delivery: DeliveryDetailView }) {
   const { id, sender, receiver, module, object, method, seq, correlation_id, accepted_at } = delivery;
   return (
     <section class="card" aria-labelledby="facts">

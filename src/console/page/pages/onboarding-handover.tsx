@@ -2,16 +2,13 @@
  * What the partner's engineer needs to connect, ready to copy. The token is shown once.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView } from '../../../api/parties.ts';
-import type { Operations } from '../../../hub/ports/operator.ts';
+import type { HandshakeView, PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Copied } from '../parts/copy.tsx';
 import { useReason } from '../parts/reason.tsx';
-
-type HandshakeView = ReturnType<Operations['handshake']>;
 
 interface HandoverProps {
   readonly party: PartyView;

@@ -3,14 +3,11 @@
  */
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { PartyView } from '../../../api/parties.ts';
-import type { Operations } from '../../../hub/ports/operator.ts';
+import type { HandshakeStep, HandshakeView, PartyView } from '../../../api/parties.ts';
 import { presentActor } from '../data/actors.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Liveness, useWatch } from '../parts/live.tsx';
-
-type HandshakeStep = ReturnType<Operations['handshake']>['steps'][number];
 
 interface Step {
   readonly title: string;
@@ -25,7 +22,7 @@ interface HandshakeProps {
 
 export function Handshake({ party, reload }: HandshakeProps) {
   const watch = useWatch({ ids: [`partner:${party.id}`] });
-  const { data, reload: again } = useQuery<{ steps: readonly HandshakeStep[] }>(`/parties/${party.id}/handshake`, 700);
+  const { data, reload: again } = useQuery<HandshakeView>(`/parties/${party.id}/handshake`, 700);
   const value = presentActor(watch, `partner:${party.id}`)?.snapshot.value as { connection?: string } | undefined;
   const connection = value?.connection ?? party.status.toLowerCase();
   useEffect(() => {

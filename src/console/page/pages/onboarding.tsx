@@ -3,8 +3,8 @@
  */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import type { OverviewView } from '../../../api/overview.ts';
 import type { PartyView } from '../../../api/parties.ts';
-import type { Operations } from '../../../hub/ports/operator.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -15,8 +15,6 @@ import { Handover, PullOnly } from './onboarding-handover.tsx';
 import { Handshake } from './onboarding-handshake.tsx';
 import { Check } from './partner-check.tsx';
 import '../style/onboarding.css';
-
-type OverviewView = ReturnType<Operations['overview']>;
 
 export function Onboarding() {
   const [{ partner }, change] = useFilters(['partner']);

@@ -3,7 +3,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
-import type { Board, OverviewRow, OverviewTotals } from '../data/board.ts';
+import type { OverviewRow, OverviewTotals } from '../../../api/overview.ts';
+import type { Board } from '../data/board.ts';
 import { count, many, span } from '../data/format.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';

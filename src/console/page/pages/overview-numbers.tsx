@@ -3,7 +3,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
-import type { Board, OverviewRow } from '../data/board.ts';
+import type { OverviewRow } from '../../../api/overview.ts';
+import type { Board } from '../data/board.ts';
 import { count, perSecond, span } from '../data/format.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { isHealthy, openCircuits } from './overview-order.ts';

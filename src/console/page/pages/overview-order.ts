@@ -1,7 +1,8 @@
 /**
  * Filters and orders the partners of the overview: those that need attention first, unless another column is chosen.
  */
-import type { Board, Line, OverviewRow } from '../data/board.ts';
+import type { OverviewRow } from '../../../api/overview.ts';
+import type { Board, Line } from '../data/board.ts';
 
 export type Column = 'attention' | 'partner' | 'state' | 'depth' | 'oldest' | 'rate' | 'dead';
 

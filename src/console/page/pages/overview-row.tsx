@@ -3,9 +3,10 @@
  */
 import { useComputed } from '@preact/signals';
 import { Link } from 'wouter-preact';
+import type { OverviewRow } from '../../../api/overview.ts';
 import { moduleNames } from '../../../domain/modules.ts';
 import { type LiveActor, presentActor, type Watch } from '../data/actors.ts';
-import type { Board, OverviewRow } from '../data/board.ts';
+import type { Board } from '../data/board.ts';
 import { liveState } from '../data/circuits.ts';
 import { brief, count, many, perSecond, span } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';

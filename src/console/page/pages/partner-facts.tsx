@@ -5,7 +5,7 @@ import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
-import type { Operations } from '../../../hub/ports/operator.ts';
+import type { RoutingRule } from '../../../api/routes.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
 import { count, span } from '../data/format.ts';
@@ -24,7 +24,6 @@ interface Facts {
   readonly party: PartyView;
 }
 type Changing = Facts & { readonly reload: () => void };
-type Route = ReturnType<Operations['routes']>[number];
 
 const tokenNames = { hub: 'Hub token', former: 'Former hub token', initial: 'Initial token' } as const;
 
@@ -223,7 +222,7 @@ const routesMax = 12;
 
 /** A platform may hold many parties; the rules of any of them are shown. */
 export function Routes({ party: { id, roles } }: Facts) {
-  const query = useQuery<Page<Route>>(pathWith('/routes', { partner: id, limit: routesMax }), 10_000);
+  const query = useQuery<Page<RoutingRule>>(pathWith('/routes', { partner: id, limit: routesMax }), 10_000);
   const own = new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`.toUpperCase()));
   return (
     <section class="card" aria-label="Routes">
