@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander';
 import { type CommandView, commandName, commandState } from '../api/commands.ts';
-import { complete, kinds } from './complete.ts';
+import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, fields, when } from './table.ts';
 import { eitherOf, noun, oneOf, pairOptions, partyOption, timeOptions, verb } from './verb.ts';
@@ -42,8 +42,7 @@ export function command(): Command {
       summary: 'show a command; the beginning of its id suffices',
       examples: ['commands show 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
-        const id = await complete(hub, kinds.command, given);
-        const found = await hub.get<CommandView>(`/commands/${encodeURIComponent(id)}`);
+        const found = await hub.get<CommandView>(await pathOf(hub, kinds.command, given));
         screen.answer(found, (item, page) =>
           fields(
             [

@@ -2,12 +2,10 @@
  * Completes the prefix of an id to the full id. A full id wins at once; several candidates are wrong usage and are
  * listed; no candidate is a failure that names the verb to list ids with.
  */
-import type { CommandView } from '../api/commands.ts';
 import type { Page } from '../api/common.ts';
 import type { DeliveryView } from '../api/deliveries.ts';
 import type { EventView } from '../api/events.ts';
 import type { JobView } from '../api/jobs.ts';
-import type { OrphanView } from '../api/orphans.ts';
 import type { PartyView } from '../api/parties.ts';
 import { Failure, type HubClient, type Query } from './client.ts';
 
@@ -15,8 +13,10 @@ interface Kind {
   readonly name: string;
   /** The verb that lists the ids of this kind; the error message names it. */
   readonly lister: string;
-  /** The id for one that was given in full; null when there is none. */
-  full(hub: HubClient, given: string): Promise<string | null>;
+  /** Of the list in the admin API; that of one item has its id behind it. */
+  readonly path: string;
+  /** The id for one that was given in full; null when there is none. Absent: the path of the item says. */
+  full?(hub: HubClient, given: string): Promise<string | null>;
   /**
    * Ids that begin with the prefix. May return a part of them when that part already shows that the prefix is
    * ambiguous.
@@ -30,22 +30,17 @@ const lookedThrough = 5000;
 const shown = 10;
 
 export const kinds = {
-  delivery: { name: 'delivery', lister: 'deliveries list', full: atPath('/deliveries'), candidates: deliveries },
-  orphan: { name: 'orphan case', lister: 'orphans list', full: byForm, candidates: orphans },
-  command: {
-    name: 'command',
-    lister: 'commands list',
-    full: atPath('/commands'),
-    candidates: idsOf<CommandView>('/commands'),
-  },
-  party: { name: 'party', lister: 'parties list', full: partnerOf, candidates: idsOf<PartyView>('/parties') },
-  job: { name: 'job', lister: 'jobs list', full: atPath('/redrives'), candidates: jobs },
+  delivery: { name: 'delivery', lister: 'deliveries list', path: '/deliveries', candidates: deliveries },
+  orphan: { name: 'orphan case', lister: 'orphans list', path: '/orphans', full: byForm, candidates: orphans },
+  command: { name: 'command', lister: 'commands list', path: '/commands', candidates: idsOf('/commands') },
+  party: { name: 'party', lister: 'parties list', path: '/parties', full: partnerOf, candidates: idsOf('/parties') },
+  job: { name: 'job', lister: 'jobs list', path: '/redrives', candidates: jobs },
 } as const satisfies Record<string, Kind>;
 
 /** Completes an id; that of a party is its partner's. Throws a `Failure` when the id is unknown (exit 1) or ambiguous (exit 2). */
 export async function complete(hub: HubClient, kind: Kind, given: string): Promise<string> {
-  const full = await kind.full(hub, given);
-  if (full !== null) return full;
+  const full = kind.full ? await kind.full(hub, given) : (await hub.has(itemPath(kind, given))) && given;
+  if (full) return full;
   const found = [...new Set(await kind.candidates(hub, given))];
   const same = found.find((id) => id.toLowerCase() === given.toLowerCase());
   const [only, ...others] = found;
@@ -61,15 +56,14 @@ export async function complete(hub: HubClient, kind: Kind, given: string): Promi
   });
 }
 
-/** Path of a partner in the admin API; completes the prefix of an id. */
-export async function partyPath(hub: HubClient, given: string): Promise<string> {
-  return `/parties/${encodeURIComponent(await complete(hub, kinds.party, given))}`;
+const itemPath = ({ path }: Kind, id: string) => `${path}/${encodeURIComponent(id)}`;
+
+/** Path of an item in the admin API; completes the prefix of an id. */
+export async function pathOf(hub: HubClient, kind: Kind, given: string): Promise<string> {
+  return itemPath(kind, await complete(hub, kind, given));
 }
 
-function atPath(path: string) {
-  return async (hub: HubClient, given: string) =>
-    (await hub.has(`${path}/${encodeURIComponent(given)}`)) ? given : null;
-}
+export const partyPath = (hub: HubClient, given: string) => pathOf(hub, kinds.party, given);
 
 /** No path says whether there is such a case: what has the form of an id is taken for one. */
 async function byForm(_: HubClient, given: string): Promise<string | null> {
@@ -79,16 +73,16 @@ async function byForm(_: HubClient, given: string): Promise<string | null> {
 /** The id of a partner, for that of any of its parties: acts take no other. */
 async function partnerOf(hub: HubClient, given: string): Promise<string | null> {
   try {
-    return (await hub.get<PartyView>(`/parties/${encodeURIComponent(given)}`)).id;
+    return (await hub.get<PartyView>(itemPath(kinds.party, given))).id;
   } catch (error) {
     if (error instanceof Failure && error.status === 404) return null;
     throw error;
   }
 }
 
-function idsOf<T extends { readonly id: string }>(path: string, query: Query = {}) {
+function idsOf(path: string, query: Query = {}) {
   return async (hub: HubClient, prefix: string): Promise<string[]> => {
-    const { items } = await hub.list<T>(path, query, lookedThrough);
+    const { items } = await hub.list<{ readonly id: string }>(path, query, lookedThrough);
     return items.map(({ id }) => id).filter((id) => begins(id, prefix));
   };
 }
@@ -96,7 +90,7 @@ function idsOf<T extends { readonly id: string }>(path: string, query: Query = {
 /** Open cases are few among those that were resolved, and verbs that take an id are for them. */
 async function orphans(hub: HubClient, prefix: string): Promise<string[]> {
   for (const query of [{ state: 'OPEN' }, {}]) {
-    const found = await idsOf<OrphanView>('/orphans', query)(hub, prefix);
+    const found = await idsOf('/orphans', query)(hub, prefix);
     if (found.length > 0) return found;
   }
   return [];
@@ -113,7 +107,7 @@ async function deliveries(hub: HubClient, prefix: string): Promise<string[]> {
     const own = items.filter((each) => each.seq === event.seq && begins(each.id, prefix));
     if (own.length > 0) return own.map(({ id }) => id);
   }
-  return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf<DeliveryView>('/deliveries')(hub, prefix);
+  return event?.seq === Number(seq) && prefix.includes('-') ? [] : idsOf('/deliveries')(hub, prefix);
 }
 
 /** The event with this sequence, the next one when compaction removed it, or undefined beyond the end of the log. */

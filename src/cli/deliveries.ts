@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import { type Attempt, type DeadGroup, type DeliveryView, deliveryState } from '../api/deliveries.ts';
 import type { TriageView } from '../api/triage.ts';
-import { complete, kinds } from './complete.ts';
+import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
@@ -103,8 +103,7 @@ export function command(): Command {
       summary: 'show a delivery with every attempt; the beginning of its id suffices',
       examples: ['deliveries show 42-NL-EMS', 'deliveries show 42', 'deliveries show 42 --json'],
       run: async ({ hub, screen }, [given = '']) => {
-        const id = await complete(hub, kinds.delivery, given);
-        screen.answer(await hub.get<DeliveryView>(`/deliveries/${encodeURIComponent(id)}`), delivery);
+        screen.answer(await hub.get<DeliveryView>(await pathOf(hub, kinds.delivery, given)), delivery);
       },
     }),
   ]);

@@ -3,18 +3,14 @@
  */
 import type { Command } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
-import { complete, kinds } from './complete.ts';
-import { giveUp, namesOne } from './put-back.ts';
-import { type FilterFlags, filterOf, filterOptions } from './redrive.ts';
+import { kinds, pathOf } from './complete.ts';
+import { filterOf } from './list-verb.ts';
+import { giveUp, namesOne, type PutBackFlags } from './put-back.ts';
+import { filterOptions } from './redrive.ts';
 import { verb } from './verb.ts';
 
-interface DiscardFlags extends FilterFlags {
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
-
 export function command(): Command {
-  return verb<DiscardFlags>({
+  return verb<Pick<PutBackFlags, 'dryRun' | 'yes'>>({
     usage: 'discard [delivery]',
     summary: 'give up one dead letter, or all that match a filter (counted first, then asked)',
     options: [...filterOptions, ['--dry-run', 'only count what would be discarded'], ['-y, --yes', 'do not ask']],
@@ -24,11 +20,11 @@ export function command(): Command {
       'discard --receiver NL-EMS --to 2026-01-31 --yes',
     ],
     run: async (context, [given], flags) => {
-      const filter = filterOf(flags);
+      const filter = filterOf(filterOptions, flags);
       if (!namesOne(given, filter, flags)) return giveUp(context, filter, flags);
       const { hub, screen } = context;
-      const id = await complete(hub, kinds.delivery, given);
-      screen.answer(await hub.send<DeliveryView>('POST', `/deliveries/${encodeURIComponent(id)}/discard`), (item) => [
+      const path = `${await pathOf(hub, kinds.delivery, given)}/discard`;
+      screen.answer(await hub.send<DeliveryView>('POST', path), (item) => [
         `${item.id} was discarded; ocpi-hub redrive ${item.id} sends it all the same`,
       ]);
     },

@@ -5,20 +5,13 @@ import type { Command } from 'commander';
 import type { EventPage, EventView } from '../api/events.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { Failure, type Query } from './client.ts';
-import { type FileFlags, fileOptions, isFiled } from './list-verb.ts';
+import { Failure } from './client.ts';
+import { type FileFlags, fileOptions, filterOf, isFiled } from './list-verb.ts';
 import { type Column, plain, table, when } from './table.ts';
-import { type Context, count, noun, position, timeOptions, verb } from './verb.ts';
+import { type Context, count, noun, type Option, position, timeOptions, verb } from './verb.ts';
 
 interface ListFlags extends FileFlags {
   readonly follow?: boolean;
-  readonly type?: string;
-  readonly party?: string;
-  readonly about?: string;
-  readonly object?: string;
-  readonly correlationId?: string;
-  readonly from?: string;
-  readonly to?: string;
   readonly after?: number;
 }
 
@@ -29,6 +22,15 @@ const columns: readonly Column<EventView>[] = [
   { title: 'by', of: ({ by, party, who }) => who ?? (by === 'partner' ? (party ?? by) : by) },
   { title: 'about', of: told, shrinksTo: 20 },
   { title: 'correlation id', of: ({ correlation_id }) => correlation_id, shrinksTo: 8 },
+];
+
+const filters: readonly Option[] = [
+  ['--type <type>', 'of this type or group, for example delivery.dead or command'],
+  ['--party <party>', 'that concern this party, for example NL-CPO', (text) => text.toUpperCase()],
+  ['--about <subject>', 'about exactly this, for example partner:NL-CPO'],
+  ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
+  ['--correlation-id <id>', 'of this request and all that came of it'],
+  ...timeOptions,
 ];
 
 const shownBefore = 10;
@@ -42,12 +44,7 @@ export function command(): Command {
       summary: 'list the newest events, or those behind a sequence; oldest first',
       options: [
         ['-f, --follow', 'go on as the log grows, until Ctrl-C; NDJSON unless on a terminal'],
-        ['--type <type>', 'of this type or group, for example delivery.dead or command'],
-        ['--party <party>', 'that concern this party, for example NL-CPO'],
-        ['--about <subject>', 'about exactly this, for example partner:NL-CPO'],
-        ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
-        ['--correlation-id <id>', 'of this request and all that came of it'],
-        ...timeOptions,
+        ...filters,
         ['--after <sequence>', 'the first ones after this event or last_seq, instead of the newest', position],
         ['--limit <count>', 'how many (default: 50; with --follow: 10 to begin with)', count],
         ...fileOptions,
@@ -66,15 +63,11 @@ export function command(): Command {
           });
         }
         if (flags.follow) return follow(context, flags);
-        const isFile = await isFiled(context, '/events', { ...filterOf(flags), after: flags.after }, flags);
+        const isFile = await isFiled(context, '/events', { ...filterOf(filters, flags), after: flags.after }, flags);
         if (!isFile) await list(context, flags);
       },
     }),
   ]);
-}
-
-function filterOf({ type, party, about, object, correlationId: correlation_id, from, to }: ListFlags): Query {
-  return { type, party: party?.toUpperCase(), about, object, correlation_id, from, to };
 }
 
 async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
@@ -82,7 +75,7 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
   const { items, next_cursor } =
     after === undefined
       ? { ...(await newest({ hub, screen }, flags, limit)), next_cursor: null }
-      : await hub.list<EventView>('/events', { ...filterOf(flags), after }, limit);
+      : await hub.list<EventView>('/events', { ...filterOf(filters, flags), after }, limit);
   screen.list(
     { items, next_cursor },
     columns,
@@ -92,7 +85,11 @@ async function list({ hub, screen }: Context, flags: ListFlags): Promise<void> {
 
 /** Newest events, returned oldest first as in the log. */
 async function newest({ hub }: Context, flags: ListFlags, limit: number): Promise<EventPage> {
-  const found = await hub.list<EventView, EventPage>('/events', { ...filterOf(flags), order: 'newest' }, limit);
+  const found = await hub.list<EventView, EventPage>(
+    '/events',
+    { ...filterOf(filters, flags), order: 'newest' },
+    limit,
+  );
   return { ...found, items: [...found.items].reverse() };
 }
 
@@ -118,7 +115,7 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
     try {
       const page: EventPage = await hub.get(
         '/events',
-        { ...filterOf(flags), after, limit: followedAtOnce },
+        { ...filterOf(filters, flags), after, limit: followedAtOnce },
         stop.signal,
       );
       for (const item of page.items) write(item);

@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander';
 import type { JobView } from '../api/jobs.ts';
-import { complete, jobIds, kinds } from './complete.ts';
+import { jobIds, kinds, pathOf } from './complete.ts';
 import { type Column, fields, type Page, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
@@ -39,8 +39,7 @@ export function command(): Command {
       summary: 'show how a job goes; the beginning of its id suffices',
       examples: ['jobs show 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
-        const id = await complete(hub, kinds.job, given);
-        screen.answer(await hub.get<JobView>(`/redrives/${encodeURIComponent(id)}`), job);
+        screen.answer(await hub.get<JobView>(await pathOf(hub, kinds.job, given)), job);
       },
     }),
     verb({
@@ -48,8 +47,7 @@ export function command(): Command {
       summary: 'end a job; what it has done stays done',
       examples: ['jobs cancel 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
-        const id = await complete(hub, kinds.job, given);
-        screen.answer(await hub.send<JobView>('DELETE', `/redrives/${encodeURIComponent(id)}`), job);
+        screen.answer(await hub.send<JobView>('DELETE', await pathOf(hub, kinds.job, given)), job);
       },
     }),
   ]);

@@ -54,10 +54,12 @@ export function listVerb<Item, Flags extends object = object>(spec: ListSpec<Ite
   });
 }
 
-/** What the own options of a list ask for: each is the filter of the same name. */
-function filterOf(options: readonly Option[], flags: object): Query {
+/** What the options of a filter ask for: `--from-seq` is the filter `from_seq`. */
+export function filterOf(options: readonly Option[], flags: object): Query {
   const given = flags as Query;
-  return Object.fromEntries(
-    options.map(([option]) => /--(\w+)/.exec(option)?.[1] ?? '').map((name) => [name, given[name]]),
-  );
+  const names = options.map(([option]) => /--([\w-]+)/.exec(option)?.[1] ?? '');
+  return Object.fromEntries(names.map((name) => [name.replaceAll('-', '_'), given[camelcase(name)]]));
 }
+
+/** As `commander` names the value of an option. */
+const camelcase = (name: string) => name.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());

@@ -4,7 +4,7 @@
  */
 import type { Command } from 'commander';
 import type { OrphanView } from '../api/orphans.ts';
-import { complete, kinds } from './complete.ts';
+import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { type Colour, type Column, fields, type Page, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
@@ -57,8 +57,7 @@ export function command(): Command {
       summary: 'query the CPO of an open case again',
       examples: ['orphans pull 7f3a'],
       run: async ({ hub, screen }, [given = '']) => {
-        const id = await complete(hub, kinds.orphan, given);
-        const found = await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/pull`);
+        const found = await hub.send<OrphanView>('POST', `${await pathOf(hub, kinds.orphan, given)}/pull`);
         screen.answer(found, ({ cpo, session }) => [
           `${cpo} is queried about ${session}: ocpi-hub orphans list shows the result`,
         ]);
@@ -71,8 +70,8 @@ export function command(): Command {
       examples: ['orphans triage 7f3a --assign ann --snooze 4h --remark "the CPO looks into it"'],
       run: async ({ hub, screen }, [given = ''], flags) => {
         const body = triageOf(flags);
-        const id = await complete(hub, kinds.orphan, given);
-        screen.answer(await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/triage`, body), orphan);
+        const path = `${await pathOf(hub, kinds.orphan, given)}/triage`;
+        screen.answer(await hub.send<OrphanView>('POST', path, body), orphan);
       },
     }),
     verb<{ note?: string }>({
@@ -81,9 +80,8 @@ export function command(): Command {
       options: [['--note <text>', 'why it may be closed']],
       examples: ['orphans resolve 7f3a --note "settled with the CPO by telephone"'],
       run: async ({ hub, screen }, [given = ''], { note }) => {
-        const id = await complete(hub, kinds.orphan, given);
-        const body = note === undefined ? {} : { note };
-        screen.answer(await hub.send<OrphanView>('POST', `/orphans/${encodeURIComponent(id)}/resolve`, body), orphan);
+        const path = `${await pathOf(hub, kinds.orphan, given)}/resolve`;
+        screen.answer(await hub.send<OrphanView>('POST', path, { note }), orphan);
       },
     }),
   ]);

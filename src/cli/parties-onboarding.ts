@@ -7,7 +7,7 @@ import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
 import type { PortalLink } from '../api/portal.ts';
 import { Failure } from './client.ts';
-import { complete, kinds } from './complete.ts';
+import { complete, kinds, partyPath } from './complete.ts';
 import { many } from './table.ts';
 import { count, oneOf, repeated, verb } from './verb.ts';
 
@@ -37,13 +37,12 @@ export function addVerb(): Command {
       const { role = [], also = [], name, tokenEncoding, identityMode, compatibilityUntil } = flags;
       if (role.length === 0) throw new Failure('--role is missing: CPO or EMSP', { exitCode: 2 });
       const roles = [...role.map((each) => `${each}:${party}`), ...also].map((text) => roleOf(text, name));
-      const body = {
-        roles,
-        ...(tokenEncoding !== undefined && { token_encoding: tokenEncoding }),
-        ...(identityMode !== undefined && { identity_mode: identityMode }),
-        ...(compatibilityUntil !== undefined && { compatibility_until: compatibilityUntil }),
+      const chosen = {
+        token_encoding: tokenEncoding,
+        identity_mode: identityMode,
+        compatibility_until: compatibilityUntil,
       };
-      const added = await hub.send<PartyView & { initial_token: string }>('POST', '/parties', body);
+      const added = await hub.send<PartyView & { initial_token: string }>('POST', '/parties', { roles, ...chosen });
       screen.answer(added, ({ id, initial_token }) => issued(id, initial_token, hub.url));
     },
   });
@@ -73,7 +72,7 @@ export function portalLinkVerb(): Command {
     run: async ({ hub, screen }, [given = ''], { hours }) => {
       const id = await complete(hub, kinds.party, given);
       const path = `/parties/${encodeURIComponent(id)}/portal-link`;
-      const made = await hub.send<PortalLink>('POST', path, hours === undefined ? {} : { hours });
+      const made = await hub.send<PortalLink>('POST', path, { hours });
       screen.answer(made, ({ url, expires_at }) => [
         `${id} signs in to its portal with this link until ${expires_at}; anyone who has it can sign in:`,
         `  ${url}`,
@@ -94,10 +93,9 @@ export function connectVerb(): Command {
     run: async ({ hub, screen }, [given = ''], { versionsUrl, partnerToken }) => {
       if (versionsUrl === undefined) throw new Failure('--versions-url is missing', { exitCode: 2 });
       const token = partnerToken ?? (await text(process.stdin)).trim();
-      const id = await complete(hub, kinds.party, given);
-      const path = `/parties/${encodeURIComponent(id)}/connect`;
+      const path = `${await partyPath(hub, given)}/connect`;
       const body = { versions_url: versionsUrl, token };
-      screen.answer(await hub.send<PartyView>('POST', path, body), ({ status, endpoints }) => [
+      screen.answer(await hub.send<PartyView>('POST', path, body), ({ id, status, endpoints }) => [
         `${id} is ${status}, with ${many(endpoints.length, 'endpoint')}`,
       ]);
     },
@@ -120,10 +118,10 @@ function roleOf(text: string, name: string | undefined): object {
   if (role === '') {
     throw new Failure(`"${text.replace(':', ' ')}": expected CPO or EMSP and a party such as NL-TNM`, { exitCode: 2 });
   }
-  const party = {
+  return {
     role: role.toUpperCase(),
     country_code: country_code.toUpperCase(),
     party_id: party_id.toUpperCase(),
+    business_details: name === undefined ? undefined : { name },
   };
-  return { ...party, ...(name !== undefined && { business_details: { name } }) };
 }

@@ -80,8 +80,7 @@ export function command(): Command {
       examples: ['parties confirm-host NL-CPO', 'parties confirm-host NL-CPO --host cpo.example:443'],
       run: async ({ hub, screen }, [given = ''], { host }) => {
         const path = `${await partyPath(hub, given)}/confirm-host`;
-        const body = host === undefined ? {} : { host };
-        screen.answer(await hub.send<PartyView>('POST', path, body), ({ id, host_change }) => [
+        screen.answer(await hub.send<PartyView>('POST', path, { host }), ({ id, host_change }) => [
           host_change
             ? `the next PUT of ${id} may change its host to ${host_change.to}`
             : `the host of ${id} is confirmed`,

@@ -42,7 +42,7 @@ export function namesOne(
   { dryRun, rate }: Pick<PutBackFlags, 'dryRun' | 'rate'>,
   hint = '',
 ): given is string {
-  const isFiltered = Object.keys(filter).length > 0;
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
   if (given === undefined && !isFiltered) {
     throw new Failure(`expected a delivery id or a filter${hint}`, { exitCode: 2 });
   }
@@ -57,12 +57,7 @@ export async function putBack(context: Context, filter: object, flags: PutBackFl
   const guarded = force
     ? 'will be sent all the same (--force)'
     : 'will be skipped: the receiver has a newer version, or may no longer have the object';
-  const asked = {
-    filter,
-    force,
-    ...(rate !== undefined && { rate_per_s: rate }),
-    ...(routing !== undefined && { routing }),
-  };
+  const asked = { filter, force, rate_per_s: rate, routing };
   await plannedJob<RedrivePlan>(context, flags, asked, {
     path: '/redrive',
     verb: 're-drive',

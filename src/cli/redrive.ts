@@ -3,25 +3,10 @@
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
-import { complete, kinds } from './complete.ts';
+import { kinds, pathOf } from './complete.ts';
+import { filterOf } from './list-verb.ts';
 import { namesOne, type PutBackFlags, putBack } from './put-back.ts';
 import { classOption, count, instant, moduleOption, oneOf, partnerOption, verb } from './verb.ts';
-
-export interface FilterFlags {
-  readonly receiver?: string;
-  readonly partner?: string;
-  readonly module?: string;
-  readonly class?: string;
-  readonly object?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly fromSeq?: number;
-  readonly toSeq?: number;
-}
-
-interface RedriveFlags extends FilterFlags, PutBackFlags {
-  readonly state?: string;
-}
 
 export const filterOptions = [
   ['--receiver <party>', 'owed to this party, for example NL-EMS'],
@@ -43,7 +28,7 @@ export const putBackOptions = [
 ] as const;
 
 export function command(): Command {
-  return verb<RedriveFlags>({
+  return verb<PutBackFlags & { readonly state?: string }>({
     usage: 'redrive [delivery]',
     summary: 'retry one delivery, or all that match a filter (counted first, then asked)',
     options: [
@@ -61,33 +46,16 @@ export function command(): Command {
       'redrive --receiver NL-EMS --module cdrs --yes',
     ],
     run: async (context, [given], flags) => {
-      const filter = { ...(flags.state !== undefined && { state: flags.state }), ...filterOf(flags) };
+      const filter = { state: flags.state, ...filterOf(filterOptions, flags) };
       const hint = '; --state DEAD selects every dead letter';
       if (!namesOne(given, filter, flags, hint)) return putBack(context, filter, flags);
       const { hub, screen } = context;
-      const id = await complete(hub, kinds.delivery, given);
-      const force = flags.force === true;
-      screen.answer(
-        await hub.send<DeliveryView>('POST', `/deliveries/${encodeURIComponent(id)}/redrive`, { force }),
-        (item) => [`${item.id} was re-driven: ocpi-hub deliveries show ${item.id} shows how it goes`],
-      );
+      const path = `${await pathOf(hub, kinds.delivery, given)}/redrive`;
+      screen.answer(await hub.send<DeliveryView>('POST', path, { force: flags.force === true }), (item) => [
+        `${item.id} was re-driven: ocpi-hub deliveries show ${item.id} shows how it goes`,
+      ]);
     },
   });
-}
-
-export function filterOf({
-  receiver,
-  partner,
-  module,
-  class: ended,
-  object,
-  from,
-  to,
-  fromSeq,
-  toSeq,
-}: FilterFlags): object {
-  const all = { receiver, partner, module, class: ended, object, from, to, from_seq: fromSeq, to_seq: toSeq };
-  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
 function rate(text: string): number {

@@ -3,12 +3,13 @@
  */
 import type { Command } from 'commander';
 import { Failure } from './client.ts';
+import { filterOf } from './list-verb.ts';
 import { type PutBackFlags, putBack } from './put-back.ts';
-import { type FilterFlags, filterOf, filterOptions, putBackOptions } from './redrive.ts';
+import { filterOptions, putBackOptions } from './redrive.ts';
 import { oneOf, verb } from './verb.ts';
 
 export function command(): Command {
-  return verb<FilterFlags & PutBackFlags>({
+  return verb<PutBackFlags>({
     usage: 'replay',
     summary: 'owe again what a stretch of the log owed, delivered or dead (counted first, then asked)',
     options: [
@@ -26,11 +27,12 @@ export function command(): Command {
       'replay --from 1h --routing now --yes',
     ],
     run: async (context, _args, flags) => {
-      const { fromSeq, toSeq, from, to } = flags;
-      if ([fromSeq, toSeq, from, to].every((bound) => bound === undefined)) {
+      const filter = filterOf(filterOptions, flags);
+      const { from_seq, to_seq, from, to } = filter;
+      if ([from_seq, to_seq, from, to].every((bound) => bound === undefined)) {
         throw new Failure('say which stretch: --from-seq and --to-seq, or --from and --to', { exitCode: 2 });
       }
-      await putBack(context, { state: 'ANY', ...filterOf(flags) }, { routing: 'then', ...flags });
+      await putBack(context, { state: 'ANY', ...filter }, { routing: 'then', ...flags });
     },
   });
 }

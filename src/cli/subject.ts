@@ -16,14 +16,10 @@ export const personOptions = [
   ['--party <id>', 'only tokens of this eMSP, and what concerns these'],
 ] as const;
 
-export function personOf({ uid, contract, party }: PersonFlags): PersonFlags {
+export function personOf({ uid, contract, party }: PersonFlags): object {
   if (uid === undefined && contract === undefined)
     throw new Failure('expected --uid, --contract or both', { exitCode: 2 });
-  return {
-    ...(uid !== undefined && { uid }),
-    ...(contract !== undefined && { contract }),
-    ...(party !== undefined && { party }),
-  };
+  return { uid, contract, party };
 }
 
 export function command(): Command {

@@ -26,12 +26,12 @@ export const assigneeOption: Option = ['--assignee <operator>', 'those that this
 /** The body of the request. Throws a `Failure` when no flag was given. */
 export function triageOf({ assign, snooze, remark }: TriageFlags): object {
   const body = {
-    ...(assign !== undefined && { assignee: assign === '' ? null : assign }),
+    assignee: assign === '' ? null : assign,
     // Commander sets an option that has a `--no-` form to true when neither was given.
-    ...((typeof snooze === 'string' || snooze === false) && { snooze_until: snooze || null }),
-    ...(remark !== undefined && { remark }),
+    snooze_until: typeof snooze === 'string' || snooze === false ? snooze || null : undefined,
+    remark,
   };
-  if (Object.keys(body).length > 0) return body;
+  if (Object.values(body).some((value) => value !== undefined)) return body;
   throw new Failure('expected --assign, --snooze, --no-snooze or --remark', { exitCode: 2 });
 }
 

@@ -83,7 +83,7 @@ export function command(): Command {
         [id = '', url = ''],
         { kind: kinds = null, party = null, secret, inactive = false },
       ) => {
-        const asked = { url, kinds, party, active: !inactive, ...(secret !== undefined && { secret }) };
+        const asked = { url, kinds, party, active: !inactive, secret };
         screen.answer(await hub.send<WebhookSet>('PUT', pathOf(id), asked), (one) => [
           `${one.id} is set: ${one.url}`,
           ...(one.secret === undefined ? [] : [`its secret, which is not shown again: ${one.secret}`]),
