@@ -10,22 +10,19 @@ import { docs } from './docs.ts';
 import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
 import { checks } from './nouns/checks.ts';
-import { cluster } from './nouns/cluster.ts';
 import { commands } from './nouns/commands.ts';
 import { deliveries } from './nouns/deliveries.ts';
 import { events } from './nouns/events.ts';
 import { history } from './nouns/history.ts';
 import { orphans } from './nouns/orphans.ts';
-import { overview } from './nouns/overview.ts';
 import { parties } from './nouns/parties.ts';
 import { persons } from './nouns/persons.ts';
-import { portalLinks } from './nouns/portal-links.ts';
 import { pulls } from './nouns/pulls.ts';
 import { reconciliation } from './nouns/reconciliation.ts';
 import { redrives } from './nouns/redrives.ts';
 import { routes } from './nouns/routes.ts';
 import { savedViews } from './nouns/saved-views.ts';
-import { status } from './nouns/status.ts';
+import { cluster, status } from './nouns/status.ts';
 import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
 import { webhooks } from './nouns/webhooks.ts';
@@ -36,8 +33,8 @@ import { type AdminLog, answerProblems, serveRoutes } from './serve-routes.ts';
 import { type AdminTokens, admitted, gate } from './tokens.ts';
 
 const nouns = [
-  ...[parties, portalLinks, checks, routes, deliveries, redrives, trace, events, commands],
-  ...[pulls, orphans, storedNotForwarded, reconciliation, history, status, overview, backups, persons, audit, webhooks],
+  ...[parties, checks, routes, deliveries, redrives, trace, events, commands],
+  ...[pulls, orphans, storedNotForwarded, reconciliation, history, status, backups, persons, audit, webhooks],
   savedViews,
 ];
 

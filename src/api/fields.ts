@@ -19,6 +19,10 @@ export const anyId = z.string().min(1).max(512);
 /** A partner's id in a path. */
 export const partnerId = anyId.toUpperCase().meta({ description: '{country_code}-{party_id} of the first role' });
 
+/** Parameters of the paths of one thing, and of one partner. */
+export const idParams = z.strictObject({ id: anyId });
+export const partnerParams = z.strictObject({ id: partnerId });
+
 /** A filter by a partner. */
 export const partnerFilter = partnerId.exactOptional().meta({ description: 'a partner, by any of its parties' });
 

@@ -3,7 +3,7 @@
  * [interface, Admin backup]
  */
 import { z } from 'zod';
-import { anyId } from '../../api/fields.ts';
+import { idParams } from '../../api/fields.ts';
 import { backup } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
@@ -28,7 +28,7 @@ export function backups(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/backups/{id}',
       summary: 'Show how a backup goes',
-      params: z.strictObject({ id: anyId }),
+      params: idParams,
       answer: backup,
       run: ({ params: { id } }) => operations.backup(id),
     }),

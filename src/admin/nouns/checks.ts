@@ -1,7 +1,7 @@
 /** Routes `/parties/{id}/check` and `/checks`: try out a partner's endpoints before traffic flows. */
 import { z } from 'zod';
 import { check } from '../../api/checks.ts';
-import { anyId, partnerId } from '../../api/fields.ts';
+import { idParams, partnerId, partnerParams } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
@@ -16,7 +16,7 @@ export function checks(operations: Operations): AdminRoute[] {
       path: '/parties/{id}/check',
       summary: "Check a partner's endpoints against OCPI: what will break, where OCPI says so, what heals it",
       status: 202,
-      params: z.strictObject({ id: partnerId }),
+      params: partnerParams,
       body: asked.default({ write: false }),
       answer: z.object({ id: z.string() }),
       run: async ({ params: { id }, body: { write }, trace }) => ({ id: operations.startCheck(id, write, trace) }),
@@ -35,7 +35,7 @@ export function checks(operations: Operations): AdminRoute[] {
       path: '/checks/{id}',
       summary:
         'Show a check and what it has found; the hub keeps the last 100, of a partner the last 10, until it restarts',
-      params: z.strictObject({ id: anyId }),
+      params: idParams,
       answer: check,
       run: async ({ params: { id } }) => operations.checkOf(id),
     }),

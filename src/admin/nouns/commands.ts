@@ -1,10 +1,9 @@
 /**
  * Routes `/commands`: commands of eMSPs and their progress.
  */
-import { z } from 'zod';
 import { command, commandFilter } from '../../api/commands.ts';
 import { listOf } from '../../api/common.ts';
-import { anyId, pageQuery } from '../../api/fields.ts';
+import { idParams, pageQuery } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
@@ -22,7 +21,7 @@ export function commands(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/commands/{id}',
       summary: 'Show a command',
-      params: z.strictObject({ id: anyId }),
+      params: idParams,
       answer: command,
       run: ({ params: { id } }) => operations.command(id),
     }),

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { deadGroup, delivery, deliveryDetail, deliveryFilter } from '../../api/deliveries.ts';
-import { anyId, orderQuery, orNull, pageQuery, partyId } from '../../api/fields.ts';
+import { idParams, orderQuery, orNull, pageQuery, partyId } from '../../api/fields.ts';
 import { triage } from '../../api/triage.ts';
 import { outcomeClasses } from '../../domain/errors.ts';
 import { moduleNames } from '../../domain/modules.ts';
@@ -60,7 +60,7 @@ export function deliveries(operations: Operations): AdminRoute[] {
       path: '/deliveries/{id}',
       showsBodies: true,
       summary: 'Show a delivery, the request that carries it, its token hidden, and what it changes for its receiver',
-      params: z.strictObject({ id: anyId }),
+      params: idParams,
       answer: deliveryDetail,
       run: async ({ params: { id } }) => shown(await operations.delivery(id)),
     }),

@@ -1,11 +1,10 @@
 /** Routes `/history` and `/parties/{id}/history`, and the monthly report of a partner. */
 import { z } from 'zod';
-import { partnerId } from '../../api/fields.ts';
+import { partnerParams } from '../../api/fields.ts';
 import { historyRange, monthlyReport, partnerHistory, history as wholeHistory } from '../../api/history.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
-const params = z.strictObject({ id: partnerId });
 const month = z
   .string()
   .regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected a month, for example 2026-10')
@@ -26,7 +25,7 @@ export function history(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/parties/{id}/history',
       summary: 'Show what passed between the hub and a partner, by minute or by hour',
-      params,
+      params: partnerParams,
       query: historyRange,
       answer: partnerHistory,
       rows: 'points',
@@ -36,7 +35,7 @@ export function history(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/parties/{id}/report/{month}',
       summary: 'Show the report of a month: what passed between the hub and a partner each day',
-      params: params.extend({ month }),
+      params: partnerParams.extend({ month }),
       answer: monthlyReport,
       rows: 'days',
       run: ({ params: chosen }) => operations.monthlyReport(chosen.id, chosen.month),

@@ -4,14 +4,13 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { anyId, orNull, pageQuery } from '../../api/fields.ts';
+import { idParams, orNull, pageQuery } from '../../api/fields.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import { orphan, orphanState } from '../../api/orphans.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
 import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
-const params = z.strictObject({ id: anyId });
 const note = z.string().trim().min(1).max(500).nullable().default(null);
 
 /** Sorts by opening time; cases still in their grace period, which have none, come last. */
@@ -39,7 +38,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       role: 'support',
       summary: 'Query the CPO of an open case again; its note then has the result',
       status: 202,
-      params,
+      params: idParams,
       answer: orphan,
       run: ({ params: { id }, trace }) => operations.pullOrphan(id, trace),
     }),
@@ -48,7 +47,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       path: '/orphans/{id}/triage',
       role: 'support',
       summary: 'Assign or snooze an open case, or remark on it; what is absent stays',
-      params,
+      params: idParams,
       body: triageBody,
       answer: orphan,
       run: ({ params: { id }, body, trace }) => operations.triageOrphan(id, triageChange(body), trace),
@@ -58,7 +57,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       path: '/orphans/{id}/resolve',
       role: 'support',
       summary: 'Close an open case by hand',
-      params,
+      params: idParams,
       body: z.strictObject({ note }).default({ note: null }),
       answer: orphan,
       run: ({ params: { id }, body, trace }) => operations.resolveOrphan(id, body.note, trace),

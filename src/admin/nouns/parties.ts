@@ -1,13 +1,14 @@
 /**
  * Routes `/parties`: partners and their parties: onboarding, initial token, handshake, endpoints set by the operator,
- * probes, circuit breakers, suspension.
+ * probes, circuit breakers, suspension, links to its portal.
  */
 import { z } from 'zod';
 import { interfaceRole, listOf } from '../../api/common.ts';
-import { pageQuery, partnerId } from '../../api/fields.ts';
+import { pageQuery, partnerParams as params } from '../../api/fields.ts';
 import type { PartyView } from '../../api/parties.ts';
 import { businessDetails, circuitName, handshake, party, partyRole, probe } from '../../api/parties.ts';
 import { settingInputs } from '../../api/partner-settings.ts';
+import { portalLink } from '../../api/portal.ts';
 import { report } from '../../api/report.ts';
 import { settingRows } from '../../domain/partner-settings.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
@@ -59,10 +60,12 @@ const hostAndPort = z
   )
   .toLowerCase();
 
+const portalAsked = z.strictObject({
+  hours: z.int().min(1).max(168).default(24).meta({ description: 'until it expires' }),
+});
+
 const hubToken = z.string().exactOptional().meta({ description: 'of a partner that is pull only, shown only once' });
 const initialToken = z.string().meta({ description: 'shown only once' });
-
-const params = z.strictObject({ id: partnerId });
 
 export function parties(operations: Operations): AdminRoute[] {
   return [
@@ -199,6 +202,18 @@ export function parties(operations: Operations): AdminRoute[] {
       params,
       answer: party,
       run: ({ params: { id }, trace }) => operations.suspend(id, trace),
+    }),
+    route({
+      method: 'POST',
+      path: '/parties/{id}/portal-link',
+      // Its portal issues initial tokens.
+      role: 'admin',
+      summary: 'Make a link by which a partner signs in to its portal, for 8 hours each time',
+      status: 201,
+      params,
+      body: portalAsked.default({ hours: 24 }),
+      answer: portalLink,
+      run: ({ params: { id }, body: { hours } }) => operations.portalLink(id, hours),
     }),
   ];
 }

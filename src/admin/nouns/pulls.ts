@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { anyId, pageQuery, partnerId } from '../../api/fields.ts';
+import { idParams, pageQuery, partnerParams } from '../../api/fields.ts';
 import { pull, pulledModules, pullFilter, refusedObject } from '../../api/pulls.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
@@ -30,7 +30,7 @@ export function pulls(operations: Operations): AdminRoute[] {
         path: `/parties/{id}/pull/${module}`,
         summary: summaries[module],
         status: 202,
-        params: z.strictObject({ id: partnerId }),
+        params: partnerParams,
         body: asked.default({ full: false, forward: false }),
         answer: z.object({ id: z.string() }),
         run: ({ params: { id }, body, trace }) => operations.startPull(id, module, body, trace),
@@ -48,7 +48,7 @@ export function pulls(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/pulls/{id}',
       summary: 'Show how far a pull has come',
-      params: z.strictObject({ id: anyId }),
+      params: idParams,
       answer: pull,
       run: ({ params: { id } }) => operations.pull(id),
     }),
@@ -56,7 +56,7 @@ export function pulls(operations: Operations): AdminRoute[] {
       method: 'DELETE',
       path: '/pulls/{id}',
       summary: 'Cancel a running pull; what was stored stays stored',
-      params: z.strictObject({ id: anyId }),
+      params: idParams,
       answer: pull,
       run: ({ params: { id }, trace }) => operations.cancelPull(id, trace),
     }),

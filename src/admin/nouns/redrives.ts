@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { delivery } from '../../api/deliveries.ts';
-import { anyId, partnerId } from '../../api/fields.ts';
+import { idParams, partnerParams } from '../../api/fields.ts';
 import { discardFilter, discardPlan, job, redriveFilter, redrivePlan } from '../../api/jobs.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
@@ -29,8 +29,6 @@ const request = z.strictObject({
   }),
 });
 
-const params = z.strictObject({ id: anyId });
-
 /** A dry run has a plan, anything else a job. */
 const statusOf = (answer: unknown) => ('sample' in (answer as object) ? 200 : 202);
 
@@ -42,7 +40,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       role: 'support',
       summary: 'Retry one delivery',
       status: 202,
-      params,
+      params: idParams,
       body: z.strictObject({ force: z.boolean().default(false) }).default({ force: false }),
       answer: delivery,
       run: ({ params: { id }, body: { force }, trace }) => operations.redriveOne(id, force, trace),
@@ -66,7 +64,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       path: '/deliveries/{id}/discard',
       role: 'support',
       summary: 'Give up one dead letter; a re-drive sends it all the same',
-      params,
+      params: idParams,
       answer: delivery,
       run: ({ params: { id }, trace }) => operations.discardOne(id, trace),
     }),
@@ -86,7 +84,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       method: 'GET',
       path: '/redrives/{id}',
       summary: 'Show how a re-drive, resync or discard goes',
-      params,
+      params: idParams,
       answer: job,
       run: ({ params: { id } }) => operations.job(id),
     }),
@@ -95,7 +93,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       path: '/redrives/{id}',
       role: 'support',
       summary: 'Cancel a re-drive, resync or discard; what was done stays done',
-      params,
+      params: idParams,
       answer: job,
       run: ({ params: { id }, trace }) => operations.cancelJob(id, trace),
     }),
@@ -104,7 +102,7 @@ export function redrives(operations: Operations): AdminRoute[] {
       path: '/parties/{id}/resync',
       summary: 'Send a partner the present objects of a module that it is entitled to; progress at /redrives/{id}',
       status: 202,
-      params: z.strictObject({ id: partnerId }),
+      params: partnerParams,
       body: z.strictObject({ module: z.enum(moduleNames) }),
       answer: job,
       run: ({ params: { id }, body: { module }, trace }) => operations.resync(id, module, trace),

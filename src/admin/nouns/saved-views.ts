@@ -3,12 +3,10 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { anyId, pageQuery } from '../../api/fields.ts';
+import { idParams, pageQuery } from '../../api/fields.ts';
 import { savedView } from '../../api/saved-views.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
-
-const params = z.strictObject({ id: anyId });
 
 /** In the body and not in the path: the audit log keeps paths, and an erasure does not look there. */
 const name = z
@@ -52,7 +50,7 @@ export function savedViews(operations: Operations): AdminRoute[] {
       role: 'support',
       summary: 'Remove a saved view; 204 also when there is none',
       status: 204,
-      params,
+      params: idParams,
       answer: noAnswer,
       run: ({ params: { id }, trace }) => operations.removeView(id, trace),
     }),

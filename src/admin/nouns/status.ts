@@ -1,17 +1,22 @@
 /**
- * Routes `/status` (state of the hub) and `/caller` (role of the token). `health` serves the health checks, which need
+ * Routes `/status` (state of the hub), `/caller` (role of the token), `/overview` (one row per partner, for pages that
+ * poll: they send the revision that they have) and `/cluster` (the nodes). `health` serves the health checks, which need
  * no token.
  */
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
 import { callerRole } from '../../api/audit.ts';
+import { type ClusterView, clusterView } from '../../api/cluster.ts';
 import { type HubStatus, hubStatus } from '../../api/hub.ts';
+import { overviewOfAll } from '../../api/overview.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 /** A step of the wall clock is warned of when it is at least so large, and for so long, seconds. */
 const warnedStepS = 60;
 const warnedForS = 3_600;
+
+const after = z.string().min(1).max(64).exactOptional().meta({ description: 'revision of the answer before' });
 
 export function status(operations: Operations): AdminRoute[] {
   return [
@@ -28,6 +33,28 @@ export function status(operations: Operations): AdminRoute[] {
       summary: 'Show whose token was sent, and what it may do',
       answer: z.object({ name: z.string(), role: callerRole }),
       run: ({ caller }) => caller,
+    }),
+    route({
+      method: 'GET',
+      path: '/overview',
+      summary:
+        'Show every partner in a row, or the rows that have changed since a revision, and what runs and is wrong',
+      query: z.strictObject({ after }),
+      answer: overviewOfAll,
+      run: ({ query: { after } }) => operations.overview(after),
+    }),
+  ];
+}
+
+/** Every node answers it, even while no hub runs on it. */
+export function cluster(view: () => ClusterView): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/cluster',
+      summary: 'Show the nodes of the hub and which of them is the owner',
+      answer: clusterView,
+      run: view,
     }),
   ];
 }
