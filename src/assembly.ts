@@ -46,9 +46,8 @@ import { ocpiServer, readWhole } from './ocpi/server.ts';
 import { oidcOf } from './oidc.ts';
 import { type PartnerClientOptions, partnerClient } from './partners/client.ts';
 import { egressGuard, type OwnPlaces } from './partners/egress.ts';
-import { partnerInspector } from './partners/inspect.ts';
 import { createNames } from './partners/names.ts';
-import { partnerLists } from './partners/pull.ts';
+import { partnerInspector, partnerLists } from './partners/pull.ts';
 import { partnerVersions } from './partners/versions.ts';
 import { webhookClient } from './partners/webhook-client.ts';
 import {
@@ -62,8 +61,8 @@ import {
   turnOfLoop,
 } from './process-load.ts';
 import { hubKeys } from './secrets.ts';
-import { isAtOperators } from './transport/entrance.ts';
 import { isWithin } from './transport/networks.ts';
+import { isAtOperators } from './transport/trusted.ts';
 import type { Visitors } from './transport/visitors.ts';
 import { diskOf } from './upkeep-metrics.ts';
 import { root, version } from './version.ts';

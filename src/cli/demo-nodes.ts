@@ -9,6 +9,7 @@ import { systemClock } from '../kit/system-clock.ts';
 import { ended, runs, startChild } from '../sandbox/child.ts';
 import type { HubOf, Narrator } from '../sandbox/narrate.ts';
 import { type Entry, nodeHeader } from '../sandbox/transcript.ts';
+import { HubClient } from './client.ts';
 
 const patienceMs = 60_000;
 
@@ -164,10 +165,8 @@ export class DemoNodes {
    * them.
    */
   async #leadsAll({ url }: Node): Promise<boolean> {
-    const headers = { authorization: `Bearer ${this.#adminToken}` };
-    const answer = await fetch(`${url}/admin/v1/cluster`, { headers });
-    if (!answer.ok) throw new Error(`GET ${url}/admin/v1/cluster answered HTTP ${answer.status}`);
-    const { role, nodes } = (await answer.json()) as ClusterView;
+    const hub = new HubClient({ url, token: this.#adminToken }, {});
+    const { role, nodes } = await hub.get<ClusterView>('/cluster');
     return role === 'owner' && nodes.filter(({ alive }) => alive).length === this.#all.length;
   }
 }

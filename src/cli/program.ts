@@ -60,7 +60,8 @@ async function programFor(args: readonly string[]): Promise<Command> {
     const verb = isCompletion || named.includes(name) ? (await load()).command() : new Command(name);
     program.addCommand(inherit(verb.summary(summary), program));
   }
-  if (isCompletion) (await import('./completion.ts')).addCompletion(program);
+  // The script asks the hidden command `complete`, which it adds, for verbs, options and words.
+  if (isCompletion) (await import('@bomb.sh/tab/commander')).default(program, { completionCommandName: 'completion' });
   else program.command('completion').summary('print the completion script of a shell');
   return program;
 }

@@ -8,14 +8,16 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { BackupKey } from '../../storage/level/backup-keys.ts';
 import { isInUse } from '../../storage/level/leveldb.ts';
 import { backupStore, isBackup, restoreBackup, verifyStore } from '../../storage/level/restore.ts';
 import { copyToPostgres } from '../../storage/migrate.ts';
+import type { BackupView } from '../api/hub.ts';
 import { privateKeyOf, sealingOf } from '../backup-keys.ts';
 import { otherThanRoot } from '../data-directory.ts';
 import { Failure, HubClient, keptToken } from './client.ts';
+import { watched } from './job.ts';
 import { backupLines, copiedLines, reportLines, restoredLines } from './store-lines.ts';
-import { backupRunning } from './store-running.ts';
 import { type Context, localJson, noun, type Option, verb } from './verb.ts';
 
 interface StoreFlags {
@@ -150,6 +152,29 @@ async function backup(context: Context, directory: string, flags: StoreFlags): P
   }
   const manifest = await shown(context, (progress) => backupStore(store, directory, { progress, sealing }));
   context.screen.answer(manifest, () => backupLines(directory, manifest));
+}
+
+/**
+ * Has a running hub write a backup through its admin API, and watches it until it ends. The directory is on the hub's
+ * machine. `sealing`: the key for which the backup must be sealed; null when it does not matter.
+ */
+async function backupRunning(
+  { hub, screen }: Context,
+  directory: string,
+  sealing: Pick<BackupKey, 'fingerprint'> | null,
+): Promise<void> {
+  const started = await hub.send<BackupView>('POST', '/backup', { directory });
+  const look = () => hub.get<BackupView>(`/backups/${encodeURIComponent(started.id)}`);
+  const words = ({ step, records }: BackupView) => `${step ?? ''}: ${records} records`;
+  const made = await watched(screen, started, look, words);
+  screen.answer(made, ({ state, sequence: head, ...rest }) =>
+    state === 'DONE' ? backupLines(directory, { head, ...rest }, "the running hub's store") : [],
+  );
+  if (made.state !== 'DONE') throw new Failure(`the backup ended ${made.state}: ${made.error ?? 'it left no files'}`);
+  if (sealing !== null && made.sealed_for !== sealing.fingerprint) {
+    const whose = made.sealed_for === null ? 'it is not sealed' : `it is sealed for ${made.sealed_for}`;
+    throw new Failure(`${whose}: remove it; the hub needs HUB_BACKUP_PUBLIC_KEY with the key ${sealing.fingerprint}`);
+  }
 }
 
 /** Rejects unless a hub is known to be the one that uses the data directory: that one takes the token that is kept there. */

@@ -8,7 +8,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { setPassedOn } from '../transport/client-address.ts';
-import { enterAsOperator } from '../transport/entrance.ts';
+import { enterAsOperator } from '../transport/trusted.ts';
 
 /** Present when the request came in by the operators' listener of the node that passes it on. */
 export const entranceHeader = 'x-ocpi-hub-entrance';

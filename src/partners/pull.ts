@@ -24,7 +24,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { isRefusal, type Outcome } from '../domain/errors.ts';
 import type { Quirk } from '../domain/quirks.ts';
-import type { ListCall, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
+import type { ListCall, PartnerInspector, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
 import { resolvedLink } from '../kit/url.ts';
 import { envelopeItems, envelopeTime } from '../transport/envelope.ts';
@@ -163,6 +163,22 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
   }
 
   return { pages };
+}
+
+/** Reads one page of a list with all that a check looks at: the objects' texts and the headers of pagination. */
+export function partnerInspector(client: Pick<Client, 'read'>): PartnerInspector {
+  return {
+    async page(call) {
+      const { outcome, text, headers } = await client.read(call);
+      return {
+        outcome,
+        texts: outcome.class === 'delivered' ? envelopeItems(text) : [],
+        total: one(headers['x-total-count']),
+        limit: one(headers['x-limit']),
+        next: nextLink(one(headers.link)),
+      };
+    },
+  };
 }
 
 /** Why the page is not requested; null when it is. [PULL-2] */

@@ -1,6 +1,8 @@
 /**
- * Marks what a door has admitted by a token. When connections run short, trusted ones are evicted last; requests that
- * no door admitted are limited by address (`visitors.ts`).
+ * Marks what a door has admitted by a token, and what came in by the operators' listener (`HUB_ADMIN_PORT`). When
+ * connections run short, trusted ones are evicted last; requests that no door admitted are limited by address (`visitors.ts`).
+ *
+ * TRUSTED-1  A door asks in a hook of its own by which listener a request came in, so no form of a path leads around it.
  */
 import type { IncomingMessage } from 'node:http';
 
@@ -29,3 +31,11 @@ export function markAdmitted(request: Request, partner?: string): void {
 }
 
 export const isAdmitted = (request: Request): boolean => request[admitted] === true;
+
+const ofOperators = new WeakSet<IncomingMessage>();
+
+/** The request came in by the operators' listener, here or at the node that passed it on. */
+export const enterAsOperator = (request: IncomingMessage): void => void ofOperators.add(request);
+
+/** [TRUSTED-1] */
+export const isAtOperators = (request: IncomingMessage): boolean => ofOperators.has(request);
