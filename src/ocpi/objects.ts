@@ -19,9 +19,9 @@ import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
 import type { JsonBody } from '../transport/json-body.ts';
 import { isWithoutPrev, type Page, readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
-import type { CallerRule } from './caller.ts';
+import { type CallerRule, pathParty } from './caller.ts';
 import type { ListReader } from './list-reads.ts';
-import { type Answer, addressOf, type Exchange, listed, type OcpiRoute, stored, version } from './route.ts';
+import { type Answer, addressOf, done, type Exchange, listed, type OcpiRoute, stored, version } from './route.ts';
 
 /** A body that has passed its module's schema. */
 export interface CheckedBody<T> {
@@ -190,6 +190,23 @@ export function accept(
   return hub.accept(exchange.caller, change, exchange.reserve);
 }
 
+/** Takes pushes of the object that a path names by owner and id, the latter under `idName`; the caller owns it. */
+export function pushOf<T extends { last_updated: string }>(
+  module: ObjectModule,
+  method: 'PUT' | 'PATCH',
+  type: Checked<T>,
+  factsOf: (checked: CheckedBody<T>, exchange: Exchange) => ObjectFacts,
+  idName = 'id',
+) {
+  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
+    const id = pathId(exchange.params, idName);
+    const checked = method === 'PATCH' ? checkedPatch(exchange, type) : checkedBody(exchange, type);
+    sameIds({ [idName]: id, ...pathParty(exchange.params) }, checked.value);
+    await accept(hub, exchange, { module, method, id, facts: factsOf(checked, exchange) }, checked);
+    return done();
+  };
+}
+
 /** Reads a whole object from a partner's list by the same schema as a push. */
 export function wholeObject<T extends { country_code: string; party_id: string; id: string; last_updated: string }>(
   type: Checked<T>,
@@ -258,6 +275,12 @@ export function readText(hub: Hub, exchange: Exchange, query: Parameters<Hub['re
 export async function answerObject(...of: Parameters<typeof readText>): Promise<Answer> {
   return stored(await readText(...of));
 }
+
+/** Answers the object that a path names by owner and id. */
+export const readOf = (module: ObjectModule) => (hub: Hub, exchange: Exchange) => {
+  const { params } = exchange;
+  return answerObject(hub, exchange, { module, owner: keyOf(pathParty(params)), id: params.id ?? '', within: [] });
+};
 
 /** Nothing by which the hub decides is longer. */
 const factMax = 255;

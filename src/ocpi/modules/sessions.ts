@@ -4,11 +4,8 @@
  * [interface, Sessions]
  */
 import type { ObjectFacts } from '../../domain/object.ts';
-import { keyOf } from '../../domain/party.ts';
-import type { Hub } from '../../hub/ports/hub.ts';
 import { chargeFields, price } from '../../transport/shapes.ts';
 import {
-  type Checked,
   ciString,
   dateTime,
   fragment,
@@ -20,21 +17,9 @@ import {
   oneOf,
   should,
 } from '../../transport/types.ts';
-import { emsp, owningCpo, owningCpoOrEmsp, pathParty } from '../caller.ts';
-import {
-  accept,
-  answerObject,
-  type CheckedBody,
-  cdrTokenFact,
-  checkedBody,
-  checkedPatch,
-  listRoute,
-  pathId,
-  sameIds,
-  textFact,
-  wholeObject,
-} from '../objects.ts';
-import { type Answer, done, type Exchange, type OcpiModule, version } from '../route.ts';
+import { emsp, owningCpo, owningCpoOrEmsp } from '../caller.ts';
+import { type CheckedBody, cdrTokenFact, listRoute, pushOf, readOf, textFact, wholeObject } from '../objects.ts';
+import { type OcpiModule, version } from '../route.ts';
 
 const session = object({
   ...chargeFields,
@@ -47,7 +32,6 @@ const session = object({
   total_cost: may(price),
   status: must(oneOf('ACTIVE', 'COMPLETED', 'INVALID', 'PENDING', 'RESERVATION')),
 });
-const sessionFragment = fragment(session);
 
 type AnySession = CheckedBody<{
   last_updated: string;
@@ -56,6 +40,7 @@ type AnySession = CheckedBody<{
 }>;
 
 const one = `/${version}/sessions/:country_code/:party_id/:id`;
+const pushed = { path: one, by: owningCpo, budget: 'other' } as const;
 
 export const sessions: OcpiModule = {
   identifier: 'sessions',
@@ -63,31 +48,11 @@ export const sessions: OcpiModule = {
   readWhole: wholeObject(session, (body, value) => wholeFacts({ body, value })),
   routes: [
     listRoute('sessions', emsp, { dateFrom: true }),
-    { method: 'GET', path: one, by: owningCpoOrEmsp, budget: 'other', handle: readSession },
-    { method: 'PUT', path: one, by: owningCpo, budget: 'other', handle: push('PUT', session, wholeFacts) },
-    {
-      method: 'PATCH',
-      path: one,
-      by: owningCpo,
-      budget: 'other',
-      handle: push('PATCH', sessionFragment, changedFacts),
-    },
+    { method: 'GET', path: one, by: owningCpoOrEmsp, budget: 'other', handle: readOf('sessions') },
+    { ...pushed, method: 'PUT', handle: pushOf('sessions', 'PUT', session, wholeFacts) },
+    { ...pushed, method: 'PATCH', handle: pushOf('sessions', 'PATCH', fragment(session), changedFacts) },
   ],
 };
-
-function push<T extends AnySession['body']>(
-  method: 'PUT' | 'PATCH',
-  type: Checked<T>,
-  factsOf: (session: AnySession) => ObjectFacts,
-) {
-  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
-    const id = pathId(exchange.params, 'id');
-    const checked = method === 'PATCH' ? checkedPatch(exchange, type) : checkedBody(exchange, type);
-    sameIds({ id, ...pathParty(exchange.params) }, checked.value);
-    await accept(hub, exchange, { module: 'sessions', method, id, facts: factsOf(checked) }, checked);
-    return done();
-  };
-}
 
 function wholeFacts({ body, value }: Pick<AnySession, 'body' | 'value'>): ObjectFacts {
   const status = textFact(body.status);
@@ -107,10 +72,4 @@ function changedFacts(session: AnySession): ObjectFacts {
     ...(authorizationReference !== null && { authorizationReference }),
     ...(status !== undefined && { status }),
   };
-}
-
-async function readSession(hub: Hub, exchange: Exchange): Promise<Answer> {
-  const { params } = exchange;
-  const owner = keyOf(pathParty(params));
-  return answerObject(hub, exchange, { module: 'sessions', owner, id: params.id ?? '', within: [] });
 }

@@ -3,6 +3,7 @@
  * [interface, Token authorization; D24, D43, D48]
  */
 import { HubError } from '../../domain/errors.ts';
+import type { ObjectFacts } from '../../domain/object.ts';
 import { keyOf } from '../../domain/party.ts';
 import type { AuthorizeRequest, Hub } from '../../hub/ports/hub.ts';
 import { token } from '../../transport/shapes.ts';
@@ -19,19 +20,9 @@ import {
   should,
 } from '../../transport/types.ts';
 import { cpo, owningEmsp, owningEmspOrCpo, pathParty } from '../caller.ts';
-import {
-  accept,
-  answerObject,
-  checkedBody,
-  checkedPatch,
-  listRoute,
-  pathId,
-  sameIds,
-  wholeObject,
-} from '../objects.ts';
-import { type Answer, done, type Exchange, type OcpiModule, stored, version } from '../route.ts';
+import { answerObject, listRoute, pathId, pushOf, wholeObject } from '../objects.ts';
+import { type Answer, type Exchange, type OcpiModule, stored, version } from '../route.ts';
 
-const tokenFragment = fragment(token);
 /** A token of a list; its `uid` is its id. */
 const wholeToken = wholeObject(object({ ...token.shape, id: must(identifier(36)) }), () => ({}));
 
@@ -46,6 +37,7 @@ const anyObject = object({ type: may(ciString(36)) });
 const all = `/${version}/tokens`;
 const one = `${all}/:country_code/:party_id/:uid`;
 
+const pushed = { path: one, by: owningEmsp, budget: 'other' } as const;
 const awaited = { budget: 'other', isAwaited: true } as const;
 
 export const tokens: OcpiModule = {
@@ -55,22 +47,15 @@ export const tokens: OcpiModule = {
   routes: [
     listRoute('tokens', cpo),
     { method: 'GET', path: one, by: owningEmspOrCpo, budget: 'other', handle: readToken },
-    { method: 'PUT', path: one, by: owningEmsp, budget: 'other', handle: push('PUT', token) },
-    { method: 'PATCH', path: one, by: owningEmsp, budget: 'other', handle: push('PATCH', tokenFragment) },
+    { ...pushed, method: 'PUT', handle: pushOf('tokens', 'PUT', token, factsOf, 'uid') },
+    { ...pushed, method: 'PATCH', handle: pushOf('tokens', 'PATCH', fragment(token), factsOf, 'uid') },
     { ...awaited, method: 'POST', path: `${all}/:uid/authorize`, by: cpo, handle: authorizeAtEmsp },
     { ...awaited, method: 'PUT', path: `${one}/authorize`, by: owningEmsp, handle: authorizeAtCpo },
   ],
 };
 
-function push(method: 'PUT' | 'PATCH', type: Checked<{ last_updated: string; type?: string | null | undefined }>) {
-  return async (hub: Hub, exchange: Exchange): Promise<Answer> => {
-    const id = pathId(exchange.params, 'uid');
-    const checked = method === 'PATCH' ? checkedPatch(exchange, type) : checkedBody(exchange, type);
-    sameIds({ ...pathParty(exchange.params), uid: id }, checked.value);
-    const facts = { tokenType: typeOf(exchange, checked.body.type ?? undefined) };
-    await accept(hub, exchange, { module: 'tokens', method, id, facts }, checked);
-    return done();
-  };
+function factsOf({ body }: { body: { type?: string | null | undefined } }, exchange: Exchange): ObjectFacts {
+  return { tokenType: typeOf(exchange, body.type ?? undefined) };
 }
 
 const typeForm = /^[A-Za-z_]{1,36}$/;
