@@ -41,7 +41,7 @@ export function Handshake({ party, reload }: HandshakeProps) {
       <ol class="inside steps">
         {steps.map(({ title, note, state }) => (
           <li key={title} class={state} aria-current={state === 'now' ? 'step' : undefined}>
-            <span class="mark" aria-hidden="true">
+            <span class={`mark ${tones[state]}`} aria-hidden="true">
               {marks[state]}
             </span>
             <div>
@@ -82,6 +82,7 @@ function Next({ party: { id } }: { party: PartyView }) {
 }
 
 const marks = { done: '✓', now: '◐', failed: '▲', open: '○' } as const;
+const tones = { done: 'good', now: 'wait', failed: 'bad', open: 'off' } as const;
 const words = { done: 'done', now: 'waiting', failed: 'failed', open: 'to come' } as const;
 
 function stepsOf(told: readonly HandshakeStep[], party: PartyView, isConnected: boolean): Step[] {

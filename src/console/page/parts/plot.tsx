@@ -68,7 +68,7 @@ export function Plot({ title, times, curves, max }: PlotProps) {
       <ul class="curves-key" ref={key}>
         {curves.map(({ title: name, tone, values, shown }) => (
           <li key={name}>
-            <i class={`tone-${tone}`} />
+            <i class={tone} />
             {name} {orDash(of(values), shown)}
           </li>
         ))}
