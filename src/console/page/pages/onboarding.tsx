@@ -56,7 +56,7 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
       {({ rows }) => {
         const waiting = rows.filter(({ status }) => status === 'REGISTERED');
         return (
-          <div class="sides">
+          <div class="halves">
             {mayAdminister.value ? (
               <PartnerForm taken={new Set(rows.flatMap(({ parties }) => parties))} onAdded={onAdded} />
             ) : (
@@ -104,7 +104,7 @@ function Connecting({ id, added }: { id: string; added: Added | null }) {
   return (
     <Asked query={query} what={`partner ${id}`}>
       {(party) => (
-        <div class="sides">
+        <div class="halves">
           <section class="card" aria-label="What the partner needs">
             <header>
               <h2>Send this to the partner's engineer</h2>

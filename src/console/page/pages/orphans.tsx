@@ -13,7 +13,7 @@ import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
@@ -43,7 +43,9 @@ const hints: Readonly<Record<string, string>> = {
 
 export function Orphans() {
   const watch = useWatch({ kinds: ['orphan-stop', 'orphan-cdr'] });
-  const [{ state, assignee }, change] = useFilters(['state', 'assignee']);
+  const [filters, change] = useFilters(['state', 'assignee']);
+  const field = fieldOf(filters, change);
+  const { state, assignee } = filters;
   const query = useCases(state, assignee);
   useReload(watch, query.reload);
 
@@ -57,16 +59,15 @@ export function Orphans() {
         <div class="filters">
           <Choice
             label="State"
-            value={state}
+            {...field('state')}
             options={[
               ['', 'all'],
               ['OPEN', 'open'],
               ['GRACE', 'grace period'],
               ['RESOLVED', 'resolved'],
             ]}
-            onChange={(chosen) => change({ state: chosen })}
           />
-          <SettledField label="Assigned to" value={assignee} onChange={(name) => change({ assignee: name })} />
+          <SettledField label="Assigned to" {...field('assignee')} />
         </div>
       </div>
       <Asked query={query} what="the cases">

@@ -11,7 +11,7 @@ import type { Watch } from '../data/actors.ts';
 import { type Board, watchBoard } from '../data/board.ts';
 import { count } from '../data/format.ts';
 import { mayAdminister } from '../data/session.ts';
-import { Choice, TextFilter, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, TextFilter, useFilters } from '../parts/fields.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
 import { Empty } from '../parts/states.tsx';
 import { Rows } from '../parts/window.tsx';
@@ -110,7 +110,9 @@ function Nobody() {
 }
 
 function Partners({ board, watch }: { board: Board; watch: Watch }) {
-  const [{ q, show, role, sort }, change] = useFilters(['q', 'show', 'role', 'sort']);
+  const [filters, change] = useFilters(['q', 'show', 'role', 'sort']);
+  const field = fieldOf(filters, change);
+  const { q, show, role, sort } = filters;
   const version = board.version.value;
   const ids = useStable(
     useMemo(
@@ -122,28 +124,20 @@ function Partners({ board, watch }: { board: Board; watch: Watch }) {
   return (
     <section class="card partners" aria-label="Partners">
       <header class="filters">
-        <TextFilter
-          label="Find"
-          value={q}
-          onChange={(value) => change({ q: value })}
-          placeholder="id or name"
-          isFirst
-        />
+        <TextFilter label="Find" {...field('q')} placeholder="id or name" isFirst />
         <Choice
           label="Show"
-          value={show}
+          {...field('show')}
           options={[['', 'All'], ...Object.entries(shows).map(([key, [title]]) => [key, title] as const)]}
-          onChange={(value) => change({ show: value })}
         />
         <Choice
           label="Role"
-          value={role}
+          {...field('role')}
           options={[
             ['', 'All'],
             ['CPO', 'CPO'],
             ['EMSP', 'eMSP'],
           ]}
-          onChange={(value) => change({ role: value })}
         />
         <p class="quiet counted">
           {ids.length === total ? `${count(total)} partners` : `${count(ids.length)} of ${count(total)} partners`}

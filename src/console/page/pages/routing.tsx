@@ -66,7 +66,7 @@ export function Routing() {
             )}
           </Asked>
         </div>
-        <Explain named={named} filters={filters} change={change} />
+        <Explain filters={filters} change={change} />
       </div>
       <datalist id="emsps">
         {named.EMSP.map((id) => (
@@ -256,13 +256,14 @@ function NewRule({ named, onDone }: { named: Named; onDone: () => void }) {
 }
 
 interface ExplainProps {
-  readonly named: Named;
   readonly filters: Readonly<Record<'from' | 'to' | 'module', string>>;
   readonly change: (changes: Partial<Record<'from' | 'to' | 'module', string>>) => void;
 }
 
 /** Who receives what and why: every condition, met or not. */
-function Explain({ filters: { from, to, module }, change }: ExplainProps) {
+function Explain({ filters, change }: ExplainProps) {
+  const { from, to, module } = filters;
+  const field = fieldOf(filters, change);
   const isWhole = /^\w{2}-\w{1,3}$/.test(from) && /^\w{2}-\w{1,3}$/.test(to);
   const asked = isWhole ? pathWith('/routes/explain', { from, to, module: module || 'locations' }) : null;
   const query = useQuery<RouteExplanation>(asked, 5_000);
@@ -273,13 +274,13 @@ function Explain({ filters: { from, to, module }, change }: ExplainProps) {
       </header>
       <div class="inside stack">
         <div class="filters">
-          <PartyField label="From" value={from} onChange={(value) => change({ from: value })} />
-          <PartyField label="To" value={to} onChange={(value) => change({ to: value })} />
+          <PartyField label="From" {...field('from')} />
+          <PartyField label="To" {...field('to')} />
           <Choice
             label="Module"
+            {...field('module')}
             value={module || 'locations'}
             options={moduleNames.map((one) => [one, one] as const)}
-            onChange={(value) => change({ module: value })}
           />
         </div>
         {asked === null ? (
