@@ -126,17 +126,6 @@ export class HubClient {
     }
   }
 
-  /** Yields the items of an NDJSON stream until the hub ends it. */
-  async *lines<T>(path: string, query: Query): AsyncGenerator<T> {
-    let rest = '';
-    const decoder = new TextDecoder();
-    for await (const piece of this.file(path, query, 'application/x-ndjson')) {
-      const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) if (line !== '') yield parsed(line, this.url) as T;
-    }
-  }
-
   /** By `node:http`: a command is one or two requests, and the parser that `fetch` compiles for them takes longer than the rest of it. */
   async #ask(
     method: Method,

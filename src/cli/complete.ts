@@ -127,10 +127,8 @@ async function jobs(hub: HubClient, prefix: string): Promise<string[]> {
 
 /** Ids of all jobs that the log still holds, oldest first. */
 export async function jobIds(hub: HubClient): Promise<string[]> {
-  const found: string[] = [];
-  for await (const { data } of hub.lines<EventView>('/events', { type: 'job.started' }))
-    found.push((data as JobView).id);
-  return found;
+  const { items } = await hub.list<EventView>('/events', { type: 'job.started' }, Number.POSITIVE_INFINITY);
+  return items.map(({ data }) => (data as JobView).id);
 }
 
 function begins(id: string, prefix: string): boolean {

@@ -128,7 +128,7 @@ async function follow(context: Context, flags: ListFlags): Promise<void> {
       if (!isAway) context.screen.say(`ocpi-hub: ${error.message}; asking again until it answers`);
       isAway = true;
     }
-    await pause(stop.signal);
+    await sleep(systemClock, pauseMs, stop.signal);
   }
 }
 
@@ -140,10 +140,6 @@ function writer({ screen }: Context): (item: EventView) => void {
     screen.lines(isFirst ? [titles, line] : [line]);
     isFirst = false;
   };
-}
-
-function pause(signal: AbortSignal): Promise<void> {
-  return sleep(systemClock, pauseMs, signal);
 }
 
 /** Fields of an event's data that are printed after its subject. */

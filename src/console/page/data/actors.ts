@@ -65,6 +65,12 @@ export interface Watch {
 export const presentActor = (watch: Watch | null, id: string): LiveActor | null =>
   watch?.state.value === 'live' ? watch.actor(id).value : null;
 
+/** `CONNECTED`: the connection of a partner; null as for `presentActor`. */
+export function liveStatus(watch: Watch | null, partner: string): string | null {
+  const value = presentActor(watch, `partner:${partner}`)?.snapshot.value as { connection?: string } | undefined;
+  return value?.connection?.toUpperCase() ?? null;
+}
+
 interface Told {
   readonly type: string;
   readonly sessionId?: string;

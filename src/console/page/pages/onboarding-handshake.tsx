@@ -4,7 +4,7 @@
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { HandshakeStep, HandshakeView, PartyView } from '../../../api/parties.ts';
-import { presentActor } from '../data/actors.ts';
+import { liveStatus } from '../data/actors.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Liveness, useWatch } from '../parts/live.tsx';
@@ -23,13 +23,12 @@ interface HandshakeProps {
 export function Handshake({ party, reload }: HandshakeProps) {
   const watch = useWatch({ ids: [`partner:${party.id}`] });
   const { data, reload: again } = useQuery<HandshakeView>(`/parties/${party.id}/handshake`, 700);
-  const value = presentActor(watch, `partner:${party.id}`)?.snapshot.value as { connection?: string } | undefined;
-  const connection = value?.connection ?? party.status.toLowerCase();
+  const status = liveStatus(watch, party.id) ?? party.status;
   useEffect(() => {
     reload();
     again();
-  }, [connection]);
-  const isConnected = connection === 'connected' || connection === 'offline';
+  }, [status]);
+  const isConnected = status === 'CONNECTED' || status === 'OFFLINE';
   const steps = stepsOf(data?.steps ?? [], party, isConnected);
   const failure = steps.find(({ state }) => state === 'failed');
   return (

@@ -5,7 +5,7 @@ import { useComputed } from '@preact/signals';
 import { Link } from 'wouter-preact';
 import type { OverviewRow } from '../../../api/overview.ts';
 import { moduleNames } from '../../../domain/modules.ts';
-import { type LiveActor, presentActor, type Watch } from '../data/actors.ts';
+import { liveStatus, type Watch } from '../data/actors.ts';
 import type { Board } from '../data/board.ts';
 import { liveState } from '../data/circuits.ts';
 import { brief, count, many, perSecond, span } from '../data/format.ts';
@@ -24,7 +24,7 @@ interface RowProps {
 
 export function PartnerRow({ id, index, board, watch }: RowProps) {
   // A text, so that a change of an actor's counters renders nothing.
-  const told = useComputed(() => liveText(presentActor(watch, `partner:${id}`)));
+  const told = useComputed(() => liveStatus(watch, id));
   const liveSync = useComputed(() => liveState(watch, id, ['sync']));
   const liveResults = useComputed(() => liveState(watch, id, ['results']));
   const liveAsync = useComputed(() => liveState(watch, id, moduleNames));
@@ -99,11 +99,4 @@ function Dead({ row: { id, dead } }: { row: OverviewRow }) {
 function Age({ since, board }: { since: string; board: Board }) {
   useNow();
   return <>{span(Math.max(0, Math.floor((board.now() - Date.parse(since)) / 1000)))}</>;
-}
-
-/** `CONNECTED`; null until the actor's state has arrived. */
-function liveText(actor: LiveActor | null): string | null {
-  const value = actor?.snapshot.value;
-  if (typeof value !== 'object' || value === null) return null;
-  return String((value as Record<string, unknown>).connection).toUpperCase();
 }

@@ -4,7 +4,7 @@
 import { useState } from 'preact/hooks';
 import { Redirect, useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
-import { presentActor, type Watch } from '../data/actors.ts';
+import { liveStatus, type Watch } from '../data/actors.ts';
 import { circuitActor, circuitNames } from '../data/circuits.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
@@ -83,18 +83,12 @@ function Head({ id, query: { data }, watch }: { id: string; query: Queried<Party
         <h1 class="mono">{id}</h1>
         <span>{[...names].join(', ')}</span>
         <span class="quiet">{[...roles].join(', ')}</span>
-        {data && <Status watch={watch} id={id} told={data.status} />}
+        {data && <Badge state={liveStatus(watch, id) ?? data.status} />}
         {data?.settings.paused && <Badge state="paused" tone="off" />}
       </div>
       <Liveness watch={watch} />
     </div>
   );
-}
-
-/** The live state, or the polled one until it has arrived and while the connection is lost. */
-function Status({ watch, id, told }: { watch: Watch | null; id: string; told: string }) {
-  const value = presentActor(watch, `partner:${id}`)?.snapshot.value as { connection?: string } | undefined;
-  return <Badge state={value?.connection?.toUpperCase() ?? told} />;
 }
 
 function Charts({ id, watch }: { id: string; watch: Watch | null }) {

@@ -11,6 +11,7 @@ import {
   settingRows,
 } from '../../../domain/partner-settings.ts';
 import { mayAdminister } from '../data/session.ts';
+import { localOf } from '../parts/settled.tsx';
 import '../style/settings.css';
 
 type Settings = PartyView['settings'];
@@ -82,7 +83,7 @@ function Input({ name, row, value, hint }: FieldProps & { readonly hint: string 
       return (
         <label>
           {label}
-          <input {...common} type="datetime-local" defaultValue={localInput(value as string | null)} />
+          <input {...common} type="datetime-local" defaultValue={localMinutes(value)} />
         </label>
       );
     case 'hours':
@@ -141,6 +142,8 @@ function Modules({ name, label, hint, chosen }: ModulesProps) {
   );
 }
 
+const localMinutes = (instant: unknown): string => localOf((instant as string | null) ?? '', 'minutes');
+
 /** What a form of these fields says that differs from the settings before. */
 export function changesIn(form: FormData, { names, settings }: FieldsProps): Partial<PartnerChoices> {
   const changed = rowsFor(names).flatMap(([name, row]) => {
@@ -159,7 +162,7 @@ function valueIn(form: FormData, name: SettingName, row: Row, before: unknown): 
       return form.get(name) === 'on';
     case 'instant':
       // The field shows minutes: what was not touched keeps its seconds.
-      if (text === localInput(before as string | null)) return before;
+      if (text === localMinutes(before)) return before;
       return text === '' ? null : new Date(text).toISOString();
     case 'hours':
       return text === '' ? null : Number(text);
@@ -168,11 +171,4 @@ function valueIn(form: FormData, name: SettingName, row: Row, before: unknown): 
     case 'networks':
       return text.split(/[\s,]+/).filter((network) => network !== '');
   }
-}
-
-/** An instant in the format of `datetime-local`: local time, no zone; empty for none. */
-function localInput(instant: string | null): string {
-  if (instant === null) return '';
-  const date = new Date(instant);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

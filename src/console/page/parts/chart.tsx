@@ -4,7 +4,9 @@
  * CHART-1  The layout depends on the machine alone: a change of state highlights other boxes and moves none.
  * CHART-2  A sentence names the active states for screen readers.
  */
+
 import { activePaths, stateName } from '../data/actors.ts';
+import type { Tone } from './badge.tsx';
 import type { Chart, DrawnKind, PlacedEdge, PlacedState } from './charts.ts';
 import { charts } from './charts-drawn.ts';
 import '../style/chart.css';
@@ -16,8 +18,6 @@ interface ChartProps {
   /** State value of the actor. */
   readonly value: unknown;
 }
-
-type Tone = 'good' | 'wait' | 'bad' | 'off';
 
 /** Colour of a state while it is active. */
 const tones: Readonly<Record<string, Tone>> = {

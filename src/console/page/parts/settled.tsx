@@ -88,16 +88,17 @@ export function InstantField({ label, value, onChange }: InstantFieldProps) {
       <input
         type="datetime-local"
         step="1"
-        value={localOf(value)}
+        value={localOf(value, 'seconds')}
         onChange={({ currentTarget }) => onChange(currentTarget.value && new Date(currentTarget.value).toISOString())}
       />
     </label>
   );
 }
 
-function localOf(instant: string): string {
+/** An instant in the format of `datetime-local`: local time, no zone; empty for none. */
+export function localOf(instant: string, to: 'minutes' | 'seconds'): string {
   const date = new Date(instant);
   if (instant === '' || Number.isNaN(date.getTime())) return '';
   const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
-  return local.toISOString().slice(0, 19);
+  return local.toISOString().slice(0, to === 'minutes' ? 16 : 19);
 }
