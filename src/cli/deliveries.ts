@@ -8,7 +8,7 @@ import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';
 import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
-import { classOption, eitherOf, moduleOption, noun, oneOf, partnerOption, timeOptions, verb } from './verb.ts';
+import { deliveryOptions, eitherOf, noun, oneOf, timeOptions, verb } from './verb.ts';
 
 const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
   PENDING: 'yellow',
@@ -55,11 +55,7 @@ export function command(): Command {
       summary: 'list deliveries by when they were accepted, newest first',
       options: [
         ['--state <state>', eitherOf.format(deliveryState.options), oneOf(...deliveryState.options)],
-        ['--receiver <party>', 'owed to this party, for example NL-EMS'],
-        partnerOption,
-        moduleOption,
-        classOption,
-        ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
+        ...deliveryOptions,
         ...timeOptions,
         ['--order <order>', 'which come first: oldest or newest (default: newest)', oneOf('oldest', 'newest')],
       ],

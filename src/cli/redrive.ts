@@ -6,14 +6,10 @@ import type { DeliveryView } from '../api/deliveries.ts';
 import { kinds, pathOf } from './complete.ts';
 import { filterOf } from './list-verb.ts';
 import { namesOne, type PutBackFlags, putBack } from './put-back.ts';
-import { classOption, count, instant, moduleOption, oneOf, partnerOption, verb } from './verb.ts';
+import { count, deliveryOptions, instant, oneOf, verb } from './verb.ts';
 
 export const filterOptions = [
-  ['--receiver <party>', 'owed to this party, for example NL-EMS'],
-  partnerOption,
-  moduleOption,
-  classOption,
-  ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
+  ...deliveryOptions,
   ['--from <instant>', 'accepted from then on: 2026-01-31T12:00:00Z, 2026-01-31, or 2h for two hours ago', instant],
   ['--to <instant>', 'accepted before then', instant],
   ['--from-seq <sequence>', 'from this sequence of the log on', count],

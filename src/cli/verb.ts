@@ -114,17 +114,13 @@ function examplesOf(examples: readonly string[]): string {
 
 export const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
 
-/** The filter by module of every verb that finds deliveries. */
-export const moduleOption: Option = ['--module <module>', eitherOf.format(moduleNames), oneOf(...moduleNames)];
-
-/** The filter by receiver for partners of several parties. */
-export const partnerOption: Option = ['--partner <partner>', 'owed to any party of this partner'];
-
-/** The filter of deliveries by how they ended, or how their last attempt did. */
-export const classOption: Option = [
-  '--class <class>',
-  `by how the last attempt ended: ${eitherOf.format(outcomeClasses)}`,
-  oneOf(...outcomeClasses),
+/** The filters of every verb that finds deliveries. */
+export const deliveryOptions: readonly Option[] = [
+  ['--receiver <party>', 'owed to this party, for example NL-EMS'],
+  ['--partner <partner>', 'owed to any party of this partner'],
+  ['--module <module>', eitherOf.format(moduleNames), oneOf(...moduleNames)],
+  ['--class <class>', `by how the last attempt ended: ${eitherOf.format(outcomeClasses)}`, oneOf(...outcomeClasses)],
+  ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],
 ];
 
 /** The filters by time of every list that has them. */

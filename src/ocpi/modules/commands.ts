@@ -69,16 +69,18 @@ interface CommandBody {
 
 const response_url = must(httpUrl);
 const location_id = must(identifier(36));
-const authorization_reference = may(ciString(36));
+const atLocation = {
+  location_id,
+  evse_uid: may(ciString(36)),
+  connector_id: may(ciString(36)),
+  authorization_reference: may(ciString(36)),
+};
 
 const bodies: Readonly<Record<CommandName, Checked<CommandBody>>> = {
   START_SESSION: object({
     response_url,
     token: must(commandToken),
-    location_id,
-    evse_uid: may(ciString(36)),
-    connector_id: may(ciString(36)),
-    authorization_reference,
+    ...atLocation,
   }),
   STOP_SESSION: object({ response_url, session_id: must(identifier(36)) }),
   RESERVE_NOW: object({
@@ -86,10 +88,7 @@ const bodies: Readonly<Record<CommandName, Checked<CommandBody>>> = {
     token: must(commandToken),
     expiry_date: must(dateTime),
     reservation_id: must(identifier(36)),
-    location_id,
-    evse_uid: may(ciString(36)),
-    connector_id: may(ciString(36)),
-    authorization_reference,
+    ...atLocation,
   }),
   CANCEL_RESERVATION: object({ response_url, reservation_id: must(identifier(36)) }),
   UNLOCK_CONNECTOR: object({

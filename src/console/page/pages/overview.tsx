@@ -13,7 +13,7 @@ import { count } from '../data/format.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Choice, fieldOf, TextFilter, useFilters } from '../parts/fields.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
-import { Empty } from '../parts/states.tsx';
+import { Empty, Failed } from '../parts/states.tsx';
 import { Rows } from '../parts/window.tsx';
 import { Attention, Running } from './overview-attention.tsx';
 import { Numbers } from './overview-numbers.tsx';
@@ -68,17 +68,7 @@ export function Overview() {
 function Told({ board: { error, totals, reload } }: { board: Board }) {
   if (!error.value) return null;
   const shown = totals.value ? ' Showing the last data received.' : '';
-  return (
-    <div class="error" role="alert">
-      <p>
-        Could not load the overview: {error.value.message}
-        {shown}
-      </p>
-      <button type="button" onClick={reload}>
-        Try again
-      </button>
-    </div>
-  );
+  return <Failed text={`Could not load the overview: ${error.value.message}${shown}`} onRetry={reload} />;
 }
 
 function Whole({ board, watch }: { board: Board; watch: Watch }) {

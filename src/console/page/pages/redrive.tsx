@@ -12,6 +12,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
+import { Failed } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 import type { DeliveryFilterValues } from './deliveries-filter.tsx';
 
@@ -48,14 +49,7 @@ export function RedriveDialog({ filters, onClose, onStarted }: RedriveDialogProp
           {kinds[filter.state ?? '']}
           {told(filter)}. Nothing has been sent yet.
         </p>
-        {error !== null && (
-          <div class="error" role="alert">
-            <p>Could not find out what would be sent: {error}</p>
-            <button type="button" onClick={planAgain}>
-              Try again
-            </button>
-          </div>
-        )}
+        {error !== null && <Failed text={`Could not find out what would be sent: ${error}`} onRetry={planAgain} />}
         {plan === null && error === null && <p class="loading">Looking what this would send …</p>}
         {plan?.matched === 0 && <p class="empty-title">There is nothing to re-drive.</p>}
         {plan !== null && plan.matched > 0 && (

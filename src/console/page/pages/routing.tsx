@@ -13,7 +13,7 @@ import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, type FilterProps, fieldOf, Table, useFilters } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
@@ -297,7 +297,7 @@ function Explain({ filters, change }: ExplainProps) {
   );
 }
 
-function PartyField({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+function PartyField({ label, value, onChange }: FilterProps) {
   return (
     <label>
       {label}

@@ -32,10 +32,13 @@ export function fieldOf<Name extends string>(
   });
 }
 
-interface TextFilterProps {
+export interface FilterProps {
   readonly label: string;
   readonly value: string;
   readonly onChange: (value: string) => void;
+}
+
+export interface TextFilterProps extends FilterProps {
   readonly placeholder?: string;
   /** The key `/` focuses the first filter of a page. */
   readonly isFirst?: boolean;
@@ -58,12 +61,9 @@ export function TextFilter({ label, value, onChange, placeholder, isFirst = fals
   );
 }
 
-interface ChoiceProps {
-  readonly label: string;
-  readonly value: string;
+interface ChoiceProps extends FilterProps {
   /** Pairs of value and label. */
   readonly options: readonly (readonly [string, string])[];
-  readonly onChange: (value: string) => void;
 }
 
 export function Choice({ label, value, options, onChange }: ChoiceProps) {

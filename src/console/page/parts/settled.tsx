@@ -2,22 +2,18 @@
  * Debounced fields for filters that the hub applies, so that a half-typed id causes no request.
  */
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import type { FilterProps, TextFilterProps } from './fields.tsx';
 
 const settleMs = 450;
 
 /** Of a whole party id. */
 export const partyPattern = { test: /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}$/, hint: 'Country and party, for example NL-EMS' };
 
-interface SettledFieldProps {
-  readonly label: string;
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-  readonly placeholder?: string;
+interface SettledFieldProps extends TextFilterProps {
   /** Suggestions while typing. */
   readonly options?: readonly string[];
   /** What a value must match to be sent, and the hint for one that does not. */
   readonly pattern?: { readonly test: RegExp; readonly hint: string };
-  readonly isFirst?: boolean;
 }
 
 export function SettledField(props: SettledFieldProps) {
@@ -73,15 +69,8 @@ export function SettledField(props: SettledFieldProps) {
   );
 }
 
-interface InstantFieldProps {
-  readonly label: string;
-  /** RFC 3339, or empty. */
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-}
-
-/** Shown in local time, stored in UTC: an address means the same instant in every time zone. */
-export function InstantField({ label, value, onChange }: InstantFieldProps) {
+/** `value`: RFC 3339, or empty. Shown in local time, stored in UTC: an address means the same instant in every time zone. */
+export function InstantField({ label, value, onChange }: FilterProps) {
   return (
     <label>
       {label}

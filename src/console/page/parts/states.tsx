@@ -14,6 +14,23 @@ export function Empty({ title, hint, children }: { title: string; hint: string; 
   );
 }
 
+interface FailedProps {
+  /** In sentences. */
+  readonly text: string;
+  readonly onRetry: () => void;
+}
+
+export function Failed({ text, onRetry }: FailedProps) {
+  return (
+    <div class="error" role="alert">
+      <p>{text}</p>
+      <button type="button" onClick={onRetry}>
+        Try again
+      </button>
+    </div>
+  );
+}
+
 interface AskedProps<T> {
   readonly query: Queried<T>;
   /** Name for `Could not load …`. */
@@ -28,16 +45,7 @@ export const IsBusy = createContext(false);
 export function Asked<T>({ query: { data, error, isLoading, reload }, what, children }: AskedProps<T>) {
   return (
     <>
-      {error && (
-        <div class="error" role="alert">
-          <p>
-            Could not load {what}: {error.message}
-          </p>
-          <button type="button" onClick={reload}>
-            Try again
-          </button>
-        </div>
-      )}
+      {error && <Failed text={`Could not load ${what}: ${error.message}`} onRetry={reload} />}
       {data !== undefined && <IsBusy.Provider value={isLoading}>{children(data)}</IsBusy.Provider>}
       {data === undefined && isLoading && !error && <p class="loading">Loading {what} …</p>}
     </>
