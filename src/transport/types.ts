@@ -168,9 +168,6 @@ export const integer: Checked<number> = {
   isPlain: Number.isSafeInteger,
 };
 
-/** Any value, unchecked. */
-export const anything: Checked<unknown> = { schema: z.unknown(), isPlain: () => true };
-
 export function list<T>(of: Checked<T>): Checked<T[]> {
   const isPlain = (value: unknown) => Array.isArray(value) && value.every((item) => of.isPlain(item));
   // `z.array` would copy every item before the first check runs. [TYPES-5]
