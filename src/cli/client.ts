@@ -12,6 +12,8 @@ import * as https from 'node:https';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Page } from '../api/common.ts';
+import { every } from '../kit/clock.ts';
+import { systemClock } from '../kit/system-clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 
 /** A refusal or failure, as one line for the user. Exit code 2 for wrong usage, else 1. */
@@ -156,10 +158,10 @@ export class HubClient {
 
   /** [CLI-CLIENT-2] */
   #endWhenSilent(asked: http.ClientRequest): void {
-    const looks = setInterval(async () => {
+    const stop = every(systemClock, this.#silenceMs, async () => {
       if (!(await this.#isAlive())) asked.destroy(new Error('no answer, and none to /healthz'));
-    }, this.#silenceMs);
-    for (const end of ['response', 'close']) asked.once(end, () => clearInterval(looks));
+    });
+    for (const end of ['response', 'close']) asked.once(end, stop);
   }
 
   /** Any answer counts, that of a proxy too. */
