@@ -75,8 +75,7 @@ export class Contacts {
 
   /** An event was committed. [CONTACTS-1] */
   follow(event: StoredEvent): void {
-    const owner = pushOwner(event);
-    const partner = owner === null ? undefined : this.#directory.partnerOf(owner);
+    const partner = pusherOf(this.#directory, event);
     if (!partner) return;
     const pushes = this.#pushesOf(partner.id, (event.data as ObjectEventData).module);
     const at = this.#clock.steady(instantOf(event.at));
@@ -94,8 +93,7 @@ export class Contacts {
     for (; upTo > end && !this.#isClosed; upTo -= recalledStep) {
       const events = await store.ranges([{ after: Math.max(end, upTo - recalledStep), upTo }]);
       for (const event of events) {
-        const owner = pushOwner(event);
-        const partner = owner === null ? undefined : this.#directory.partnerOf(owner);
+        const partner = pusherOf(this.#directory, event);
         if (!partner) continue;
         const pushes = this.#pushesOf(partner.id, (event.data as ObjectEventData).module);
         pushes.lastAt = Math.max(pushes.lastAt, this.#clock.steady(Date.parse(event.at)));
@@ -163,11 +161,11 @@ export class Contacts {
   }
 }
 
-/** The party that pushed an object; null for other events, and for what the hub or an operator stored. */
-export function pushOwner({ type, data, party }: StoredEvent): PartyId | null {
-  if (!pushed.has(type)) return null;
+/** The partner that pushed an object; undefined for other events, and for what the hub or an operator stored. */
+export function pusherOf(directory: PartnerDirectory, { type, data, party }: StoredEvent): Partner | undefined {
+  if (!pushed.has(type)) return;
   const { by, owner } = data as ObjectEventData;
-  return by === undefined && party !== null ? owner : null;
+  return by === undefined && party !== null ? directory.partnerOf(owner) : undefined;
 }
 
 /** Empties the minutes that have passed since the last count. */

@@ -30,7 +30,7 @@ import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import { partnerOf } from '../kernel/actor-names.ts';
-import { pushOwner } from '../kernel/contacts.ts';
+import { pusherOf } from '../kernel/contacts.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 
@@ -100,8 +100,7 @@ export class History {
   /** An event was committed. */
   follow(event: StoredEvent): void {
     const { directory, traffic } = this.#context;
-    const owner = pushOwner(event);
-    const pusher = owner === null ? undefined : directory.partnerOf(owner);
+    const pusher = pusherOf(directory, event);
     if (pusher) traffic.pushed(pusher.id);
     if (event.type.startsWith('partner.')) this.#look(partnerOf(event.stream));
   }
