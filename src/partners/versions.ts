@@ -134,7 +134,7 @@ function readDetails(details: unknown, endpointsMax: number, state: State): Endp
   if (!isFields(details) || !Array.isArray(details.endpoints)) {
     throw unusable('neither a versions list nor version details came back');
   }
-  if (details.version !== undefined && !isOurVersion(details.version)) {
+  if (!isOurVersion(details.version ?? version)) {
     throw new HubError('versionUnsupported', {
       message: `The version details of the partner are not those of ${version}`,
     });

@@ -242,6 +242,24 @@ t.test('what is wrong in credentials and commands is a warning, too [D70] [D71]'
   t.match(quirks, [{ module: 'credentials', quirk: 'lower-case', count: 1 }]);
 });
 
+t.test('what is wrong with a logo, which the hub does not read, is a warning in credentials [D64] [D70]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  const image = { url: 'https://cpo.example/logo.png', category: 'OPERATOR', type: 'png' };
+  for (const [logo, warning] of [
+    ['https://cpo.example/logo.png', 'logo: expected object'],
+    [{ ...image, width: '512' }, 'logo.width: expected integer'],
+  ] as const) {
+    const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO', business_details: { name: 'CPO', logo } }];
+    const body = { token: cpo.token, url: `${cpo.url}/ocpi/versions`, roles };
+    const { json } = await cpo.call('PUT', '/2.2.1/credentials', body);
+    t.match(json, { status_code: 1000, data: { token: String } }, warning);
+    cpo.hubToken = (json.data as { token: string }).token;
+    const warnings = await warningsOf(hub, 'NL-CPO');
+    t.ok(warnings.includes(`credentials roles[0].business_details.${warning}`), warnings.join());
+  }
+});
+
 t.test('a pushed object with many null fields is counted as the quirk `nulls`, without a check [D70]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);

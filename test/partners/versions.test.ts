@@ -102,6 +102,13 @@ t.test('Version details are taken as they are, wherever they stand [D13]', async
   t.equal(partner.requests.length, 1);
 });
 
+t.test('Version details may leave their version out, or say null [D13]', async (t) => {
+  for (const version of [undefined, null]) {
+    const partner = await partnerOf(t, { '/v': { ...details, version } });
+    t.same((await versionsOf(t).discover(ask(`${partner.url}/v`))).endpoints, expected, String(version));
+  }
+});
+
 t.test('A partner without 2.2.1 is versionUnsupported (3002) [D13]', async (t) => {
   const versions = versionsOf(t);
   for (const told of [[], [{ version: '2.2', url: 'http://127.0.0.1:1/' }], { ...details, version: '2.1.1' }]) {

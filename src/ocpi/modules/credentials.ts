@@ -5,7 +5,7 @@
  */
 import type { CredentialsBody } from '../../domain/party.ts';
 import type { Hub, IssuedCredentials } from '../../hub/ports/hub.ts';
-import { businessDetails } from '../../transport/shapes.ts';
+import { businessDetails, image } from '../../transport/shapes.ts';
 import {
   type Checked,
   check,
@@ -16,17 +16,21 @@ import {
   must,
   object,
   oneOf,
+  snapshot,
   tokenText,
 } from '../../transport/types.ts';
 import { anyParty } from '../caller.ts';
 import { checkedBody, refuseAmbiguous } from '../objects.ts';
 import { type Answer, data, done, type Exchange, type OcpiModule, version } from '../route.ts';
 
+/** The hub reads nothing of the logo. [D64] */
+const details = object({ ...businessDetails.shape, logo: may(snapshot(image)) });
+
 const role = object({
   role: must(oneOf('CPO', 'EMSP', 'HUB', 'NAP', 'NSP', 'OTHER', 'SCSP')),
   country_code: must(identifier(2)),
   party_id: must(identifier(3)),
-  business_details: may(businessDetails),
+  business_details: may(details),
 });
 
 const credentialsBody = object({ token: must(tokenText), url: must(httpUrl), roles: must(notEmpty(list(role))) });
