@@ -43,6 +43,9 @@ export interface Audience {
   readonly unsubscribed?: readonly PartyId[];
 }
 
+/** The reason when `OCPI-to-*` names a party that no active routing rule joins to the owner. [D68] */
+export const notRoutedTo = 'OCPI-to not routed';
+
 export const nobody = (reason: string): Audience => ({ to: [], whole: [], reason });
 
 /** Whether an active routing rule joins the owner of an object and a receiver. */
@@ -91,7 +94,7 @@ export function catalogueAudience(
   const had = change === 'end' ? (before?.sent ?? []).filter((id) => directory.isOwed(id)) : [];
   const all = had.length > 0 ? [...new Set([...routed, ...had])].sort() : routed;
   if (all.length === 0 && owed.length === 0 && counterparts.length > 0) return nobody('pull only');
-  if (isNarrowed && all.length === 0) return nobody('OCPI-to not routed');
+  if (isNarrowed && all.length === 0) return nobody(notRoutedTo);
   if (all.length === 0) return nobody(counterparts.length === 0 ? 'no routing rule' : 'unpublished');
   const { to, ...rest } = subscribers(directory, after.module, all);
   if (to.length === 0) return { ...nobody('not subscribed'), ...rest };

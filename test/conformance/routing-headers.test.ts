@@ -172,7 +172,7 @@ t.test('a token goes to the CPO that is named alone [D68]', async (t) => {
   t.strictSame([cpo.received.length - before[0], otherCpo.received.length - before[1]], [0, 1]);
 });
 
-t.test('of sessions and CDRs cdr_token decides, and another OCPI-to is a warning [D68]', async (t) => {
+t.test('an OCPI-to that is not routed is a warning; of sessions and CDRs cdr_token decides [D68] [D70]', async (t) => {
   const before = emsp.received.length;
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/W1', sessionBody('W1'), to('NL-SEC'));
   await cpo.push('POST', '/2.2.1/cdrs', cdrBody('W1'), to('NL-EMS'));
@@ -186,8 +186,10 @@ t.test('of sessions and CDRs cdr_token decides, and another OCPI-to is a warning
       .sort(),
     [
       'locations OCPI-to-country-code: expected string',
+      'locations OCPI-to-party-id: DE-XXX is not routed, so nobody gets it',
       'sessions OCPI-to-party-id: NL-SEC is not the eMSP of the cdr_token',
       'tariffs OCPI-to-country-code: expected string',
+      'tariffs OCPI-to-party-id: DE-XXX is not routed, so nobody gets it',
     ],
   );
 });

@@ -31,7 +31,7 @@ import { ownedAudience, owningEmsp, toWarnings } from '../../domain/ownership.ts
 import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { erasedAs } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
-import { catalogueAudience, type Directory } from '../../domain/routing.ts';
+import { catalogueAudience, type Directory, notRoutedTo } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
@@ -317,6 +317,7 @@ function decide(
     warnings: [
       ...(change.warnings ?? []),
       ...(ownership ? toWarnings(change.to, ownership) : []),
+      ...(audience.reason === notRoutedTo ? [`OCPI-to-party-id: ${change.to} is not routed, so nobody gets it`] : []),
       ...warningsOf(before && lastUpdatedOf(before, within), change.lastUpdated),
     ],
   };

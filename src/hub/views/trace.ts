@@ -14,6 +14,7 @@ import type { keptReasons } from '../../domain/ownership.ts';
 import { endpointOf, isRegistered, type PartyId } from '../../domain/party.ts';
 import { type Quirk, type QuirksMet, quirks } from '../../domain/quirks.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
+import { notRoutedTo } from '../../domain/routing.ts';
 import { subjectOf } from '../../domain/subject.ts';
 import { Limit } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
@@ -34,7 +35,7 @@ type Reason =
   | 'pull only'
   | 'no routing rule'
   | 'not subscribed'
-  | 'OCPI-to not routed'
+  | typeof notRoutedTo
   | 'unpublished'
   | 'pulled without forward';
 
@@ -42,7 +43,7 @@ type Reason =
 const reasons: Readonly<Record<Reason, string>> = {
   'no routing rule': 'no active routing rule lets it through to anybody',
   'not subscribed': 'no routed eMSP has a receiver for the module: they read the list of the hub',
-  'OCPI-to not routed': 'its OCPI-to names a party that no active routing rule lets it through to',
+  [notRoutedTo]: 'its OCPI-to names a party that no active routing rule lets it through to',
   unpublished: 'the location has publish: false, so only its owner may see it',
   'cdr_token missing': 'it has no usable cdr_token, so nobody is known to own it',
   'cdr_token names no party': 'its cdr_token has no country_code and party_id, so nobody is known to own it',
