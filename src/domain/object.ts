@@ -153,20 +153,28 @@ export const keyIn = ({ stream }: { readonly stream: string }): string => stream
 const plainDate =
   /^\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?Z?$/;
 
+/** Java leaves out seconds of 0, and PHP and Java the colon of the offset. */
+const isoDate = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?$/;
+const rfcDate = /^[\d-]{10}[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)?$/;
+
+/** Whether a date that `sortableDate` takes has a form of RFC 3339, but for a blank in place of the T. */
+export const isRfcDate = (text: string): boolean => rfcDate.test(text);
+
 /** Whether a date has the form in which nearly all are written: `sortableDate` takes it, and needs no calendar. */
 export const isPlainDate = (text: string): boolean => plainDate.test(text);
 
 /**
- * Normalizes a date to sortable text: UTC, nine digits of fraction, no zone designator. Undefined when the text is not
- * RFC 3339; a blank may stand for the T. [D31, D71]
+ * Normalizes a date to sortable text: UTC, nine digits of fraction, no zone designator. Undefined when the text is no date with
+ * a time of ISO 8601, as the interface has it, of which RFC 3339 lacks some forms; a blank may stand for the T. [D31, D71]
  */
 export function sortableDate(text: string): string | undefined {
   const plain = plainDate.exec(text);
   if (plain) return `${text.slice(0, 10)}T${text.slice(11, 19)}.${(plain[1] ?? '').slice(0, 9).padEnd(9, '0')}`;
-  const match = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|z|[+-]\d\d:\d\d)?$/.exec(text);
+  const match = isoDate.exec(text);
   if (!match) return undefined;
-  const [, day, time, fraction = '', zone] = match;
-  const instant = new Date(`${day}T${time}${zone === undefined || zone === 'z' ? 'Z' : zone}`);
+  const [, day, minute, second = '00', fraction = '', hours, minutes = '00'] = match;
+  const time = `${minute}:${second}`;
+  const instant = new Date(`${day}T${time}${hours === undefined ? 'Z' : `${hours}:${minutes}`}`);
   if (Number.isNaN(instant.getTime())) return undefined;
   // Date turns a day that does not exist (31 April) into one of the next month, so the day is rejected unless it
   // survives the round trip.

@@ -42,6 +42,8 @@ export const quirks = {
   'foreign-sender':
     'it names another party in OCPI-from of the result of a command: its token and the command decide whose it is',
   'blank-date': 'it writes a blank between date and time, which is read as T',
+  'iso-date':
+    'it writes dates of ISO 8601 in a form that RFC 3339 lacks, as without seconds or without the colon of an offset',
   'lower-case': 'it writes values of enumerations in lower case, which are read as if in upper case',
   'token-without-party': 'the token of its commands names no party: it counts as a token of the sender',
   'first-link':
@@ -56,13 +58,15 @@ export type Quirk = keyof typeof quirks;
 
 /** How the warning ends that a value of an enumeration would be known in upper case. [D17] */
 export const notUpperCase = 'expected upper case';
-/** How the warnings end of a blank in a date, and of a byte order mark. [D71] */
+/** How the warnings end of a blank in a date, of other forms of a date, and of a byte order mark. [D71] */
 export const blankInDate = 'expected T between date and time';
+export const notRfcDate = 'expected the form 2026-01-02T03:04:05Z of RFC 3339';
 export const beginsWithMark = 'begins with a byte order mark';
 
 const warnedOf: readonly (readonly [end: string, Quirk])[] = [
   [notUpperCase, 'lower-case'],
   [blankInDate, 'blank-date'],
+  [notRfcDate, 'iso-date'],
   [beginsWithMark, 'byte-order-mark'],
 ];
 

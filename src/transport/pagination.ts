@@ -106,7 +106,7 @@ function readCount(query: Query, name: string): number | undefined {
 
 function readDate(query: Query, name: string): { name: string; text: string; sortable: string } | undefined {
   // An unencoded `+` arrives as a space; in a date it can only be the sign of the time zone.
-  const text = readOne(query, name)?.replace(/ (?=\d\d:\d\d$)/, '+');
+  const text = readOne(query, name)?.replace(/ (?=\d\d:?\d\d$)/, '+');
   if (text === undefined) return undefined;
   const sortable = sortableDate(text);
   if (sortable === undefined) throw invalid(name, 'RFC 3339 date-time');

@@ -15,8 +15,8 @@
  */
 import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
-import { isPlainDate, sortableDate } from '../domain/object.ts';
-import { blankInDate, notUpperCase } from '../domain/quirks.ts';
+import { isPlainDate, isRfcDate, sortableDate } from '../domain/object.ts';
+import { blankInDate, notRfcDate, notUpperCase } from '../domain/quirks.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { isToken } from './headers.ts';
 
@@ -150,13 +150,16 @@ function isHttpUrl(value: string): boolean {
   return value.length <= 2048 && /^https?:$/.test(parsedUrl(value)?.protocol ?? '');
 }
 
-/** A date; a note for a blank between date and time, which is read all the same. [D71] */
-export const dateTime: Checked<string> = noted(
-  aString.refine((value) => sortableDate(value) !== undefined, { error: 'expected RFC 3339 date-time' }),
-  (value) => value[10] !== ' ',
-  blankInDate,
-  isPlainDate,
-);
+/** A date; a note for a blank between date and time, and for other forms that RFC 3339 lacks: they are read all the same. [D71] */
+export const dateTime: Checked<string> = {
+  schema: aString.refine((value) => sortableDate(value) !== undefined, { error: 'expected RFC 3339 date-time' }),
+  note: (value, path, notes) => {
+    if (typeof value !== 'string') return;
+    if (value[10] === ' ') notes.push(`${path}: ${blankInDate}`);
+    if (!isRfcDate(value)) notes.push(`${path}: ${notRfcDate}`);
+  },
+  isPlain: (value) => typeof value === 'string' && isPlainDate(value) && value[10] !== ' ',
+};
 
 export const flag: Checked<boolean> = {
   schema: z.boolean({ error: 'expected boolean' }),

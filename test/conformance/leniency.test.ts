@@ -5,7 +5,7 @@
 import type { ReportView } from '../../src/api/report.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
-import { itemsOf } from '../support/observed.ts';
+import { idsOf, itemsOf } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, type PlainPartner } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -216,6 +216,39 @@ t.test('an empty value of an enumeration is a warning where the hub needs none [
   const status = await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S2', sessionBody('S2', { status: '' }));
   t.match(status.json, { status_code: 2001, status_message: /^status: expected one of ACTIVE, / }, 'the hub needs it');
 });
+
+t.test(
+  'dates of ISO 8601 in forms that RFC 3339 lacks are read with a warning, and pass as they came [D17] [D70]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    const forms = [
+      '2026-01-02T03:04Z',
+      '2026-01-02T03:04:05.678+0000',
+      '2026-01-02T03:04:06+00',
+      '2026-01-02T03:04:07,5Z',
+    ];
+    for (const date of forms) {
+      const body = sessionBody('S1', { start_date_time: date, last_updated: date });
+      const answer = await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', body);
+      t.equal(answer.json.status_code, 1000, date);
+      await hub.settled();
+      t.equal(emsp.received.at(-1)?.body, JSON.stringify(body), date);
+    }
+    const { quirks, warnings } = (await admin(hub, 'GET', '/parties/NL-CPO/report')) as unknown as ReportView;
+    t.match(quirks, [{ module: 'sessions', quirk: 'iso-date', count: 4 }]);
+    t.match(
+      warnings.map(({ field, count }) => [field, count]),
+      [
+        ['start_date_time', 4],
+        ['last_updated', 4],
+      ],
+    );
+    const list = (from: string) => emsp.call('GET', `/2.2.1/sessions?date_from=${from}`);
+    t.same(idsOf(await list('2026-01-02T03:04:07.5Z')), ['S1'], 'the list is in order of the instants');
+    t.same(idsOf(await list('2026-01-02T03:04:07.6Z')), []);
+  },
+);
 
 t.test('what is wrong in credentials and commands is a warning, too [D70] [D71]', async (t) => {
   const hub = await hubFor(t);

@@ -221,7 +221,7 @@ eachList('date_from is inclusive, date_to exclusive, and links keep both [interf
   t.same([none.json.data, none.headers.get('x-total-count'), none.headers.get('link')], [[], '0', null], 'none match');
 });
 
-eachList('dates are read in every form of RFC 3339 [D31]', async (t, list) => {
+eachList('dates are read in every form of RFC 3339, and with an offset of ISO 8601 [D31]', async (t, list) => {
   const all = await whole(list);
   const at = epoch(all[9]?.last_updated);
   const expected = String(all.filter((item) => epoch(item.last_updated) >= at).length);
@@ -234,6 +234,8 @@ eachList('dates are read in every form of RFC 3339 [D31]', async (t, list) => {
     utc.toLowerCase(),
     `${shifted}%2B02:00`,
     `${shifted}+02:00`,
+    `${shifted}%2B0200`,
+    `${shifted}+0200`,
   ];
   for (const form of forms) {
     const page = await pageOf({ ...list, query: '' }, `date_from=${form}&limit=1`);
