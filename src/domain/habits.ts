@@ -151,6 +151,12 @@ export const habits = {
     expected: 'RFC 3339 with T',
     source: 'types, DateTime',
   },
+  'iso-date': {
+    counted: 'iso-date',
+    does: 'writes the offset of dates without its colon, as +0000',
+    expected: 'RFC 3339 with Z',
+    source: 'types, DateTime',
+  },
   'lower-case': {
     counted: 'lower-case',
     does: 'writes enumerations in lower case',

@@ -162,6 +162,11 @@ export const behaviours: Readonly<Record<string, Behaviour>> = {
     only: 'CPO',
     object: (text) => text.replace(/"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d[^"]*)"/g, '"$1 $2"'),
   },
+  'iso-date': {
+    kind: 'sends',
+    only: 'CPO',
+    object: (text) => text.replace(/"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)Z"/g, '"$1+0000"'),
+  },
   'lower-case': {
     kind: 'sends',
     only: 'CPO',
