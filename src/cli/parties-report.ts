@@ -76,24 +76,12 @@ export function reportVerb(): Command {
 }
 
 function report(view: ReportView, page: Page): string[] {
+  const warnings = view.warnings.map(({ field: name, ...one }) => ({ ...one, name }));
+  const quirks = view.quirks.map((one) => ({ ...one, name: one.quirk }));
   const parts: readonly (readonly [title: string, rows: string[]])[] = [
     ['Refused pushes', table(refused, view.refused, page)],
-    [
-      'Warnings',
-      table(
-        seen('field'),
-        view.warnings.map(({ field: name, ...one }) => ({ ...one, name })),
-        page,
-      ),
-    ],
-    [
-      'Quirks that the hub makes up for',
-      table(
-        quirkColumns,
-        view.quirks.map((one) => ({ ...one, name: one.quirk })),
-        page,
-      ),
-    ],
+    ['Warnings', table(seen('field'), warnings, page)],
+    ['Quirks that the hub makes up for', table(quirkColumns, quirks, page)],
     ['Dead letters', table(dead, view.dead_letters, page)],
   ];
   const met = parts.filter(([, rows]) => rows.length > 1);

@@ -134,6 +134,11 @@ interface PartyFieldsProps {
   readonly onRemove: (() => void) | null;
 }
 
+const ids = [
+  ['country', 'Country', 2],
+  ['party', 'Party id', 3],
+] as const;
+
 function PartyFields({ draft, title, mistakes, isTried, onChange, onRemove }: PartyFieldsProps) {
   return (
     <fieldset>
@@ -164,20 +169,16 @@ function PartyFields({ draft, title, mistakes, isTried, onChange, onRemove }: Pa
       </div>
       {isTried && mistakes.roles && <p class="mistake">{mistakes.roles}</p>}
       <div class="names">
-        <Field
-          label="Country"
-          value={draft.country}
-          max={2}
-          mistake={draft.country !== '' || isTried ? mistakes.country : null}
-          onInput={(country) => onChange({ country: country.toUpperCase() })}
-        />
-        <Field
-          label="Party id"
-          value={draft.party}
-          max={3}
-          mistake={draft.party !== '' || isTried ? mistakes.party : null}
-          onInput={(party) => onChange({ party: party.toUpperCase() })}
-        />
+        {ids.map(([name, label, max]) => (
+          <Field
+            key={name}
+            label={label}
+            value={draft[name]}
+            max={max}
+            mistake={draft[name] !== '' || isTried ? mistakes[name] : null}
+            onInput={(text) => onChange({ [name]: text.toUpperCase() })}
+          />
+        ))}
         <Field
           label="Name"
           value={draft.name}

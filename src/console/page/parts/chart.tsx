@@ -76,9 +76,10 @@ function Region({ title, chart, lit }: { title: string; chart: Chart; lit: Reado
           role="img"
           aria-label={`${region || title}: ${present}`}
         >
-          {states.map((placed) => (
-            <StateBox key={placed.path} placed={placed} isLit={lit.has(placed.path)} />
-          ))}
+          {states.map((placed) => {
+            const Shape = shapes[placed.kind];
+            return <Shape key={placed.path} placed={placed} isLit={lit.has(placed.path)} />;
+          })}
           <g class="edges">
             {edges.map((edge) => (
               <Edge key={`${edge.from} ${edge.to}`} edge={edge} />
@@ -91,11 +92,6 @@ function Region({ title, chart, lit }: { title: string; chart: Chart; lit: Reado
 }
 
 const shapes: Readonly<Record<PlacedState['kind'], typeof Box>> = { state: Box, start: Start, any: Any };
-
-function StateBox({ placed, isLit }: { placed: PlacedState; isLit: boolean }) {
-  const Shape = shapes[placed.kind];
-  return <Shape placed={placed} isLit={isLit} />;
-}
 
 function Box({ placed, isLit }: { placed: PlacedState; isLit: boolean }) {
   const { path, name, isOuter, x, y, width, height } = placed;

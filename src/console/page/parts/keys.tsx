@@ -6,7 +6,7 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Dialog } from './dialog.tsx';
 
-interface Destination {
+export interface Destination {
   readonly path: string;
   readonly title: string | null;
   /** Shortcut, pressed after `g`. */

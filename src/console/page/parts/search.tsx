@@ -11,17 +11,13 @@ import { useQuery } from '../data/query.ts';
 import { isDeliveryId } from '../data/trace-key.ts';
 import { Dialog } from './dialog.tsx';
 import { Form } from './form.tsx';
+import type { Destination } from './keys.tsx';
 import { useViews } from './views.tsx';
 
 interface Place {
   readonly path: string;
   readonly title: string;
   readonly what: string;
-}
-
-interface Page {
-  readonly path: string;
-  readonly title: string | null;
 }
 
 const isShown = signal(false);
@@ -47,11 +43,11 @@ export function useSearchKey(): void {
   }, []);
 }
 
-export function Search({ pages, navigate }: { pages: readonly Page[]; navigate: (path: string) => void }) {
+export function Search({ pages, navigate }: { pages: readonly Destination[]; navigate: (path: string) => void }) {
   return isShown.value ? <Asking pages={pages} navigate={navigate} /> : null;
 }
 
-function Asking({ pages, navigate }: { pages: readonly Page[]; navigate: (path: string) => void }) {
+function Asking({ pages, navigate }: { pages: readonly Destination[]; navigate: (path: string) => void }) {
   const { data } = useQuery<OverviewView>('/overview');
   const places = placesFor(text.value.trim(), data?.rows ?? [], pages, useViews());
   const close = () => {
@@ -105,7 +101,7 @@ function moved(event: KeyboardEvent & { readonly currentTarget: HTMLFormElement 
 function placesFor(
   typed: string,
   rows: readonly OverviewRow[],
-  pages: readonly Page[],
+  pages: readonly Destination[],
   views: readonly SavedViewView[],
 ): Place[] {
   if (typed === '') return [];
