@@ -10,7 +10,7 @@
  *     follow: a client that counts offsets stops there.
  */
 import { HubError } from '../domain/errors.ts';
-import { sortableDate } from '../domain/object.ts';
+import { isRfcDate, sortableDate } from '../domain/object.ts';
 
 /** Position of an object in a list; the same shape as the hub's own type. */
 export interface CursorPosition {
@@ -106,10 +106,10 @@ function readCount(query: Query, name: string): number | undefined {
 
 function readDate(query: Query, name: string): { name: string; text: string; sortable: string } | undefined {
   // An unencoded `+` arrives as a space; in a date it can only be the sign of the time zone.
-  const text = readOne(query, name)?.replace(/ (?=\d\d:?\d\d$)/, '+');
+  const text = readOne(query, name)?.replace(/ (?=\d\d:\d\d$)/, '+');
   if (text === undefined) return undefined;
   const sortable = sortableDate(text);
-  if (sortable === undefined) throw invalid(name, 'RFC 3339 date-time');
+  if (sortable === undefined || !isRfcDate(text)) throw invalid(name, 'RFC 3339 date-time');
   return { name, text, sortable };
 }
 

@@ -221,7 +221,7 @@ eachList('date_from is inclusive, date_to exclusive, and links keep both [interf
   t.same([none.json.data, none.headers.get('x-total-count'), none.headers.get('link')], [[], '0', null], 'none match');
 });
 
-eachList('dates are read in every form of RFC 3339, and with an offset of ISO 8601 [D31]', async (t, list) => {
+eachList('dates are read in every form of RFC 3339 [D31]', async (t, list) => {
   const all = await whole(list);
   const at = epoch(all[9]?.last_updated);
   const expected = String(all.filter((item) => epoch(item.last_updated) >= at).length);
@@ -234,8 +234,6 @@ eachList('dates are read in every form of RFC 3339, and with an offset of ISO 86
     utc.toLowerCase(),
     `${shifted}%2B02:00`,
     `${shifted}+02:00`,
-    `${shifted}%2B0200`,
-    `${shifted}+0200`,
   ];
   for (const form of forms) {
     const page = await pageOf({ ...list, query: '' }, `date_from=${form}&limit=1`);
@@ -249,7 +247,14 @@ eachList('a bad value is 200/2001 and named [D1, D3, D31]', async (t, list) => {
   const cases = [
     ...['-1', '1.5', 'ten', '%201', '1e2', '0x1'].map((value) => ['limit', `${from}&limit=${value}`] as const),
     ...['-1', '1.5', 'x'].map((value) => ['offset', `${from}&offset=${value}`] as const),
-    ...['yesterday', '2026-02-30T00:00:00Z', '2026-02-01', '2026-02-01T25:00:00Z', '1767225600'].flatMap((value) => [
+    ...[
+      'yesterday',
+      '2026-02-30T00:00:00Z',
+      '2026-02-01',
+      '2026-02-01T25:00:00Z',
+      '2026-02-01T10:00Z',
+      '1767225600',
+    ].flatMap((value) => [
       ['date_from', `date_from=${value}`] as const,
       ['date_to', `${from}&date_to=${value}`] as const,
     ]),
