@@ -10,7 +10,9 @@
  *     is not repeated for `failedMs`; a name that does not exist has no addresses from then on.
  * NAMES-4  A caller has at most `lookupsMax` look-ups in progress, and its others wait for them; nobody waits for those
  *     of another caller. Look-ups of the same name that are in progress are shared.
- * NAMES-5  At most `namesMax` names are kept.
+ * NAMES-5  At most `namesMax` names are kept, each with `addressesMax` addresses of a family: an answer may have thousands, which would take
+ *     half a megabyte, and each connection would judge them all. It is kept `msPerAddress` for each address that came: to read it takes
+ *     that part of the thread's time at most.
  */
 import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
@@ -52,6 +54,10 @@ const [ttlMinMs, ttlMaxMs] = [1_000, 3_600_000];
 const failedMs = 5_000;
 const staleMaxMs = 86_400_000;
 const namesMax = 10_000;
+/** A connection tries three. [NAMES-5] */
+const addressesMax = 16;
+/** To read one takes 5 µs. [NAMES-5] */
+const msPerAddress = 10;
 
 const loopback: Addresses = [
   { address: '127.0.0.1', family: 4 },
@@ -144,12 +150,14 @@ export function createNames(options: NamesOptions = {}): Names {
     const [ofFour] = await Promise.allSettled([four]);
     const isEnough = ofFour.status === 'fulfilled' && !(await withTimeout(clock, otherFamilyMs, settled(six)));
     const ofSix = isEnough ? null : (await Promise.allSettled([six]))[0];
-    const records = [ofFour, ofSix].flatMap((answer) => (answer?.status === 'fulfilled' ? answer.value : []));
+    const answers = [ofFour, ofSix].map((answer) => (answer?.status === 'fulfilled' ? answer.value : []));
+    const records = answers.flatMap((found) => found.slice(0, addressesMax));
     if (records.length === 0) throw failureOf(name, [ofFour, ofSix]);
     const ttlMs = Math.min(...records.map(({ ttl }) => ttl)) * 1000;
+    const readMs = answers.flat().length * msPerAddress;
     return {
       addresses: records.map(({ address }) => ({ address, family: isIP(address) })),
-      ttlMs: Math.min(ttlMaxMs, Math.max(ttlMinMs, ttlMs)),
+      ttlMs: Math.min(ttlMaxMs, Math.max(ttlMinMs, readMs, ttlMs)),
     };
   }
 

@@ -1,4 +1,4 @@
-/** Names are looked up in the hosts file and by name servers that may be silent, ill or wrong. [NAMES-1]–[NAMES-4] */
+/** Names are looked up in the hosts file and by name servers that may be silent, ill or wrong. [NAMES-1]–[NAMES-5] */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createNames, type Names, type NamesOptions } from '../../src/partners/names.ts';
@@ -87,6 +87,22 @@ t.test(
     answers['cpo.example'] = 'absent';
     clock.advance(60_000);
     t.equal(await told(names, 'cpo.example'), 'ENOTFOUND', 'an answer that there is no such name counts at once');
+  },
+);
+
+t.test(
+  'of very many addresses the first of each family are kept, and for longer than their TTL [NAMES-5]',
+  async (t) => {
+    const four = Array.from({ length: 100 }, (_, n) => `192.0.2.${n + 1}`);
+    const six = Array.from({ length: 100 }, (_, n) => `2001:db8::${n + 1}`);
+    const { names, server, clock } = await scene(t, { 'many.example': [...four, ...six] }, { ttlS: 0 });
+    t.same(await told(names, 'many.example'), [...four.slice(0, 16), ...six.slice(0, 16)]);
+    clock.advance(1_999);
+    await told(names, 'many.example');
+    t.equal(server.asked.length, 1, 'the time in which they are read is a small part of that for which they are kept');
+    clock.advance(1);
+    await told(names, 'many.example');
+    t.equal(server.asked.length, 2);
   },
 );
 
