@@ -61,6 +61,7 @@ const silenceMaxMs = 10_000;
 export class HubClient {
   readonly url: string;
   readonly #token: string | null;
+  readonly #dataDir: string;
   readonly #reason: string | undefined;
   readonly #protocol: typeof http | typeof https;
   readonly #agent: http.Agent;
@@ -72,7 +73,8 @@ export class HubClient {
     this.#reason = flags.reason;
     this.#protocol = this.url.startsWith('https:') ? https : http;
     this.#agent = new this.#protocol.Agent({ keepAlive: true });
-    this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(flags.dataDir ?? (env.HUB_DATA_DIR || './data')));
+    this.#dataDir = flags.dataDir ?? (env.HUB_DATA_DIR || './data');
+    this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(this.#dataDir));
   }
 
   /** Rejects with the signal's reason when the signal aborts. */
@@ -205,7 +207,7 @@ export class HubClient {
       const why = elsewhere ? `names ${elsewhere}: give that as --url or HUB_URL` : 'is not the admin API of a hub';
       return new Failure(`${this.url} answers HTTP ${status} and ${why}`, { status });
     }
-    if (status === 401) return new Failure(this.#token === null ? withoutToken : wrongToken, { status });
+    if (status === 401) return new Failure(this.#token === null ? withoutToken(this.#dataDir) : wrongToken, { status });
     return new Failure(`the hub refuses: ${detail}`, { status, exitCode: status === 422 ? 2 : 1 });
   }
 }
@@ -223,8 +225,17 @@ const questions: Readonly<Record<string, string>> = {
   'http ECONNRESET': 'does it run there, without TLS?',
 };
 
-const withoutToken =
-  'the hub wants a token: give --token or HUB_ADMIN_TOKEN, or --data-dir with the data directory that holds admin-token';
+function withoutToken(dataDir: string): string {
+  const path = tokenFile(dataDir);
+  try {
+    readFileSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT')
+      return `the hub wants a token, and ${path} cannot be read (${code}): run this as the user of the hub, or give --token or HUB_ADMIN_TOKEN`;
+  }
+  return 'the hub wants a token: give --token or HUB_ADMIN_TOKEN, or --data-dir with the data directory that holds admin-token';
+}
 
 const wrongToken =
   'the hub does not know this token: --token or HUB_ADMIN_TOKEN must be what its data directory has in admin-token, or the token of an operator';
@@ -236,10 +247,12 @@ function baseOf(url: string): string {
   return url.replace(/\/+$/, '').replace(/\/admin(\/v1)?$/, '');
 }
 
+const tokenFile = (dataDir: string): string => join(dataDir, 'admin-token');
+
 /** The token that a hub on this machine stores in its data directory. */
 export function keptToken(dataDir: string): string | null {
   try {
-    return readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() || null;
+    return readFileSync(tokenFile(dataDir), 'utf8').trim() || null;
   } catch {
     return null;
   }

@@ -4,8 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { watched } from '../../src/cli/job.ts';
 import { age, type Column, many, span, table } from '../../src/cli/table.ts';
@@ -478,12 +480,20 @@ t.test('what cannot be is one clear line: 1 for a failure, 2 for wrong usage', a
   t.teardown(() => elsewhere.close());
   await once(elsewhere.listen(0, '127.0.0.1'), 'listening');
   const { port } = elsewhere.address() as AddressInfo;
+  const barred = directoryFor(t);
+  mkdirSync(join(barred, 'admin-token'));
   const cases: [line: string, env: Record<string, string>, code: number, words: RegExp][] = [
     ['parties', { HUB_URL: `http://127.0.0.1:${free}` }, 1, /cannot be reached \(ECONNREFUSED\)/],
     ['parties', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /answers HTTP 308 and names https:\/\/hub\.example:/],
     ['routes', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /cannot be reached \((ECONNRESET|aborted)\)/],
     ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],
-    ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: directoryFor(t) }, 1, /wants a token/],
+    ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: directoryFor(t) }, 1, /wants a token: give --token/],
+    [
+      'parties',
+      { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: barred },
+      1,
+      /wants a token, and .*admin-token cannot be read \(E\w+\)/,
+    ],
     [
       'parties suspend NL-EMS --yes',
       { HUB_ADMIN_TOKEN: viewerToken },
