@@ -121,7 +121,7 @@ async function shown<T>(
 
 async function verify(context: Context, given: string | null, flags: StoreFlags): Promise<void> {
   const directory = given === null ? dataDirOf(flags) : resolve(given);
-  if (given !== null && !(await isBackup(directory)))
+  if (given !== null && existsSync(join(directory, 'store')) && !(await isBackup(directory)))
     context.screen.say(`${directory} has no manifest.json: a data directory, which store restore takes for no backup`);
   const key = keyOf(flags);
   // What is sealed is opened as a copy.

@@ -95,7 +95,7 @@ t.test(
     t.equal((await run(['backup'])).code, 2, 'no directory is named');
     t.equal((await run(['verfy'])).code, 2);
     const none = await run(['verify', join(directory, 'nowhere')]);
-    t.match([none.code, none.err], [1, /has no store/]);
+    t.match([none.code, none.err], [1, /^ocpi-hub: .* has no store\n$/]);
     t.match(await run(['restore', join(directory, 'nowhere')]), { code: 1, err: /is no backup/ });
     const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
     t.match(await run(['verify', '--data-dir', directory]), { code: 1, err: /is in use by another process/ });
