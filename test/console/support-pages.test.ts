@@ -239,7 +239,14 @@ browserTest(
     await webhookSet(hub, 'on-call', receiver, { kinds: ['disk.low'] });
     const row = page.getByRole('row').filter({ hasText: 'on-call' });
     await hurried(page, () => row.getByText('HTTP 503 closed for now').waitFor());
-    await page.getByRole('row', { name: /on-call http\S+ disk\.low all not taken 1 0 / }).waitFor();
+    await page
+      .getByRole('row', { name: /on-call not taken HTTP 503 closed for now 1 0 .* http\S+ disk\.low all / })
+      .waitFor();
+    const wide = page.viewportSize();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const { x = 0, width = 0 } = (await row.getByText('HTTP 503 closed for now').boundingBox()) ?? {};
+    t.ok(width > 100 && x + width <= 390, `a phone shows why it is not taken: ${x} to ${x + width}`);
+    if (wide) await page.setViewportSize(wide);
     await isOpenToAll(t, page, path);
     await row.getByRole('button', { name: 'Test on-call', exact: true }).click();
     const failed = page.locator('.notice.failed');

@@ -41,25 +41,26 @@ export function Notifications() {
 }
 
 function Receivers({ items, onDone }: { items: readonly WebhookView[]; onDone: () => void }) {
-  const columns = ['Webhook', 'URL', 'Kinds', 'Party', 'State', 'Owed', 'Dead', 'Last attempt', 'Answer', ''];
+  // What a narrow screen must show comes first: whether it is taken, and why not.
+  const columns = ['Webhook', 'State', 'Answer', 'Owed', 'Dead', 'Last attempt', 'URL', 'Kinds', 'Party', ''];
   return (
     <div class="card">
       <Table caption="Who is told" columns={mayAct.value ? columns : columns.slice(0, -1)}>
         {items.map((one) => (
           <tr key={one.id} data-row>
             <td class="mono">{one.id}</td>
-            <td class="mono">{one.url}</td>
-            <td>{one.kinds?.join(', ') ?? 'all'}</td>
-            <td class="mono">{one.party ?? 'all'}</td>
             <td>
               <State one={one} />
             </td>
+            <td class="words">{one.last === null ? <span class="quiet">–</span> : answerText(one.last)}</td>
             <td class="number">{count(one.owed)}</td>
             <td class={one.dead > 0 ? 'number urgent' : 'number'}>{count(one.dead)}</td>
             <td>
               <Instant value={one.last?.at ?? null} />
             </td>
-            <td>{one.last === null ? <span class="quiet">–</span> : answerText(one.last)}</td>
+            <td class="mono">{one.url}</td>
+            <td>{one.kinds?.join(', ') ?? 'all'}</td>
+            <td class="mono">{one.party ?? 'all'}</td>
             {mayAct.value && (
               <td>
                 <Actions one={one} onDone={onDone} />

@@ -141,7 +141,7 @@ function CaseRow({ one, watch, onDone }: { one: OrphanView; watch: Watch | null;
       <td>
         <Instant value={pulled_at} />
       </td>
-      <td>{note ?? <span class="quiet">–</span>}</td>
+      <td class="words">{note ?? <span class="quiet">–</span>}</td>
       <td>
         <TriageLine triage={triage} />
       </td>
