@@ -207,6 +207,24 @@ t.test('a newer version that has arrived since is not overwritten, unless forced
   t.same(await deliveriesOf(hub, '?state=DEAD'), []);
 });
 
+t.test('what a re-drive skips takes none of its rate [JOBS-1]', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock(at(0)) });
+  const { cpo } = await routedPair(t, hub, { emsp: (received) => (kwhOf(received) === 1 ? { status: 400 } : {}) });
+  for (const id of ['S1', 'S2', 'S3'])
+    for (const kwh of [1, 2]) await putSession(cpo, id, { kwh, last_updated: at(kwh) });
+  await quiet(hub);
+  const { id } = await redrive(hub, { filter: {}, rate_per_s: 0.1 });
+  await eventually(
+    'it ends while no time passes',
+    async () => {
+      const { state } = await admin(hub, 'GET', `/redrives/${id}`);
+      return state === 'DONE';
+    },
+    10_000,
+  );
+  t.match(await admin(hub, 'GET', `/redrives/${id}`), { matched: 3, queued: 0, skipped_stale: 3 });
+});
+
 t.test('what its receiver may no longer have is not sent again, unless forced [D21]', async (t) => {
   const hub = await hubFor(t);
   let status = 401;

@@ -2,7 +2,7 @@
  * Runs long operator work (re-drive, resync) as jobs with durable progress: each job has a row, written at its start,
  * every `writeEvery` steps or `writeAfterMs`, whichever comes first, and at its end.
  *
- * JOBS-1  A job takes one step at a time, at the requested rate; a cancel takes effect before the next step.
+ * JOBS-1  A job takes one step at a time, and those that queue something at the requested rate; a cancel takes effect before the next step.
  * JOBS-2  A job that a restart or the death of the owner cut off is shown as INTERRUPTED, with the progress that was
  *     written last. Each step is atomic, so nothing is half done.
  */
@@ -134,7 +134,7 @@ export class Jobs {
           await this.#write(run.view, plan, trace);
           writtenAt = now;
         }
-        if (!run.stopped) await this.#pause(run, 1000 / plan.ratePerS);
+        if (result === 'queued' && !run.stopped) await this.#pause(run, 1000 / plan.ratePerS);
       }
       if (run.stopped) ended = { state: run.stopped, error: null };
     } catch (error) {

@@ -163,7 +163,7 @@ function Start({ plan, filter, onStarted, onClose }: StartProps) {
             onInput={({ currentTarget }) => setRate(currentTarget.valueAsNumber)}
           />
         </label>
-        {rate > 0 && <p class="quiet">takes about {span(plan.matched / rate)}</p>}
+        {rate > 0 && <p class="quiet">takes about {span(sent / rate)}</p>}
       </div>
       {plan.stale > 0 && (
         <label>
