@@ -64,8 +64,12 @@ export async function watchJob({ hub, screen }: Context, started: JobView, total
   screen.answer(job, ended);
   if (job.state === 'DONE' && job.queued === 0) screen.say(nothingOf(job));
   if (job.state !== 'DONE')
-    throw new Failure(`the job ${job.id} ended ${job.state}${job.error ? `: ${job.error}` : ''}`);
+    throw new Failure([`the job ${job.id} ended ${job.state}`, job.error ?? nextOf(job)].filter(Boolean).join(': '));
 }
+
+/** What to do about a job that the end of the hub, or of the owner, cut off; null for others. */
+export const nextOf = ({ state }: JobView): string | null =>
+  state === 'INTERRUPTED' ? 'start it again for the rest; what it did last may not be counted' : null;
 
 function wordsOf({ matched }: JobView, total: number): string {
   return total > 0 ? `${matched} of ${total}` : `${matched} so far`;

@@ -4,6 +4,7 @@
 import type { Command } from 'commander';
 import type { JobView } from '../api/jobs.ts';
 import { jobIds, kinds, pathOf } from './complete.ts';
+import { nextOf } from './job.ts';
 import { type Column, fields, type Page, when } from './table.ts';
 import { count, noun, verb } from './verb.ts';
 
@@ -64,6 +65,7 @@ function job(item: JobView, page: Page): string[] {
       ['job', paint('bold', item.id)],
       ['kind', item.kind],
       ['state', item.state],
+      ['next', nextOf(item)],
       [item.kind === 'discard' ? 'discarded' : 're-driven', String(item.queued)],
       [
         'skipped',

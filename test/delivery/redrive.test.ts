@@ -12,6 +12,7 @@ import { closed, hubFor, partnerFor, routedPair, secretKey } from '../support/hu
 import { callsTo, ended as endedAt, itemsOf, quiet } from '../support/observed.ts';
 import { operatorsFile, tokenOf } from '../support/operators.ts';
 import { admin, endAdmin, eventually, type PlainPartner, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { runCommand } from '../support/resident-command.ts';
 import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
@@ -404,6 +405,8 @@ t.test('a job that a stop of the hub cut off says so, and can be asked for again
   await first.close();
   const second = await hubFor(t, {}, {}, dir);
   t.match(await admin(second, 'GET', `/redrives/${id}`), { state: 'INTERRUPTED', queued: 1 });
+  const { out } = await runCommand(['jobs', 'show', id], { HUB_URL: second.url, HUB_ADMIN_TOKEN: second.adminToken });
+  t.match(out, /^state +INTERRUPTED\nnext +start it again for the rest; what it did last may not be counted\n/m);
   t.match(await ended(second, await redrive(second, { filter: {}, rate_per_s: 1000 })), { state: 'DONE', queued: 4 });
   await quiet(second);
   t.equal(emsp.received.length, 10);
