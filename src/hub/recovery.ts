@@ -14,9 +14,9 @@ import { mapLimit } from '../kit/concurrency.ts';
 import type { Dispatcher } from './delivery/dispatcher.ts';
 import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
-import { partnerStream } from './kernel/actor-names.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
+import { partnerHistory } from './kernel/partner-history.ts';
 import type { Audit } from './maintain/audit.ts';
 import type { DeadGroups } from './maintain/dead-groups.ts';
 import type { Expiry } from './maintain/expiry.ts';
@@ -69,7 +69,7 @@ async function readDirectory({ store, directory }: Context): Promise<void> {
 async function readSuspensions({ store, directory }: Context): Promise<void> {
   for (const { id, suspendedAt } of directory.partners()) {
     if (suspendedAt === null) continue;
-    const history = await store.history(partnerStream(id));
+    const history = await partnerHistory(store, id);
     const last = history.findLast(({ type }) => type === 'partner.suspended');
     if (last) directory.suspendedBy(id, last.seq);
   }

@@ -29,6 +29,7 @@ import type { Trace } from '../../domain/trace.ts';
 import type { CircuitView } from '../ports/operator.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import { partnerStream } from './actor-names.ts';
+import { historyAfter } from './partner-history.ts';
 import type { Recorder } from './recorder.ts';
 import { heard } from './row-codecs.ts';
 import type { Timers } from './timers.ts';
@@ -178,7 +179,7 @@ export class Circuits {
       if (event.type === 'circuit.closed') for (const circuit of circuitsOf(event)) open.delete(circuit);
     }
     for (const circuit of used.filter((one) => open.has(one)))
-      await this.#parts.supervisor.revive(this.#enter(partner, circuit));
+      await this.#parts.supervisor.revive(this.#enter(partner, circuit, history));
   }
 
   /**
@@ -212,7 +213,7 @@ export class Circuits {
     return { circuit, state: this.state(partner, circuit), failures, until: shown };
   }
 
-  #enter(partner: PartyId, circuit: CircuitName): ActorSpec<typeof circuitMachine> {
+  #enter(partner: PartyId, circuit: CircuitName, known: readonly StoredEvent[] = []): ActorSpec<typeof circuitMachine> {
     const { store, ports, settings } = this.#parts;
     const actors = this.#actors.get(partner) ?? new Map<CircuitName, string>();
     const id = actorOf(partner, circuit);
@@ -223,6 +224,7 @@ export class Circuits {
     const factor = 1 - (settings.retryJitter * ports.random()) / 2;
     const openMs = rules.openMs * factor;
     const openMsMax = rules.openMsMax * factor;
+    const history = historyAfter(store, partner, known);
     return {
       id,
       kind: 'circuit',
@@ -230,7 +232,7 @@ export class Circuits {
       parties: [partner],
       input: { rules: { ...rules, openMs, openMsMax }, at: ports.clock.now() },
       history: async () =>
-        (await store.history(partnerStream(partner)))
+        (await history())
           .filter((event) => circuitsOf(event).includes(circuit))
           .map((event) => asHeard(heard(ports.clock, event))),
       restored: () => this.#flow(id),

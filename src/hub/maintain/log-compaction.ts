@@ -13,7 +13,7 @@
 import { commandEnds } from '../../../machines/command.ts';
 import type { Kept, RowKey, StoredEvent } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
-import type { CircuitChange, CommandEvent, OrphanEvent } from '../../domain/events.ts';
+import type { CommandEvent, OrphanEvent } from '../../domain/events.ts';
 import { baseOf } from '../../domain/fold.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import { spentMax } from '../../domain/party.ts';
@@ -22,6 +22,7 @@ import type { RefusedRecord } from '../../domain/report.ts';
 import { foundAgainBy } from '../exchange/command-rows.ts';
 import type { Context } from '../kernel/context.ts';
 import { routeKey } from '../kernel/directory.ts';
+import { stateIn } from '../kernel/partner-history.ts';
 import { objectPut, partnerPut } from '../kernel/row-codecs.ts';
 import { reportKey } from '../partners/reports.ts';
 import { foldCommand, foldObject, isEnd, rebuiltRow } from './row-rebuild.ts';
@@ -98,17 +99,10 @@ function superseded(past: readonly StoredEvent[]): ReadonlySet<StoredEvent> {
  * only the latest of each kind.
  */
 const partner: Keeper = async (past, { directory }) => {
-  const kindOf = ({ type, data }: StoredEvent): string | null => {
-    if (type.startsWith('circuit.')) {
-      const { circuit, module = '' } = data as CircuitChange;
-      return `circuit ${circuit} ${module}`;
-    }
-    return type === 'partner.online' || type === 'partner.offline' ? 'connection' : null;
-  };
-  const last = new Map(past.map((event) => [kindOf(event), event.seq]));
+  const last = new Map(past.map((event) => [stateIn(event), event.seq]));
   const forgotten = superseded(past);
   const kept = past.filter(
-    (event) => !forgotten.has(event) && (kindOf(event) === null || last.get(kindOf(event)) === event.seq),
+    (event) => !forgotten.has(event) && (stateIn(event) === null || last.get(stateIn(event)) === event.seq),
   );
   const written = kept.findLast(({ type }) => type.startsWith('partner.'));
   const present = directory.partner(idIn(lastOf(past)));

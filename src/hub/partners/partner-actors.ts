@@ -4,9 +4,11 @@
 import { courierMachine } from '../../../machines/courier.ts';
 import { type PartnerRules, partnerMachine } from '../../../machines/partner.ts';
 import type { ActorSpec, HeardEvent } from '../../../machines/supervisor.ts';
+import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { courierActor, partnerOf, partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { historyAfter, partnerHistory } from '../kernel/partner-history.ts';
 import { heard } from '../kernel/row-codecs.ts';
 
 /** Effects of the machines that other parts of the hub implement. */
@@ -48,8 +50,9 @@ export class PartnerActors {
   async revive(partner: Partner): Promise<void> {
     const { store, circuits } = this.#context;
     // Before the courier, which lets the deliveries go.
-    await circuits.revive(partner, await store.history(partnerStream(partner.id)));
-    await this.#context.supervisor.revive(this.#partnerSpec(partner.id));
+    const known = await partnerHistory(store, partner.id);
+    await circuits.revive(partner, known);
+    await this.#context.supervisor.revive(this.#partnerSpec(partner.id, known));
     await this.#context.supervisor.revive(this.#courierSpec(partner.id));
   }
 
@@ -68,16 +71,16 @@ export class PartnerActors {
     });
   }
 
-  #partnerSpec(id: PartyId): ActorSpec<typeof partnerMachine> {
+  #partnerSpec(id: PartyId, known: readonly StoredEvent[] = []): ActorSpec<typeof partnerMachine> {
     const { store, ports } = this.#context;
-    const actor = partnerStream(id);
+    const history = historyAfter(store, id, known);
     return {
-      id: actor,
+      id: partnerStream(id),
       kind: 'partner',
       machine: this.#partnerMachine,
       parties: [id],
       input: { rules: this.#rules },
-      history: async () => (await store.history(actor)).map((event) => heard(ports.clock, event)),
+      history: async () => (await history()).map((event) => heard(ports.clock, event)),
     };
   }
 
