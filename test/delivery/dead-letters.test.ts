@@ -4,6 +4,7 @@ import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, quiet } from '../support/observed.ts';
 import { admin, eventually, type Received } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 import { HeldWrites } from './held-writes.ts';
 import { Holding } from './watched.ts';
@@ -40,6 +41,33 @@ t.test('dead letters are counted by receiver, module and class, and say how they
       attempts: [{ class: met }],
     });
   }
+});
+
+t.test('[DEAD-COUNTS-2] the groups of dead letters are counted without reading a row', async (t) => {
+  let reads = 0;
+  const wrap = wrapStore((store) => ({
+    deliveries: (query) => {
+      reads += 1;
+      return store.deliveries(query);
+    },
+  }));
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+  const hub = await hubFor(t, {}, { clock, wrap });
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
+  for (const id of ['S1', 'S2', 'S3']) {
+    await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id));
+    await hub.settled(emsp);
+    clock.advance(1000);
+  }
+  const dead = (await admin(hub, 'GET', '/deliveries?state=DEAD&order=oldest')).items as Record<string, string>[];
+  t.equal(dead.length, 3);
+  reads = 0;
+  const { items } = await admin(hub, 'GET', '/dead-letters');
+  t.equal(reads, 0);
+  const [first, , last] = dead;
+  const instants = { oldest_at: first?.accepted_at, newest_at: last?.accepted_at };
+  const group = { receiver: 'NL-EMS', module: 'sessions', class: 'not_found', count: 3 };
+  t.strictSame(items, [{ ...group, sample: first?.id, ...instants, triage: null }]);
 });
 
 t.test('a re-drive to a receiver that is not registered is refused, and a job passes over it', async (t) => {

@@ -24,6 +24,7 @@ import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
 import { lagOf } from './backpressure.ts';
+import type { DeadGroupCount } from './dead-counts.ts';
 import type { DeliveryMemory, RedrivenAs } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
 import { Erasures } from './erasures.ts';
@@ -208,7 +209,12 @@ export class Dispatcher {
 
   /** Dead letters of a group. */
   deadIn(group: DeadGroupName): number {
-    return this.#byParty.get(group.receiver)?.deadIn(group) ?? 0;
+    return this.#byParty.get(group.receiver)?.dead.of(group) ?? 0;
+  }
+
+  /** Of all partners. */
+  deadGroups(): DeadGroupCount[] {
+    return [...this.#receivers.values()].flatMap(({ dead }) => [...dead.groups()]);
   }
 
   /** Has a function called when the last dead letter of a group is none any more. */

@@ -16,7 +16,6 @@ import { charactersOf, formOf, type ObjectEventData, owedTo } from '../../domain
 import { instantText } from '../../domain/instant.ts';
 import { isModule, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { DeadGroupName } from '../../domain/triage.ts';
 import { withTimeout } from '../../kit/clock.ts';
 import { courierActor } from '../kernel/actor-names.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
@@ -44,7 +43,7 @@ export class Receiver implements Sender, Measured {
   readonly #lanes: Lanes;
   readonly lanes: LaneCounts;
   readonly window: DeliveryWindow;
-  readonly #dead = new DeadCounts();
+  readonly dead = new DeadCounts();
   #delivered = 0;
   #attemptMs = 0;
   /** One per module: calls of a module that hangs must not use up what the others may have in flight. */
@@ -105,7 +104,7 @@ export class Receiver implements Sender, Measured {
   get backlog(): Backlog {
     const { oldestAt, size } = this.#lanes;
     const depth = size + this.window.left;
-    return { depth, oldestAt, dead: this.#dead.size, delivered: this.#delivered, behind: this.window.isUncounted };
+    return { depth, oldestAt, dead: this.dead.size, delivered: this.#delivered, behind: this.window.isUncounted };
   }
 
   get attemptMs(): number {
@@ -171,14 +170,9 @@ export class Receiver implements Sender, Measured {
     return this.#replace(before, { ...before, state: 'DISCARDED' });
   }
 
-  /** Dead letters of a group. */
-  deadIn(group: DeadGroupName): number {
-    return this.#dead.of(group);
-  }
-
   /** Stops counting a dead letter that was trimmed with the log. */
   forget(row: DeliveryRow): void {
-    if (this.#dead.remove(row)) this.#desk.cleared(groupOf(row));
+    if (this.dead.remove(row)) this.#desk.cleared(groupOf(row));
   }
 
   releaseAll(): void {
@@ -248,7 +242,7 @@ export class Receiver implements Sender, Measured {
     const row = this.#end(lane, head, 'DEAD', { due: null, ...why });
     // A dead letter whose event was trimmed meanwhile ends with it.
     if (row.seq <= this.#desk.context.store.horizon()) return;
-    this.#dead.add(row);
+    this.dead.add(row);
     this.#desk.notes.add(row);
   }
 
@@ -336,7 +330,7 @@ export class Receiver implements Sender, Measured {
     };
     for await (const row of rowsOf(store, { dest, rows: 'open', fromSeq: 0 })) {
       if (row.seq > floor && !progress.isBehind) progress.know(row.seq);
-      if (row.state === 'DEAD') this.#dead.add(row);
+      if (row.state === 'DEAD') this.dead.add(row);
       if (row.state !== 'PENDING') this.#desk.notes.add(row);
       if (row.state === 'PENDING' && pending.push(row) === recalledAtOnce) await take();
     }
@@ -377,10 +371,10 @@ export class Receiver implements Sender, Measured {
     const { writer, notes } = this.#desk;
     writer.remember(this.window.progressNow(row.dest), row);
     notes.replaced(row);
-    const wasLast = before?.state === 'DEAD' && this.#dead.remove(before);
+    const wasLast = before?.state === 'DEAD' && this.dead.remove(before);
     await writer.flushed();
     // Not earlier: a kill would have the dead letter back. [DEAD-GROUPS-1]
-    if (wasLast && this.deadIn(groupOf(before)) === 0) this.#desk.cleared(groupOf(before));
+    if (wasLast && this.dead.of(groupOf(before)) === 0) this.#desk.cleared(groupOf(before));
     return row;
   }
 

@@ -1,7 +1,7 @@
 /**
  * Read models for operators: deliveries, events, commands, cases, pulls and quarantine, read from the log and its rows.
  */
-import type { DeliveryRow, Row, StoredEvent } from '../../../storage/contract.ts';
+import type { Row, StoredEvent } from '../../../storage/contract.ts';
 import type { AuditEntry, AuditFilter } from '../../api/audit.ts';
 import type { CommandFilter, CommandView } from '../../api/commands.ts';
 import type { Page } from '../../api/common.ts';
@@ -12,6 +12,7 @@ import type { TriageView } from '../../api/triage.ts';
 import { type CommandRecord, shownState } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../domain/events.ts';
+import { instantText } from '../../domain/instant.ts';
 import { ownedModules } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
@@ -19,7 +20,7 @@ import { isOfPair, keyOf, namesEither, type PartyId } from '../../domain/party.t
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
 import { nameOfGroup, type Triage } from '../../domain/triage.ts';
 import { presentRequest } from '../delivery/attempts.ts';
-import { groupOf } from '../delivery/dead-counts.ts';
+import { DeadCounts, type DeadGroupCount } from '../delivery/dead-counts.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
@@ -84,20 +85,24 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
     return { ...shown(event, receiver, standing), request, change };
   }
 
+  /** Of a quarantined store nothing was counted at the start. */
+  async function deadCounts(): Promise<DeadGroupCount[]> {
+    if (store.health().state !== 'quarantined') return outbound.deadGroups();
+    const counts = new DeadCounts();
+    for await (const row of deadRows(context, outbound.unwritten())) counts.add(row);
+    return [...counts.groups()];
+  }
+
   async function deadGroups(assignee: string | null): Promise<DeadGroup[]> {
-    const groups = new Map<string, DeadGroup>();
     const triages = await triaged.triages();
-    for await (const row of deadRows(context, outbound.unwritten())) {
-      const group = groupOf(row);
-      const name = nameOfGroup(group);
-      const triage = triages.get(name);
-      if (assignee !== null && triage?.assignee !== assignee) continue;
-      groups.set(
-        name,
-        counted(groups.get(name) ?? { ...group, ...none, triage: triage ? triageView(triage) : null }, row),
-      );
-    }
-    return [...groups.values()].sort((a, b) => b.count - a.count);
+    const groups = (await deadCounts()).map(({ first, oldest, newest, ...group }): DeadGroup => {
+      const triage = triages.get(nameOfGroup(group));
+      const [oldest_at, newest_at] = [instantText(oldest), instantText(newest)];
+      const sample = deliveryId(group.receiver, { seq: first });
+      return { ...group, sample, oldest_at, newest_at, triage: triage ? triageView(triage) : null };
+    });
+    const wanted = groups.filter(({ triage }) => assignee === null || triage?.assignee === assignee);
+    return wanted.sort((a, b) => b.count - a.count);
   }
 
   async function commands({ from, to, ...filter }: CommandFilter, page: PageRequest): Promise<Page<CommandView>> {
@@ -229,16 +234,6 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
     storedNotForwarded,
     audit,
   };
-}
-
-/** A group before its first dead letter. */
-const none = { count: 0, oldest_at: '', newest_at: '', sample: '' };
-
-function counted(group: DeadGroup, row: DeliveryRow): DeadGroup {
-  const { since } = row.data as DeliveryMemory;
-  const instants = [group.oldest_at, since, group.newest_at].filter(Boolean).sort();
-  const [oldest_at = since, newest_at = since] = [instants[0], instants.at(-1)];
-  return { ...group, sample: group.sample || deliveryId(row.dest, row), count: group.count + 1, oldest_at, newest_at };
 }
 
 function commandView({ id, command, emsp, cpo, state, result, reason, sessionId, at }: CommandRecord): CommandView {
