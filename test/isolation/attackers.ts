@@ -35,6 +35,7 @@ import {
   silentUrl,
   strangers,
   tinyRequests,
+  unendedServer,
   unknownToken,
   wrongItems,
 } from './attacks.ts';
@@ -178,6 +179,20 @@ async function attack({ hub, attacks }: Begin): Promise<void> {
       return [status];
     };
   }
+
+  const answered = await partner('BAW');
+  const endless = await partner('BAE', { role: 'EMSP' });
+  await admin(hub, 'PUT', '/routes/NL-BAE/NL-BAW', { active: true });
+  const url = `${await unendedServer(all)}/sessions`;
+  const endpoints = [{ identifier: 'sessions', role: 'RECEIVER', url }];
+  await admin(hub, 'PUT', `/parties/${endless.id}/endpoints`, { endpoints });
+  const cdrToken = { country_code: 'NL', party_id: 'BAE', uid: 'U1', type: 'RFID', contract_id: 'C1' };
+  rounds['answers to deliveries that do not end (I5)'] = async (_, n) => {
+    const body = sessionBody(`S${n % 1_000}`, { party_id: 'BAW', cdr_token: cdrToken });
+    const status = statusOf(await answered.call('PUT', `/2.2.1/sessions/NL/BAW/S${n % 1_000}`, body));
+    await sleep(30);
+    return [status];
+  };
 
   rounds['requests without a token (I8)'] = async (ends) => {
     const sent = strangers(ends, hub, 400, unknownToken.repeat(40));

@@ -112,6 +112,35 @@ export const askUnknown = (from: PlainPartner): Promise<string> => from.call('GE
 
 // What a partner makes the hub call.
 
+const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+/** Answers that never end, by what they begin with and what comes over and over: each of these takes a parser longer than a body does. */
+const unendedAnswers = [
+  ['HTTP/1.1 200 OK\r\n', 'a:b\r\n'.repeat(10_000)],
+  ['', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(2_500)],
+  [chunked, '1\r\na\r\n'.repeat(10_000)],
+  [`${chunked}1\r\na\r\n0\r\n`, 'a:b\r\n'.repeat(10_000)],
+] as const;
+
+/** The URL of a server that answers so, by turns. */
+export async function unendedServer(ends: Ends): Promise<string> {
+  let asked = 0;
+  const server = createServer((socket) => {
+    const [begin = '', more = ''] = unendedAnswers[asked++ % unendedAnswers.length] ?? [];
+    const go = () => {
+      while (!socket.destroyed && socket.write(more));
+    };
+    socket.on('error', () => socket.destroy()).on('drain', go);
+    socket.once('data', () => {
+      if (begin !== '') socket.write(begin);
+      go();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  ends.teardown(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
 /** A credentials exchange that leads to that URL. */
 export function exchangeAt(from: PlainPartner, url: string, others: readonly object[] = [], token = from.token) {
   const roles = [{ role: 'CPO', country_code: 'NL', party_id: party(from) }, ...others];
