@@ -124,6 +124,24 @@ t.test('one whole, and nothing of what it contains', async (t) => {
   t.equal(came.length, 1);
 });
 
+t.test('one whole of a session whose first dead letters the filter leaves out [REDRIVEN-AS-5]', async (t) => {
+  const { hub, answers, put, patch, refused, planned, redriven } = await scene(t);
+  const url = path('sessions', 'S1');
+  const holding = new Holding();
+  answers.reply = holding.answer;
+  await put(url, sessionBody('S1', { kwh: 1 }));
+  await patch(url, { kwh: 2, last_updated: at(2) });
+  holding.releaseAll({ status: 400 });
+  await quiet(hub);
+  for (const kwh of [3, 4]) await refused('PATCH', url, { kwh, last_updated: at(kwh) });
+  t.match(await planned(), { matched: 4, stale: 0 }, 'with the first one each goes as it was');
+  const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq).sort((a, b) => a - b);
+  const { plan, came } = await redriven({ filter: { from_seq: seqs[1] } });
+  t.match(plan, { matched: 3, stale: 2 });
+  t.match(came, [['PUT', { kwh: 4 }]]);
+  t.equal(came.length, 1, 'nothing older follows');
+});
+
 t.test('nothing older than what arrived, also when a replay of that failed since [REDRIVEN-AS-1]', async (t) => {
   const { hub, emsp, push, refused, redriven, answers } = await scene(t);
   const url = path('tariffs', 'T1');

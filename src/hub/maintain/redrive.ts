@@ -123,13 +123,16 @@ export class Redrive {
     let [stale, unregistered] = [0, 0];
     /** Lanes to which a whole would go, which contains what follows. [REDRIVEN-AS-3] */
     const wholes = new Set<string>();
+    /** Lanes to which something would go. */
+    const entered = new Set<string>();
     const plan = await this.#count(filter, routing, async (found) => {
       const lane = laneKey(found.receiver, found.event.stream);
       if (!this.#context.directory.isOwed(found.receiver)) unregistered++;
       else if (wholes.has(lane)) stale++;
       else {
-        const as = await this.#forms.of(found, routing);
+        const as = await this.#forms.of(found, routing, [], entered.has(lane));
         if (as === 'stale') stale++;
+        else entered.add(lane);
         if (as === 'whole' && !force) wholes.add(lane);
       }
     });

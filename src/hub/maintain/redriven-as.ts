@@ -12,6 +12,8 @@
  *     contains are stale then. Changes to parts of a location that do not overlap do not concern each other. Where no rule joins the
  *     two any more there is no whole to send: what passed the receiver by is not for it, and a delivery of which it has something later is stale.
  * REDRIVEN-AS-4  Of the changes after it at most `laterMax` are read, and as many notes that one did not arrive; when they leave it open, the delivery counts as stale.
+ * REDRIVEN-AS-5  A part for a receiver that has no version of the object, and is about to get none, goes as the whole object as of now:
+ *     other deliveries, which that contains, are stale then, and none of them goes over it.
  */
 import type { Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
@@ -54,15 +56,21 @@ export class RedriveForms {
     this.#dispatcher = dispatcher;
   }
 
-  /** To be called in the object's turn, or for a plan. Adds the object's row to `seen`. */
-  async of(candidate: Candidate, routing: Routing, seen: Seen[] = []): Promise<RedrivenAs | 'stale'> {
+  /**
+   * To be called in the object's turn, or for a plan, which says whether an earlier delivery of the lane would go before. Adds the
+   * object's row to `seen`.
+   */
+  async of(candidate: Candidate, routing: Routing, seen: Seen[] = [], isBehind = false): Promise<RedrivenAs | 'stale'> {
     const { event, receiver } = candidate;
     const own = event.data as ObjectEventData;
     if ([event.stream, event.body ?? '', JSON.stringify(own)].some(hasPseudonym)) return 'stale';
     const isEnd = formOf(own, receiver) === 'end';
     if (routing !== 'then' && !isEnd && !this.isRouted(candidate)) return 'stale';
     if ((await this.#isGone(candidate, isEnd, seen)) || (await this.#isContained(candidate))) return 'stale';
-    return this.#after(candidate, isEnd);
+    const as = await this.#after(candidate, isEnd);
+    const isPart = as === 'change' && formOf(own, receiver) === 'part' && own.facts.publish !== false;
+    const lacksAll = isPart && !isBehind && this.isRouted(candidate) && !(await this.#hasBefore(candidate));
+    return lacksAll ? 'whole' : as;
   }
 
   /** Notes that a delivery goes as a whole. */
@@ -94,6 +102,18 @@ export class RedriveForms {
     const { row, state } = await this.#dispatcher.standing(receiver, seq);
     const { whole, owedAt = 0 } = (row?.data ?? {}) as Partial<DeliveryMemory>;
     return isOnItsWay(state) && whole === true && owedAt >= event.seq;
+  }
+
+  /** Whether its receiver has a version of the object, or is about to get one. [REDRIVEN-AS-5] */
+  async #hasBefore({ event, receiver }: Candidate): Promise<boolean> {
+    const { stream, seq } = event;
+    if (await this.#dispatcher.wholes.notes.hasBefore({ receiver, seq, stream })) return true;
+    for await (const before of changesOf(this.#context.store, stream)) {
+      if (before.seq >= seq) return false;
+      if (!before.to.includes(receiver)) continue;
+      if ((await this.#dispatcher.standing(receiver, before.seq)).state === 'PENDING') return true;
+    }
+    return false;
   }
 
   /** What the changes after it leave. [REDRIVEN-AS-1, REDRIVEN-AS-3, REDRIVEN-AS-4] */
