@@ -110,6 +110,12 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
   await press('Probe');
   await page.getByText(/NL-EMS answered in/).waitFor();
+  const sizeOf = (heading: string) =>
+    page.evaluate(`parseFloat(getComputedStyle(document.querySelector('${heading}')).fontSize)`);
+  t.ok(
+    Number(await sizeOf('h1')) > Number(await sizeOf('h2')),
+    'the name of the page is larger than the headings below it',
+  );
   await emsp.hangUp();
   await press('Probe');
   await page.locator('.notice.failed', { hasText: /NL-EMS cannot be reached .*: unavailable/ }).waitFor();

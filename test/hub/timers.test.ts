@@ -102,6 +102,7 @@ t.test('closing leaves no timer behind', async (t) => {
 t.test('nor does closing from a handler', async (t) => {
   const { clock, fired, timers, arm } = started();
   timers.arm('last', 100, () => timers.close());
+  arm('beside', 100);
   arm('never', 200);
   clock.advance(100);
   arm('late', 300);

@@ -68,6 +68,7 @@ export class Timers {
   #fireDue(): void {
     this.#timer = null;
     for (let next = this.#queue.peek(); next && next.at <= this.#clock.now(); next = this.#queue.peek()) {
+      if (this.#isClosed) return;
       this.#queue.pop();
       const due = this.#armed.get(next.id);
       if (due?.at !== next.at) continue;
