@@ -78,7 +78,9 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
       const { isUnanswered, ...answered } = record;
       const { result, accepts } = event.data;
       const results = (record.results ?? 0) + 1;
-      return { ...(accepts ? answered : record), state: 'relaying', result, results };
+      // A result that comes before the answer and does not tell that the CPO took the command: another one may.
+      const isOpen = !accepts && (isUnanswered === true || record.state === 'forwarding');
+      return { ...answered, ...(isOpen && { isUnanswered: true }), state: 'relaying', result, results };
     }
     case 'command.relayed':
     case 'command.relayFailed': {
