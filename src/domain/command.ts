@@ -54,6 +54,18 @@ export const isAccepted = ({ type, data }: Recorded): boolean =>
 export const mayBeAccepted = (event: Recorded): boolean =>
   isAccepted(event) || (event.type === 'command.failed' && (event.data as { reason?: unknown }).reason === cutOff);
 
+type ResultReceived = Extract<CommandEvent, { type: 'command.resultReceived' }>;
+
+/** Whether a result of ACCEPTED would be the first to tell that the CPO has accepted: the answer is lost, or may be yet. */
+const mayTell = ({ isUnanswered, state }: CommandRecord): boolean => isUnanswered === true || state === 'forwarding';
+
+/** What is recorded of a result: `accepts` when it is the first to tell that the CPO has accepted. [D66] */
+export function toldBy(record: CommandRecord, result: ResultReceived): ResultReceived {
+  return mayTell(record) && result.data.result === 'ACCEPTED'
+    ? { ...result, data: { ...result.data, accepts: true } }
+    : result;
+}
+
 export function applyToCommand(record: CommandRecord | null, event: CommandEvent, at: string): CommandRecord {
   if (event.type === 'command.requested') {
     const { quirks: _, ...asked } = event.data;
@@ -78,8 +90,7 @@ export function applyToCommand(record: CommandRecord | null, event: CommandEvent
       const { isUnanswered, ...answered } = record;
       const { result, accepts } = event.data;
       const results = (record.results ?? 0) + 1;
-      // A result that comes before the answer and does not tell that the CPO took the command: another one may.
-      const isOpen = !accepts && (isUnanswered === true || record.state === 'forwarding');
+      const isOpen = mayTell(record) && !accepts;
       return { ...answered, ...(isOpen && { isUnanswered: true }), state: 'relaying', result, results };
     }
     case 'command.relayed':

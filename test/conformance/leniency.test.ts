@@ -451,30 +451,34 @@ t.test('a command whose answer was lost counts as accepted once its result is AC
   t.equal(cpo.received.length, 3);
 });
 
-t.test('a command counts as accepted whose result ACCEPTED came before its answer was lost [D29, D66]', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub, {
-    async cpo({ body }) {
-      const { response_url } = JSON.parse(body) as { response_url: string };
-      await cpo.push('POST', new URL(response_url).pathname.replace('/ocpi', ''), { result: 'ACCEPTED' });
-      return { status: 502, text: 'lost' };
-    },
+for (const results of [['ACCEPTED'], ['FAILED', 'ACCEPTED']])
+  t.test(`a command counts as accepted whose answer was lost behind ${results.join(', ')} [D29, D66]`, async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub, {
+      async cpo({ body }) {
+        const { response_url } = JSON.parse(body) as { response_url: string };
+        const callback = new URL(response_url).pathname.replace('/ocpi', '');
+        for (const result of results) await cpo.push('POST', callback, { result });
+        return { status: 502, text: 'lost' };
+      },
+    });
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
+    const response_url = `${emsp.url}/ocpi/result`;
+    const reservation = { expiry_date: '2099-05-02T00:00:00Z', location_id: 'L1', token: tokenBody('CARD') };
+    for (const [command, fields] of [
+      ['STOP_SESSION', { session_id: 'S1' }],
+      ['RESERVE_NOW', { reservation_id: 'R1', ...reservation }],
+    ] as const) {
+      t.equal((await emsp.call('POST', `/2.2.1/commands/${command}`, { response_url, ...fields })).status, 502);
+    }
+    await hub.settled();
+    t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }], 'the stop is watched');
+    const cancel = await emsp.call('POST', '/2.2.1/commands/CANCEL_RESERVATION', {
+      ...{ response_url, reservation_id: 'R1' },
+    });
+    t.equal(cancel.status, 502, 'the reservation is found, and its CPO is asked');
   });
-  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
-  const response_url = `${emsp.url}/ocpi/result`;
-  const reservation = { expiry_date: '2099-05-02T00:00:00Z', location_id: 'L1', token: tokenBody('CARD') };
-  for (const [command, fields] of [
-    ['STOP_SESSION', { session_id: 'S1' }],
-    ['RESERVE_NOW', { reservation_id: 'R1', ...reservation }],
-  ] as const) {
-    t.equal((await emsp.call('POST', `/2.2.1/commands/${command}`, { response_url, ...fields })).status, 502);
-  }
-  await hub.settled();
-  t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }], 'the stop is watched');
-  const cancel = await emsp.call('POST', '/2.2.1/commands/CANCEL_RESERVATION', { response_url, reservation_id: 'R1' });
-  t.equal(cancel.status, 502, 'the reservation is found, and its CPO is asked');
-});
 
 t.test('a result ACCEPTED counts after another result of a command whose answer was lost [D66]', async (t) => {
   const hub = await hubFor(t);

@@ -1,7 +1,7 @@
 /** The record of a command in every order in which its facts may come, held against its machine. */
 import { initialTransition, transition } from 'xstate';
 import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
-import { applyToCommand, type CommandRecord, cutOffOf, shownState } from '../../src/domain/command.ts';
+import { applyToCommand, type CommandRecord, cutOffOf, shownState, toldBy } from '../../src/domain/command.ts';
 import type { CommandEvent } from '../../src/domain/events.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -77,11 +77,31 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
   ];
   for (const [names, state, result, reason] of table) {
     const record = folded(names.map((name) => facts[name]));
-    const isUnanswered = names.includes('failed') && !names.some((name) => /^(accept|refused)/.test(name));
+    const isAnswered = names.some((name) => /^(accept|refused|unsupported)/.test(name));
+    const isUnanswered = !isAnswered && names.some((name) => /^(failed|came)/.test(name));
     const results = names.filter((name) => facts[name].type === 'command.resultReceived').length;
     const counted = { ...(isUnanswered && { isUnanswered }), ...(results > 0 && { results }) };
     const expected = { ...data, at: 't0', state, result, reason, ...counted };
     t.strictSame(record, expected, names.join(' → ') || 'requested');
+  }
+});
+
+t.test('the first result of ACCEPTED tells that the CPO has accepted, unless the answer does [D66]', async (t) => {
+  const accepted = { type: 'command.resultReceived', data: { result: 'ACCEPTED' } } as const;
+  const table: [before: Name[], tells: boolean][] = [
+    [[], true],
+    [['came'], true],
+    [['came', 'told'], true],
+    [['came', 'told', 'failed'], true],
+    [['failed', 'came', 'told'], true],
+    [['accepted'], false],
+    [['refused'], false],
+    [['came', 'accepted'], false],
+    [['failed', 'accepts'], false],
+  ];
+  for (const [before, tells] of table) {
+    const told = toldBy(folded(before.map((name) => facts[name])), accepted);
+    t.equal(told.data.accepts === true, tells, before.join(' → ') || 'requested');
   }
 });
 

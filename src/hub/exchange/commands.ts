@@ -23,6 +23,7 @@ import {
   cutOff,
   cutOffOf,
   mayBeAccepted,
+  toldBy,
 } from '../../domain/command.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import type { CommandEvent } from '../../domain/events.ts';
@@ -156,11 +157,7 @@ export class Commands {
     if (!known || directory.partnerOf(known.cpo)?.id !== credential.partner.id) throw new HubError('invalidToken');
     this.#quota.check(known.cpo);
     this.#quota.spend(known.cpo, body.length);
-    // The answer may be lost after this.
-    const isUnanswered = known.isUnanswered === true || known.state === 'forwarding';
-    const accepts = isUnanswered && result === 'ACCEPTED';
-    const data = { result, ...(accepts && { accepts }), ...metBy(known.cpo, shown) };
-    const received = { type: 'command.resultReceived', data } as const;
+    const received = { type: 'command.resultReceived', data: { result, ...metBy(known.cpo, shown) } } as const;
     const record = await this.#record(id, received, { trace, party: known.cpo, body });
     const emsp = directory.partnerOf(record.emsp);
     if (!emsp) throw new HubError('callbackForwardFailed');
@@ -321,10 +318,11 @@ export class Commands {
       seen.push(directory.seen);
       const before = await this.#read(id, seen);
       if (before && how.only && before.state !== how.only) return before;
+      if (event.type !== 'command.resultReceived' || before === null) return this.#write(before, event, how, seen);
       // [COMMANDS-7]
-      if (event.type === 'command.resultReceived' && (before?.results ?? 0) >= resultsMax)
+      if ((before.results ?? 0) >= resultsMax)
         throw new HubError('invalid', { message: `this command has had ${resultsMax} results` });
-      return this.#write(before, event, how, seen);
+      return this.#write(before, toldBy(before, event), how, seen);
     });
   }
 
