@@ -86,7 +86,7 @@ export class Judge {
       const requested = story?.requested.data;
       const isStop = requested?.command === 'STOP_SESSION' && typeof requested.sessionId === 'string';
       const session = isStop ? `sessions/${requested.cpo}/${String(requested.sessionId).toLowerCase()}` : null;
-      this.orphans.committed(fact, session, story?.requested.at ?? 0);
+      this.orphans.committed(fact, session, story ? this.facts.around.earliestOf(story.requested.stamp) : 0);
     }
   }
 
