@@ -119,7 +119,7 @@ export function createHub(
   });
   context.circuits.onFlow((partnerId) => dispatcher.pump(partnerId));
   const jobs = new Jobs(context);
-  const resends = new Resends(context, jobs);
+  const resends = new Resends(context, dispatcher, jobs);
   const registration = new Registration(context, actors, (partner) => dispatcher.suspend(partner), resends, daily);
   const orphans = new OrphanCases(context, (...asked) => lookup.askForEnd(...asked));
   const stored = objectQuota(context);

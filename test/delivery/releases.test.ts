@@ -7,7 +7,7 @@ import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair, secretKey } from '../support/hub-in-process.ts';
 import { arrivals, ended, idsOf, itemsOf, quiet, statusOf } from '../support/observed.ts';
-import { admin, eventually, plainPartner } from '../support/plain-partner.ts';
+import { admin, eventually, plainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { runCommand } from '../support/resident-command.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -296,6 +296,52 @@ t.test('a resync puts no digest of an erased person over what its receiver has [
   const { out } = await runCommand(['parties', 'resync', 'NL-EMS', 'sessions'], env);
   t.match(out, /\n1 skipped: deleted or changed meanwhile, or a person's names in the object were erased\n/);
 });
+
+t.test(
+  'a resync sends what never arrived, though a person was erased from it since, once [RESENDS-6, D63]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const answers = { reply: (_: Received): Reply => ({}) };
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => answers.reply(received) });
+    const refusing = async (work: () => Promise<unknown>) => {
+      answers.reply = () => ({ status: 400 });
+      await work();
+      await quiet(hub);
+      answers.reply = () => ({});
+    };
+    const card = {
+      cdr_token: { country_code: 'NL', party_id: 'EMS', uid: 'CARD-ERASED', type: 'RFID', contract_id: 'C1' },
+    };
+    const ofId = (id: string) => deliveriesOf(hub, `?object=NL-CPO/${id}`);
+    await refusing(async () => {
+      await putSession(cpo, 'NEVER', card);
+      await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C-NEVER', { ...card, session_id: 'NEVER' }));
+    });
+    await putSession(cpo, 'ONCE', card);
+    await putSession(cpo, 'AGAIN', card);
+    await cpo.push('POST', '/2.2.1/cdrs', cdrBody('C-AGAIN', { ...card, session_id: 'AGAIN' }));
+    await quiet(hub);
+    await refusing(async () => {
+      await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/ONCE', { kwh: 9, last_updated: at(3) });
+      for (const id of ['AGAIN', 'C-AGAIN'])
+        for (const { id: delivery } of await ofId(id)) await admin(hub, 'POST', `/deliveries/${delivery}/redrive`);
+    });
+    await admin(hub, 'POST', '/erase', { uid: 'CARD-ERASED' });
+    const plan = await admin(hub, 'POST', '/redrive', { filter: {}, dry_run: true });
+    t.match(plan, { matched: 5, stale: 5 }, 'a re-drive brings none of them');
+    const came = await arrivals(hub, emsp, async () => {
+      t.match(await resync(hub, 'NL-EMS', 'sessions'), { state: 'DONE', matched: 3, queued: 1, skipped_stale: 2 });
+      t.match(await resync(hub, 'NL-EMS', 'cdrs'), { state: 'DONE', matched: 2, queued: 1, skipped_stale: 1 });
+    });
+    t.strictSame(
+      came.map(({ body }) => (JSON.parse(body) as { id: string }).id),
+      ['NEVER', 'C-NEVER'],
+    );
+    t.match(came[1]?.body, /"uid":\s*"erased-/);
+    for (const module of ['sessions', 'cdrs'])
+      t.match(await resync(hub, 'NL-EMS', module), { state: 'DONE', queued: 0 }, `${module}: not again`);
+  },
+);
 
 t.test('what is kept for a suspended eMSP is listed with its reason until it is sent [D23, D63]', async (t) => {
   const hub = await hubFor(t);

@@ -28,7 +28,7 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';
 import type { DeliveryStanding } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesOf } from '../kernel/object-history.ts';
+import { changesMax, changesOf } from '../kernel/object-history.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 
@@ -104,16 +104,11 @@ export class RedriveForms {
     return isOnItsWay(state) && whole === true && owedAt >= event.seq;
   }
 
-  /** Whether its receiver has a version of the object, or is about to get one. [REDRIVEN-AS-5] */
-  async #hasBefore({ event, receiver }: Candidate): Promise<boolean> {
-    const { stream, seq } = event;
-    if (await this.#dispatcher.wholes.notes.hasBefore({ receiver, seq, stream })) return true;
-    for await (const before of changesOf(this.#context.store, stream)) {
-      if (before.seq >= seq) return false;
-      if (!before.to.includes(receiver)) continue;
-      if ((await this.#dispatcher.standing(receiver, before.seq)).state === 'PENDING') return true;
-    }
-    return false;
+  /** [REDRIVEN-AS-5] */
+  async #hasBefore({ event: { stream, seq }, receiver }: Candidate): Promise<boolean> {
+    const { notes } = this.#dispatcher.wholes;
+    if (await notes.hasBefore({ receiver, seq, stream })) return true;
+    return mayHave(this.#context, this.#dispatcher, { receiver, stream, before: seq });
   }
 
   /** What the changes after it leave. [REDRIVEN-AS-1, REDRIVEN-AS-3, REDRIVEN-AS-4] */
@@ -132,7 +127,7 @@ export class RedriveForms {
       const isOthers = later.type === 'object.resent' && !isOwed;
       if (isOthers || !overlap(data.within, own.within)) continue;
       const standing = isOwed ? await this.#dispatcher.standing(receiver, later.seq) : null;
-      if (standing !== null && !isOnItsWay(standing.state) && !hasArrived(standing)) continue;
+      if (standing !== null && !reaches(standing)) continue;
       const isAhead = standing?.state === 'PENDING';
       const hasLater = standing !== null && (!mayBeWhole || takesPlace(data, receiver, standing, own));
       if (isAhead || hasLater) return 'stale';
@@ -147,6 +142,33 @@ const isOnItsWay = (state: DeliveryStanding['state']): boolean => state === 'DEL
 /** Whether it arrived before it was re-driven and failed. */
 const hasArrived = ({ row }: DeliveryStanding): boolean =>
   (row?.data as DeliveryMemory | undefined)?.attempts.some((attempt) => attempt.class === 'delivered') === true;
+
+/** Whether the receiver has what it brings, or is about to get it. */
+const reaches = (standing: DeliveryStanding): boolean => isOnItsWay(standing.state) || hasArrived(standing);
+
+/**
+ * Whether the receiver may have a version of an object, or is about to get one. `before`: by changes below that sequence alone.
+ * [REDRIVEN-AS-5, RESENDS-6]
+ */
+export async function mayHave(
+  { store }: Pick<Context, 'store'>,
+  dispatcher: Pick<Dispatcher, 'standing'>,
+  { receiver, stream, before = Number.POSITIVE_INFINITY }: { receiver: PartyId; stream: string; before?: Seq },
+): Promise<boolean> {
+  let left = changesMax;
+  for await (const { type, data, to, seq } of changesOf(store, stream)) {
+    if (seq >= before) return false;
+    if (--left === 0) return true;
+    // It lists the remaining receivers and says nothing about what arrived.
+    if (type === 'object.missed') continue;
+    const { sent, forwarded, method } = data as ObjectEventData;
+    // Of an `object.base`: nothing else is left of the deliveries before it.
+    if (sent ? sent.includes(receiver) : forwarded) return true;
+    const isOwed = method !== 'DELETE' && to.includes(receiver);
+    if (isOwed && reaches(await dispatcher.standing(receiver, seq))) return true;
+  }
+  return false;
+}
 
 /** Whether what a later change sends to the receiver contains all that an earlier one sends. */
 function takesPlace(

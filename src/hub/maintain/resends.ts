@@ -11,7 +11,8 @@
  *     only meanwhile. A suspended one is sent nothing more.
  * RESENDS-5  A resync ends at its receiver what was deleted or made private while nothing was owed to it: a DELETE of what it was
  *     sent, whatever its rules are now, and of a location `publish: false`. Once for each end. [D21, D62]
- * RESENDS-6  Digests of an erased person do not take the place of what a receiver has: an object with them that was forwarded is not sent again.
+ * RESENDS-6  Digests of an erased person do not take the place of what a receiver has: an object with them is
+ *     sent only to a receiver that has no version of it, and is about to get none.
  */
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import type { JobView } from '../../api/jobs.ts';
@@ -25,6 +26,7 @@ import { isRegistered, keyOf, type Partner, type PartyId } from '../../domain/pa
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined, isUnsubscribed } from '../../domain/routing.ts';
 import type { Trace } from '../../domain/trace.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { owedEnd, owedWhole } from '../exchange/owed-requests.ts';
 import { type Context, newTrace } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
@@ -40,6 +42,7 @@ import {
   unownedShelf,
 } from '../kernel/row-codecs.ts';
 import type { Jobs, StepResult } from './jobs.ts';
+import { mayHave } from './redriven-as.ts';
 
 /** Which unforwarded objects to release: those of some CPOs for one eMSP. */
 interface ReleaseOptions {
@@ -66,12 +69,14 @@ export const releaseDue = 'release:';
 
 export class Resends {
   readonly #context: Context;
+  readonly #dispatcher: Pick<Dispatcher, 'standing'>;
   readonly #jobs: Jobs;
   readonly #releasing = new Map<PartyId, Promise<void>>();
   #closed = false;
 
-  constructor(context: Context, jobs: Jobs) {
+  constructor(context: Context, dispatcher: Pick<Dispatcher, 'standing'>, jobs: Jobs) {
     this.#context = context;
+    this.#dispatcher = dispatcher;
     this.#jobs = jobs;
   }
 
@@ -221,7 +226,9 @@ export class Resends {
     if (!object || !party || !directory.isOwed(receiver) || (onlyKept && object.reason === null)) return null;
     const isEntitled = this.#isEntitled(receiver, object);
     const isToEnd = object.ended || isJoined(directory, module, owner, receiver);
-    const isErased = object.forwarded && hasPseudonym(object.body);
+    const stream = streamOf(module, owner, key);
+    const isErased =
+      hasPseudonym(object.body) && (await mayHave(this.#context, this.#dispatcher, { receiver, stream }));
     const whole = isEntitled && !isErased ? { owed: owedWhole(party, object), body: object.body } : null;
     const sent = whole ?? (isToEnd ? owedEnd(party, object, receiver) : null);
     if (!sent) return null;
@@ -232,7 +239,7 @@ export class Resends {
     const data: ObjectEventData = { ...plain, owed, reason: null, warnings: [], ...(by && { by }) };
     const event = { type: 'object.resent' as const, data };
     const after = applyToObject(object, { ...event, body, to: [receiver] });
-    const fact: Fact = { stream: streamOf(module, owner, key), event, party: null, to: [receiver], body };
+    const fact: Fact = { stream, event, party: null, to: [receiver], body };
     if (!after) return { fact, puts: [goneOf(object)] };
     const isNewTo = after.sent !== object.sent || after.outdated?.length !== object.outdated?.length;
     const isNews = object.reason !== null || !object.forwarded || isNewTo;
