@@ -282,6 +282,24 @@ browserTest('what needs attention comes by itself and leads to where it is mende
   await page.waitForURL('**/deliveries?state=DEAD');
 });
 
+browserTest(
+  'the overview of an owner of the version before, which names no receivers, is shown',
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    await routedPair(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/routing' });
+    await page.route('**/admin/v1/overview*', async (route) => {
+      const response = await route.fetch();
+      const { totals, ...rest } = (await response.json()) as { totals: Record<string, unknown> };
+      const { untold, ...former } = totals;
+      if (untold === undefined) throw new Error('there is nothing to leave out');
+      await route.fulfill({ response, json: { ...rest, totals: former } });
+    });
+    await lead(page, '/');
+    await page.getByRole('region', { name: 'Needs attention' }).getByText('all is well').waitFor();
+  },
+);
+
 browserTest('rates come of counts: what is delivered moves the numbers and the plot', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);

@@ -94,7 +94,8 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
   return [
     ...(totals.store.state === 'open' ? [] : [storeMatter(totals.store)]),
     ...(totals.quarantined.length === 0 ? [] : [actorMatter(totals)]),
-    ...(totals.untold.length === 0 ? [] : [untoldMatter(totals.untold)]),
+    // During a rolling upgrade, the owner may be of a version that does not name them.
+    ...(totals.untold?.length ? [untoldMatter(totals.untold)] : []),
     ...partners(
       (found) => many(sum(found, awake), 'dead letter'),
       '/deliveries?state=DEAD',
