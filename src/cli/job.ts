@@ -41,10 +41,11 @@ export async function watchJob({ hub, screen }: Context, started: JobView, total
     canceling = true;
   };
   const unseen = (error: unknown) => {
-    if (!(error instanceof Failure)) throw error;
-    const { message, exitCode, status, isAway } = error;
+    // What refuses this look refuses `jobs show`, too.
+    if (!(error instanceof Failure && error.isAway)) throw error;
+    const { message, status, isAway } = error;
     const then = `the job ${started.id} has begun, and ocpi-hub jobs show ${started.id} shows how far it came`;
-    throw new Failure(`${message}; ${then}`, { exitCode, status, isAway });
+    throw new Failure(`${message}; ${then}`, { status, isAway });
   };
   process.on('SIGINT', cancel);
   try {

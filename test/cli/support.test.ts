@@ -374,24 +374,39 @@ t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
   t.match(err, /ocpi-hub: the job \S+ ended CANCELED\n$/);
 });
 
-t.test('a re-drive whose hub is lost meanwhile says which job it was', async (t) => {
-  const at = await stage(t);
-  await deadLetters(at, ['L1', 'L2']);
-  const between = createServer(async (request, answer) => {
-    const { method = '', url = '', headers } = request;
-    if (url.includes('/redrives/')) return request.socket.destroy();
-    const { authorization = '' } = headers;
-    const sent = { authorization, 'content-type': 'application/json' };
-    const reply = await fetch(`${at.hub.url}${url}`, { method, headers: sent, body: await text(request) });
-    return answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
-  });
-  t.teardown(() => between.close());
-  await once(between.listen(0, '127.0.0.1'), 'listening');
-  const { port } = between.address() as AddressInfo;
-  const { code, err } = await at.run('redrive --state DEAD --rate 0.1 --yes', { HUB_URL: `http://127.0.0.1:${port}` });
-  t.equal(code, 1);
-  t.match(err, /cannot be reached .*; the job (\S+) has begun, and ocpi-hub jobs show \1 shows how far it came\n$/);
-});
+t.test(
+  'a re-drive whose hub is lost meanwhile says which job it was; one that is refused a look says why',
+  async (t) => {
+    const at = await stage(t);
+    await deadLetters(at, ['L1', 'L2', 'L3', 'L4', 'L5', 'L6']);
+    let refusal: { status: number; body: string } | null = null;
+    const between = createServer(async (request, answer) => {
+      const { method = '', url = '', headers } = request;
+      if (url.includes('/redrives/'))
+        return refusal ? answer.writeHead(refusal.status).end(refusal.body) : request.socket.destroy();
+      const { authorization = '' } = headers;
+      const sent = { authorization, 'content-type': 'application/json' };
+      const reply = await fetch(`${at.hub.url}${url}`, { method, headers: sent, body: await text(request) });
+      return answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
+    });
+    t.teardown(() => between.close());
+    await once(between.listen(0, '127.0.0.1'), 'listening');
+    const { port } = between.address() as AddressInfo;
+    const redrive = () => at.run('redrive --state DEAD --rate 0.1 --yes', { HUB_URL: `http://127.0.0.1:${port}` });
+    const { code, err } = await redrive();
+    t.equal(code, 1);
+    const begun = /; the job (\S+) has begun, and ocpi-hub jobs show \1 shows how far it came\n$/;
+    t.match(err, new RegExp(`cannot be reached .*${begun.source}`));
+    for (const [status, said] of [
+      [503, begun],
+      [401, /the hub does not know this token[^;]*\n$/],
+      [404, /the hub refuses: it is gone\n$/],
+    ] as const) {
+      refusal = { status, body: JSON.stringify({ detail: 'it is gone' }) };
+      t.match(await redrive(), { code: 1, err: said }, `${status}`);
+    }
+  },
+);
 
 t.test('what is watched is shown until it ends, and a look that fails ends the line, too', async (t) => {
   const told: string[] = [];
