@@ -2,9 +2,9 @@
  * The data directory. It holds card numbers, and the keys of everything else, so nobody but the hub's user may read it.
  *
  * DATA-DIRECTORY-1  Root starts no hub on the store of another user: the engine writes files, and the hub, which runs as that user,
- *     could not open what root has written.
+ *     could not open what root has written. A file system that gives that user what root writes, as NFS with `root_squash`, is taken.
  */
-import { statSync } from 'node:fs';
+import { lstatSync, mkdtempSync, rmdirSync, statSync } from 'node:fs';
 import { access, constants, mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, settingIs } from './config.ts';
@@ -32,12 +32,32 @@ export async function ownDirectory(path: string): Promise<string> {
   return store;
 }
 
-/** The user, not root, of what root is about to open; null when this process is not root, or there is no such user or path. */
-export function otherThanRoot(path: string): { readonly uid: number; readonly why: string } | null {
+/**
+ * The user, not root, of what root is about to open; null when this process is not root, when there is no such user or path, and when the
+ * file system gives that user what root writes there.
+ */
+export function otherThanRoot(
+  path: string,
+  ownerOf = ownerOfNew,
+): { readonly uid: number; readonly why: string } | null {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid ?? 0;
   // Windows has no such users.
-  if (process.geteuid?.() !== 0 || uid === 0) return null;
+  if (process.geteuid?.() !== 0 || uid === 0 || uid === ownerOf(path)) return null;
   return { uid, why: `${path} belongs to user ${uid}, who cannot open what root writes there` };
+}
+
+/** The user to whom the file system gives what this process makes in a directory; null when it can make nothing there. */
+function ownerOfNew(directory: string): number | null {
+  try {
+    const made = mkdtempSync(join(directory, '.owner-'));
+    try {
+      return lstatSync(made).uid;
+    } finally {
+      rmdirSync(made);
+    }
+  } catch {
+    return null;
+  }
 }
 
 /** Throws `ConfigError` when other users may read or write the directory; one that is missing passes. */

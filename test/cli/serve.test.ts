@@ -16,7 +16,7 @@ import {
 import { open } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { ownDirectory } from '../../src/data-directory.ts';
+import { otherThanRoot, ownDirectory } from '../../src/data-directory.ts';
 import { mounted, unmount } from '../faults/full-disk.ts';
 import { command } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -221,6 +221,12 @@ t.test(
     const why = `${store} belongs to user 1234, who cannot open what root writes there`;
     t.equal(output.stderr, `ocpi-hub: ${why}: run the hub as that user (sudo -u '#1234')\n`);
     t.strictSame(readdirSync(store), []);
+    t.equal(otherThanRoot(store)?.uid, 1234);
+    t.equal(
+      otherThanRoot(store, () => 1234),
+      null,
+      'unless its files are given to that user, as by NFS with root_squash',
+    );
   },
 );
 
