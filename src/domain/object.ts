@@ -15,7 +15,7 @@
 import { appendNewItems } from './json-items.ts';
 import { findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';
-import type { PartyId, PartyRole } from './party.ts';
+import { type PartyId, type PartyRole, partyKey } from './party.ts';
 import type { Quirk } from './quirks.ts';
 
 export type PushMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
@@ -116,6 +116,24 @@ export interface HubObject {
 export function objectName(object: Pick<HubObject, 'owner' | 'id'>): string {
   return `${object.owner}/${object.id}`;
 }
+
+export interface Named {
+  readonly owner: PartyId;
+  readonly id: string;
+  /** `{cc}-{pid}/{id}`. */
+  readonly name: string;
+}
+
+/** Owner and id that a parsed object states, even when the rest is invalid; null when they are missing or unusable. */
+export function namedIn(value: unknown): Named | null {
+  if (typeof value !== 'object' || value === null) return null;
+  const { country_code, party_id, id } = value as Record<string, unknown>;
+  if (!isName(country_code) || !isName(party_id) || !isName(id)) return null;
+  const owner = partyKey(country_code, party_id);
+  return { owner, id, name: objectName({ owner, id }) };
+}
+
+const isName = (value: unknown): value is string => typeof value === 'string' && /^[\x20-\x7e]{1,39}$/.test(value);
 
 /** The session whose undelivered updates a CDR follows; null for any other object. */
 export function followedSession({ module, facts }: Pick<HubObject, 'module' | 'facts'>): string | null {

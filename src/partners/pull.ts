@@ -4,15 +4,17 @@
  *
  * PULL-1  Nothing is thrown: a list that cannot be read completely ends with a `failed` page that states the reason.
  * PULL-2  Reading terminates: no page is requested twice, a page that repeats the one before ends it, and the number of
- *     pages is bounded: by the total over the rows of the first page, plus two, where the partner tells a total. The call may bound
- *     pages and bytes.
+ *     pages is bounded: by the total over the rows of the first page, plus two, where the partner tells a total, and by `guessedMax` where
+ *     pages are guessed. The call may bound pages and bytes.
  * PULL-3  The client's egress guard checks every link, and no link is followed from https to http, or to another
  *     origin: the partner's token stays at the origin of the list.
  * PULL-4  Where the partner tells a total, fewer rows fail the list. A total counts as not told once more rows came: some partners
  *     tell the rows of the page.
  * PULL-5  A list without link, whose total is unknown or that of its page, goes on by `offset` behind a page with just as many rows as
- *     asked for, or as `X-Limit` allows; a repeated or refused page there fails nothing: there is no more, or `offset` is not read. A success
- *     without `data` is an empty list, on the first page or where the partner tells a total; it is no end by which others are deleted.
+ *     asked for, or as `X-Limit` allows. Such a guessed page fails no list: unless it is empty or names an object that no page before it named,
+ *     it is dropped, and the list ends as complete as it was told. An error that says nothing of the list (401, 5xx, no answer in time) leaves
+ *     what is behind `unread`. A success without `data` is an empty list, on the first page or where the partner tells a total; it is no
+ *     end by which others are deleted.
  * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
  * PULL-7  Where the partner tells a total, a link that it then refuses is left, and the list goes on by `offset`.
  * PULL-8  A page that is throttled (429, or 503 with `Retry-After`) is asked for again after `Retry-After`, but for at most
@@ -23,6 +25,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { isRefusal, type Outcome } from '../domain/errors.ts';
+import { namedIn } from '../domain/object.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerInspector, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
@@ -34,6 +37,8 @@ import type { Client, Read } from './client.ts';
 const timeoutMs = 30_000;
 /** Pages per list at most, unless the call bounds them. */
 const pagesMax = 10_000;
+/** Pages at most of a list that goes on by guesses: it may bring other objects for ever. [PULL-2] */
+const guessedMax = 1_000;
 const mebibyte = 1024 * 1024;
 
 /** Requests of one page, and the wait before each further one, ms: without `Retry-After`, and at most. [PULL-8] */
@@ -56,6 +61,10 @@ interface Reading {
   total: number | null;
   /** More rows came than the partner told. */
   isTotalWrong: boolean;
+  /** Nothing but a full page says that there is the page that is read next. [PULL-5] */
+  isGuess: boolean;
+  /** Names of the objects, as long as a page may be guessed; an empty one of those that state none. */
+  readonly names: Set<string>;
   /** A page had a link to the next. */
   isLinked: boolean;
   /** The partner refused the page that it linked to: no further link is followed. */
@@ -72,7 +81,6 @@ interface Next {
   readonly url: string | null;
   readonly quirk?: Quirk;
   readonly failure?: string;
-  /** Nothing but a full page says that there is more. [PULL-5] */
   readonly isGuess?: true;
 }
 
@@ -102,17 +110,21 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
   }
 
   async function* pages(list: ListCall): AsyncGenerator<PartnerPage, void, undefined> {
-    const none = { rows: 0, firstRows: 0, bytes: 0, empty: 0, total: null, isTotalWrong: false, last: '' };
-    const reading: Reading = { list, seen: new Set(), isLinked: false, isLinkRefused: false, ...none };
-    let isGuess = false;
+    const none = { rows: 0, firstRows: 0, bytes: 0, empty: 0, total: null, last: '' };
+    const flags = { isTotalWrong: false, isGuess: false, isLinked: false, isLinkRefused: false };
+    const reading: Reading = { list, seen: new Set(), names: new Set(), ...none, ...flags };
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url);
       if (refusal !== null) return yield failed(refusal);
       reading.seen.add(url);
       const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
+      const { isGuess } = reading;
+      if (isGuess && !isUsableGuess(reading, outcome, text)) {
+        if (!isEndAnswer(outcome)) yield { ...emptyPage, total: reading.total, behind: 'unread', quirks: [] };
+        return;
+      }
       if (outcome.class !== 'delivered') {
-        if (isGuess && isRefusal(outcome) && outcome.class !== 'auth_error') return undefined;
         const instead = insteadOf(reading, outcome);
         if (instead === null || (instead.url !== null && reading.seen.has(instead.url)))
           return yield failed(`page ${number}: ${outcome.class}: ${outcome.message}`);
@@ -122,7 +134,8 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
         url = instead.url;
         continue;
       }
-      const told = totalOf(one(headers['x-total-count'])) ?? reading.total;
+      // That of a guessed page may count its own rows, or all up to it.
+      const told = (isGuess ? null : totalOf(one(headers['x-total-count']))) ?? reading.total;
       let total = reading.isTotalWrong ? null : told;
       const isLeftOut = (outcome.data ?? null) === null && (number === 1 || total !== null);
       const data = isLeftOut ? [] : outcome.data;
@@ -131,9 +144,7 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       if (length > itemsMax(text.length)) return yield failed(`page ${number}: ${length} items are no objects of OCPI`);
       const texts = envelopeItems(text);
       const content = digestOf(texts);
-      if (texts.length > 0 && content === reading.last) {
-        return isGuess ? undefined : yield failed(`page ${number} repeats the one before`);
-      }
+      if (texts.length > 0 && content === reading.last) return yield failed(`page ${number} repeats the one before`);
       const isComplete = texts.length === 0 && total !== null && reading.rows >= total;
       reading.empty = texts.length === 0 ? reading.empty + 1 : 0;
       reading.last = content;
@@ -151,14 +162,15 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       const quirk = reading.isLinkRefused ? 'refused-next-link' : guessed;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
       const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : []), ...empty];
-      const isToldEnd = isAnnounced(reading) || (isGuess && texts.length < limitOf(list));
-      const isEndKnown = isLeftOut ? total === reading.rows : !next.isGuess && isToldEnd;
+      const isToldEnd = isAnnounced(reading) || (isGuess && !next.isGuess && texts.length < limitOf(list));
+      const isEndKnown = isLeftOut ? total === reading.rows : isToldEnd;
       const madeAt = number === 1 ? envelopeTime(text) : null;
       const behind = isLeft ? 'unread' : isEndKnown ? 'nothing' : 'unsaid';
+      if (!reading.isLinked) for (const item of data) reading.names.add(nameOf(item));
       yield { kind: 'page', texts, total, madeAt, behind, quirks };
       if (next.failure) return yield failed(next.failure);
       url = isLeft ? null : next.url;
-      isGuess = next.isGuess === true;
+      reading.isGuess = next.isGuess === true;
     }
   }
 
@@ -182,15 +194,27 @@ export function partnerInspector(client: Pick<Client, 'read'>): PartnerInspector
 }
 
 /** Why the page is not requested; null when it is. [PULL-2] */
-function refusalOf({ list, seen, total, firstRows, rows, bytes }: Reading, url: string): string | null {
+function refusalOf({ list, seen, total, isGuess, firstRows, rows, bytes }: Reading, url: string): string | null {
   if (seen.has(url)) return `the link of page ${seen.size} leads back to a page that was read already`;
   const { bounds } = list;
   if (bounds && bytes >= bounds.bytesMax) return `the list has more than ${bounds.bytesMax / mebibyte} MiB`;
-  const bound = bounds?.pagesMax ?? pagesMax;
+  const bound = Math.min(bounds?.pagesMax ?? pagesMax, isGuess ? guessedMax : Number.POSITIVE_INFINITY);
   const most = total === null ? bound : Math.min(bound, Math.ceil(total / Math.max(firstRows, 1)) + 2);
   if (seen.size === 0 || seen.size < most) return null;
   return total === null ? `the list has more than ${most} pages` : `${rows} of ${total} came in ${seen.size} pages`;
 }
+
+/** Whether a guessed page is empty, or names an object that no page before it named. [PULL-5] */
+function isUsableGuess({ names }: Reading, { class: met, data }: Outcome, text: string): boolean {
+  if (met !== 'delivered' || !Array.isArray(data) || data.length > itemsMax(text.length)) return false;
+  return data.length === 0 || data.some((item) => !names.has(nameOf(item)));
+}
+
+/** Whether the answer to a guess says that there is no such page, or that the partner does not read `offset`. */
+const isEndAnswer = (outcome: Outcome): boolean =>
+  outcome.class === 'delivered' || (isRefusal(outcome) && outcome.class !== 'auth_error');
+
+const nameOf = (item: unknown): string => namedIn(item)?.name ?? '';
 
 const emptyPage = { kind: 'page', texts: [], madeAt: null, behind: 'nothing' } as const;
 

@@ -10,6 +10,7 @@ import { locationBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { ended } from '../support/observed.ts';
 import { admin, plainPartner, type Reply } from '../support/plain-partner.ts';
+import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 interface Page {
@@ -32,6 +33,7 @@ interface Row {
   readonly pull: Record<string, unknown>;
   readonly offsets: readonly number[];
   readonly quirks?: readonly string[];
+  readonly tier?: typeof atLength;
 }
 
 const linked = ({ reply }: Page, link: string): Reply => ({ ...reply, headers: { ...reply.headers, Link: link } });
@@ -43,6 +45,13 @@ const without = ({ reply }: Page, total: string | null): Reply => ({
 const ofPage = (page: Page, headers: Readonly<Record<string, string>> = {}): Reply => {
   const reply = without(page, String((page.reply.body as object[]).length));
   return { ...reply, headers: { ...reply.headers, ...headers } };
+};
+let answers = 0;
+/** Each object has a date of its own in each answer. */
+const ofNow = (reply: Reply): Reply => {
+  answers++;
+  const last_updated = new Date(Date.UTC(2026, 4, 1) + answers * 1_000).toISOString();
+  return { ...reply, body: (reply.body as object[]).map((object) => ({ ...object, last_updated })) };
 };
 const foreign = (page: Page) => `<${page.elsewhere}/ocpi/2.2.1/locations?offset=${page.offset + 2}>; rel="next"`;
 /** Links to the page behind it, and tells no total. */
@@ -105,7 +114,7 @@ const rows: readonly Row[] = [
     ...{ habit: 'a link on every page, also on empty ones, and no total', count: 5 },
     offsets: Array.from({ length: 13 }, (_, n) => 2 * n),
     page: (page) => onward(page),
-    pull: { state: 'DONE', stored: 5, pages: 13, note: /further pages behind several empty ones/ },
+    pull: { state: 'DONE', stored: 5, pages: 13, note: /^the list may go on behind the last page that was read/ },
   },
   {
     ...{ habit: 'empty pages before the last one, and no total', count: 8, offsets: [0, 2, 4, 6] },
@@ -171,6 +180,32 @@ const rows: readonly Row[] = [
     ...{ page: ({ reply }) => reply, offsets: [0, 100], pull: { state: 'DONE', stored: 100, pages: 1 } },
   },
   {
+    ...{
+      habit: 'an offset that is not read, one page with its rows as limit, and dates of now',
+      count: 3,
+      pageRows: 3,
+    },
+    ...{ page: (page) => ofNow(ofPage(page, { 'X-Limit': '3' })), offsets: [0, 3] },
+    pull: { state: 'DONE', received: 3, pages: 1 },
+  },
+  {
+    ...{ habit: 'an offset that is not read, one full page, dates of now, and no total', count: 100, pageRows: 100 },
+    ...{ page: (page) => ofNow(without(page, null)), offsets: [0, 100] },
+    pull: { state: 'DONE', received: 100, pages: 1 },
+  },
+  {
+    ...{ habit: 'totals that count the rows up to the page, and no link', count: 230, pageRows: 100 },
+    page: (page) => without(page, String(page.offset + (page.reply.body as object[]).length)),
+    ...{ offsets: [0, 100, 200], pull: { state: 'DONE', stored: 230, pages: 3 } },
+    quirks: ['locations no-next-link 2'],
+  },
+  {
+    ...{ habit: 'other objects behind each page, and totals of the page', count: 1_005, pageRows: 1 },
+    ...{ page: (page) => ofPage(page, { 'X-Limit': '1' }), offsets: Array.from({ length: 1_000 }, (_, n) => n) },
+    pull: { state: 'FAILED', error: 'the list has more than 1000 pages', stored: 1_000 },
+    ...{ quirks: ['locations no-next-link 999'], tier: atLength },
+  },
+  {
     ...{ habit: 'rows that move between its pages', count: 5, offsets: [0, 2, 4] },
     page: (page) => (page.offset === 2 ? { ...page.reply, body: page.rows.slice(1, 3) } : page.reply),
     pull: { state: 'FAILED', error: '4 of 5: the list names 1 more than once', stored: 4 },
@@ -194,8 +229,8 @@ const rows: readonly Row[] = [
   },
 ];
 
-for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [] } of rows) {
-  t.test(`a list with ${habit} [D61] [D85]`, async (t) => {
+for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [], tier = {} } of rows) {
+  t.test(`a list with ${habit} [D61] [D85]`, tier, async (t) => {
     const hub = await hubFor(t);
     const other = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
     t.teardown(() => other.close());

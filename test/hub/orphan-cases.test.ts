@@ -345,11 +345,7 @@ t.test('a pull that fails is noted on the case, and can be asked for again', asy
   await admin(hub, 'POST', path);
   await hub.settled();
   t.equal(asked, 10);
-  t.match(
-    await noteOf(),
-    /^could not be queried: the list links to further pages behind several empty ones/,
-    '[PULL-9]',
-  );
+  t.match(await noteOf(), /^could not be queried: the list may go on behind the last page that was read/, '[PULL-9]');
   served.instead = () => undefined;
   const { circuits } = await admin(hub, 'GET', '/parties/NL-CPO');
   t.match(circuits, [{ circuit: 'sync', failures: 0 }, { circuit: 'async' }], 'no circuit heard of it');

@@ -135,7 +135,7 @@ export type PartnerPage =
       readonly total: number | null;
       /** `timestamp` of the envelope of the first page; null without one, and of later pages. */
       readonly madeAt: string | null;
-      /** What is behind this page if it is the last one: nothing, what the partner does not say, or pages that it links to and that are not read. */
+      /** What is behind this page if it is the last one: nothing, what the partner does not say, or pages that are not read. */
       readonly behind: 'nothing' | 'unsaid' | 'unread';
       /** What was made up for to get it, each once. [D70] */
       readonly quirks: readonly Quirk[];

@@ -14,8 +14,8 @@
 import type { Seq } from '../../../storage/contract.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import { modules, type ObjectModule } from '../../domain/modules.ts';
-import { objectName } from '../../domain/object.ts';
-import { below, endpointOf, keyOf, type Partner, type PartyId, partyKey } from '../../domain/party.ts';
+import { type Named, namedIn } from '../../domain/object.ts';
+import { below, endpointOf, keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
@@ -63,7 +63,7 @@ const restsMsMax = 15_000;
 const closing = 'the hub was shut down meanwhile';
 
 /** Why a list may have more, after a last page with `unread` ones behind it. */
-export const unreadPages = 'the list links to further pages behind several empty ones, which were not read';
+export const unreadPages = 'the list may go on behind the last page that was read';
 
 export class SenderLists {
   readonly #context: Context;
@@ -177,21 +177,5 @@ export function cpoCaller(partner: Partner, owner: PartyId, trace: Trace): Calle
   return party ? { partner, party, id: owner, trace } : null;
 }
 
-export interface Named {
-  readonly owner: PartyId;
-  readonly id: string;
-  /** `{cc}-{pid}/{id}`. */
-  readonly name: string;
-}
-
 /** Owner and id that an object states, even when the rest is invalid; null when they are missing or unusable. */
-export function nameIn(text: string): Named | null {
-  const value: unknown = JSON.parse(text);
-  if (typeof value !== 'object' || value === null) return null;
-  const { country_code, party_id, id } = value as Record<string, unknown>;
-  if (!isName(country_code) || !isName(party_id) || !isName(id)) return null;
-  const owner = partyKey(country_code, party_id);
-  return { owner, id, name: objectName({ owner, id }) };
-}
-
-const isName = (value: unknown): value is string => typeof value === 'string' && /^[\x20-\x7e]{1,39}$/.test(value);
+export const nameIn = (text: string): Named | null => namedIn(JSON.parse(text));
