@@ -349,6 +349,21 @@ t.test(
   },
 );
 
+t.test('an object that a page names twice fails no pull, and nothing is deleted [PULLS-5, PULLS-7]', async (t) => {
+  const { hub, served, cpo } = await listed(t);
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
+  served.texts.tariffs = [tariff('T1'), tariff('T2'), tariff('T2')];
+  served.pageSize = 3;
+  const note = 'nothing was deleted: 2 objects came, but X-Total-Count is 3';
+  t.match(await pull(hub, 'tariffs'), { state: 'DONE', received: 3, deleted: 0, note });
+  served.texts.tariffs = [tariff('T1'), tariff('T1'), tariff('T2'), tariff('T3')];
+  served.pageSize = 2;
+  t.match(await pull(hub, 'tariffs', { full: true }), { state: 'DONE', received: 4, deleted: 0, note: /^nothing/ });
+  served.texts.tariffs = [tariff('T1'), tariff('T2'), tariff('T2'), tariff('T3')];
+  const error = '3 of 4: the list names 1 more than once';
+  t.match(await pull(hub, 'tariffs', { full: true }), { state: 'FAILED', error }, 'on two pages');
+});
+
 t.test('one pull runs per partner and module; its progress shows while it runs', async (t) => {
   const { hub, served, cpo } = await listed(t);
   served.texts.locations = [1, 2, 3].map((n) => location(`LOC${n}`, n));

@@ -14,8 +14,8 @@
  *     of which the list has nothing keep their tariffs: the partner may have listed one CPO alone.
  * PULLS-6  A pull that an operator cancels is FAILED and says so. It asks for no further page, deletes no further tariff, and
  *     leaves a new pull free to start.
- * PULLS-7  Fewer different objects than the total fail a pull: where rows move between pages, as without an order, one that comes twice
- *     stands for another that does not come. The next pull asks for the same again.
+ * PULLS-7  Fewer different objects than the total fail a pull: where rows move between pages, as without an order, one that comes on a
+ *     second page stands for another that does not come. The next pull asks for the same again. One that a page names twice fails no pull.
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -58,7 +58,7 @@ interface Run {
   readonly listed: Set<string>;
   /** Owners of those. */
   readonly owners: Set<PartyId>;
-  /** Objects of the list that came once more. [PULLS-7] */
+  /** Objects of the list that an earlier page named. [PULLS-7] */
   repeats: number;
   /** The list has an object without a usable owner or id. */
   nameless: boolean;
@@ -224,6 +224,7 @@ export class Pulls {
     if (pages === 0) run.nextFrom = begunAt(run.record.startedAt, page.madeAt);
     const counts = { ...run.counts, pages: pages + 1, received: received + texts.length };
     const released: Put[] = [];
+    const named = new Set<string>();
     for (let from = 0; from < texts.length; from += batch) {
       const objects = texts.slice(from, from + batch).map((text, index): Listed => {
         return { text, name: nameIn(text), place: received + from + index };
@@ -238,7 +239,7 @@ export class Pulls {
         if (object.name) {
           const name = listedName(object.name.owner, object.name.id);
           if (run.listed.has(name)) run.repeats++;
-          run.listed.add(name);
+          named.add(name);
           run.owners.add(object.name.owner);
         } else run.nameless = true;
         const { result } = outcome;
@@ -248,6 +249,7 @@ export class Pulls {
       }
       await run.quarantine.keep(refused);
     }
+    for (const name of named) run.listed.add(name);
     run.counts = counts;
     run.record = await this.#record(run.record, { type: 'pull.progressed', data: counts }, run.list.trace, released);
   }
@@ -257,6 +259,9 @@ export class Pulls {
     const { partner, module, trace } = run.list;
     if (run.nameless) return 'nothing was deleted: an object of the list did not say which one it is';
     if (run.behind !== 'nothing') return 'nothing was deleted: the list did not say where it ends';
+    if (run.total !== null && run.total > run.listed.size) {
+      return `nothing was deleted: ${run.listed.size} objects came, but X-Total-Count is ${run.total}`;
+    }
     const owners = partner.roles.filter(({ role }) => role === 'CPO').map(keyOf);
     const isListed = (owner: PartyId) => owners.length === 1 || run.owners.has(owner);
     for (const owner of owners.filter(isListed)) {
