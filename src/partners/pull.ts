@@ -29,7 +29,7 @@ import { namedIn } from '../domain/object.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { ListCall, PartnerInspector, PartnerLists, PartnerPage } from '../hub/ports/ports.ts';
 import { type Clock, sleep } from '../kit/clock.ts';
-import { resolvedLink } from '../kit/url.ts';
+import { parsedUrl, resolvedLink } from '../kit/url.ts';
 import { envelopeItems, envelopeTime } from '../transport/envelope.ts';
 import type { Client, Read } from './client.ts';
 
@@ -116,7 +116,7 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
     for (let url: string | null = list.url; url !== null; ) {
       const refusal = refusalOf(reading, url);
       if (refusal !== null) return yield failed(refusal);
-      reading.seen.add(url);
+      reading.seen.add(parsedUrl(url)?.href ?? url);
       const number = reading.seen.size;
       const { outcome, text, headers } = await readPage(list, url);
       const { isGuess } = reading;
@@ -187,7 +187,7 @@ export function partnerInspector(client: Pick<Client, 'read'>): PartnerInspector
         texts: outcome.class === 'delivered' ? envelopeItems(text) : [],
         total: one(headers['x-total-count']),
         limit: one(headers['x-limit']),
-        next: nextLink(one(headers.link)),
+        next: nextLink(one(headers.link), call.url),
       };
     },
   };
@@ -227,7 +227,7 @@ function insteadOf({ list, total, rows, isLinked, isLinkRefused }: Reading, outc
 /** What follows a page of so many rows. */
 function afterPage(reading: Reading, headers: Read['headers'], url: string, pageRows: number): Next {
   const { list, rows, total } = reading;
-  const link = nextLink(one(headers.link));
+  const link = nextLink(one(headers.link), url, reading.seen);
   const next = link === null ? null : resolvedLink(link, url);
   if (link !== null) reading.isLinked = true;
   const isOwn = next !== null && !reading.isLinkRefused && new URL(next).origin === new URL(list.url).origin;
@@ -274,8 +274,11 @@ const relation = /;\s*rel\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,"]+))/i;
 /** One link without its brackets. */
 const unbracketed = /^\s*([^\s;,<>]+)\s*(;[^<>]*)?$/;
 
-/** The target of the link with relation `next`, or of the only link when it has no relation; null when there is none. */
-export function nextLink(header: string): string | null {
+/**
+ * The target of the link with relation `next` of a page; null when there is none. A link without brackets, or the only one without a
+ * relation, counts where it leads to another page of the list.
+ */
+export function nextLink(header: string, page: string, seen: ReadonlySet<string> = new Set()): string | null {
   const links = [...header.replace(unbracketed, '<$1>$2').matchAll(linkValues)];
   for (const [, target = '', parameters = ''] of links) {
     const [isRelated, ...given] = relation.exec(parameters) ?? [];
@@ -283,7 +286,17 @@ export function nextLink(header: string): string | null {
       .find((each) => each !== undefined)
       ?.toLowerCase()
       .split(/\s+/);
-    if (relations?.includes('next') || (!isRelated && links.length === 1)) return target.trim();
+    const isNext = relations?.includes('next') || (!isRelated && links.length === 1);
+    const isProper = isRelated && header.includes('<');
+    if (isNext && (isProper || isOtherPage(target.trim(), page, seen))) return target.trim();
   }
   return null;
+}
+
+/** Whether a link leads to the path of the page with a query that was not asked for yet. */
+function isOtherPage(link: string, page: string, seen: ReadonlySet<string>): boolean {
+  const next = resolvedLink(link, page);
+  if (next === null || seen.has(next)) return false;
+  const [to, own] = [new URL(next), new URL(page)];
+  return to.origin === own.origin && to.pathname === own.pathname && to.search !== '' && to.search !== own.search;
 }

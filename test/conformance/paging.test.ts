@@ -206,6 +206,27 @@ const rows: readonly Row[] = [
     ...{ quirks: ['locations no-next-link 999'], tier: atLength },
   },
   {
+    ...{ habit: 'a lone link to itself, without a relation', count: 2, offsets: [0] },
+    page: (page) => linked({ ...page, reply: without(page, null) }, '</ocpi/2.2.1/locations?limit=100>'),
+    pull: { state: 'DONE', stored: 2, pages: 1 },
+  },
+  {
+    ...{ habit: 'a lone link to the page before, without a relation', count: 5, offsets: [0, 2, 4] },
+    page: (page) => {
+      const before = page.offset === 2 ? '' : `&offset=${page.offset - 2}`;
+      return page.offset === 0 ? page.reply : linked(page, `</ocpi/2.2.1/locations?limit=100${before}>`);
+    },
+    ...{ pull: { state: 'DONE', stored: 5, pages: 3 }, quirks: ['locations no-next-link 2'] },
+  },
+  ...['null', '</ocpi/docs>'].map((link): Row => {
+    const page = (each: Page) => linked(each, link);
+    const pull = { state: 'DONE', stored: 5, pages: 3 };
+    return {
+      ...{ habit: `a link that is ${link}`, count: 5, page, offsets: [0, 2, 4], pull },
+      quirks: ['locations no-next-link 2'],
+    };
+  }),
+  {
     ...{ habit: 'rows that move between its pages', count: 5, offsets: [0, 2, 4] },
     page: (page) => (page.offset === 2 ? { ...page.reply, body: page.rows.slice(1, 3) } : page.reply),
     pull: { state: 'FAILED', error: '4 of 5: the list names 1 more than once', stored: 4 },

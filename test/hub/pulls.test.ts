@@ -296,13 +296,26 @@ t.test('the next link is found wherever it stands in the header', async (t) => {
     ['<https://a/b>; REL="NEXT"', 'https://a/b'],
     ['<https://a/p>; rel="prev"', null],
     ['<https://a/p>; rel="nextish"', null],
-    ['<https://a/n>', 'https://a/n'],
-    ['<https://a/n>; title="more"', 'https://a/n'],
-    ['<https://a/p>, <https://a/n>', null],
+    ['<https://a/b?offset=4>', 'https://a/b?offset=4'],
+    ['<?offset=4>; title="more"', '?offset=4'],
+    ['<https://a/b?offset=4>, <https://a/b?offset=6>', null],
     ["<https://a/p>; rel='prev', <https://a/n>; rel='last next'", 'https://a/n'],
-    ['https://a/b?offset=2; rel="next"', 'https://a/b?offset=2'],
-    ['https://a/b?offset=2', 'https://a/b?offset=2'],
-    ['https://a/p; rel=prev', null],
+    ['https://a/b?offset=4; rel="next"', 'https://a/b?offset=4'],
+    ['https://a/b?offset=4', 'https://a/b?offset=4'],
+    ['https://a/b?offset=4; rel=prev', null],
+    ['null', null],
+    ['undefined', null],
+    ['-', null],
+    ['""', null],
+    ['<>', null],
+    ['</ocpi/docs>', null],
+    ['null; rel="next"', null],
+    ['<https://a/n?offset=4>', null],
+    ['<https://c/b?offset=4>', null],
+    ['<https://a/b>', null],
+    ['<https://a/b?offset=2>', null],
+    ['<https://a/b?limit=2>', null],
   ];
-  for (const [header, link] of table) t.equal(nextLink(header), link, header);
+  const seen = new Set(['https://a/b?limit=2', 'https://a/b?offset=2']);
+  for (const [header, link] of table) t.equal(nextLink(header, 'https://a/b?offset=2', seen), link, header);
 });
