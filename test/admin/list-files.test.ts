@@ -6,6 +6,7 @@ import { listOf, type Page } from '../../src/api/common.ts';
 import { locationBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
@@ -18,10 +19,8 @@ async function listsFor(t: Test) {
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 400, text: 'no' }) });
   for (let n = 0; n < 3; n++)
     await cpo.call('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`, { name: `=1+1 "${n}";=2;-3,\n+4` }));
-  await eventually('all are dead', async () => {
-    const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: unknown[] };
-    return items.length === 3;
-  });
+  const notes = () => itemsOf(hub, '/events?type=object.missed');
+  await eventually('all are dead, and noted as missed', async () => (await notes()).length === 3);
   const file = (path: string, accept: string) =>
     callOnce('GET', `${hub.url}/admin/v1${path}`, undefined, { authorization: `Bearer ${hub.adminToken}`, accept });
   return { hub, cpo, emsp, file };
