@@ -81,7 +81,7 @@ export const turnOfLoop = (): number => performance.nodeTiming.uvMetricsInfo.loo
 export const pageSizeMax = Math.min(8 * mebibyte, heldBytesMax / 9);
 
 /** Growth of the heap between two full garbage collections, bytes. [PROCESS-LOAD-1] */
-const growthMax = Math.min(128 * mebibyte, getHeapStatistics().heap_size_limit / 8);
+const growthMax = Math.min(128 * mebibyte, getHeapStatistics().heap_size_limit / 16);
 /** Below this percentage of the heap in use, V8 decides by itself. */
 const growthPercentMin = 30;
 /** Cap, because the heap in use may have grown by the time the next collection applies the percentage. */

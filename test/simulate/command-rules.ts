@@ -64,7 +64,9 @@ export class CommandRules {
     } else if (fact.type === 'command.silent') {
       this.#facts.around.hit('a command fell silent');
       const windowMs = Number(story.answered?.data.timeoutS) * 1000;
-      const isLate = story.answered !== null && fact.at >= story.answered.at + windowMs;
+      // The record of the answer may have waited for the disk, beside a step of the clock.
+      const isLate =
+        story.answered !== null && fact.at >= this.#facts.around.earliestOf(story.answered.stamp) + windowMs;
       demand(isLate, 'a command falls silent after its window', () => id);
     }
   }

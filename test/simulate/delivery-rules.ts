@@ -354,9 +354,10 @@ export class DeliveryRules {
   #find(correlationId: string, receiver: string, stream: string): Owed {
     const facts = (this.#facts.byCorrelation.get(correlationId) ?? []).filter((fact) => fact.stream === stream);
     const candidates = facts.flatMap(({ seq }) => this.owed.get(`${seq}-${receiver}`) ?? []);
-    // One resync may send an object twice; what was put back stands behind the rest of its lane.
+    // One resync may send an object twice; what was put back stands behind the rest of its lane, and the row of what has ended is written later.
     const open = candidates.filter(isOpen);
-    const owed = open.find(({ redriven }) => redriven === 0) ?? open[0] ?? candidates[0];
+    const fresh = open.filter(({ redriven }) => redriven === 0);
+    const owed = fresh.find(({ last }) => !isFinal(last)) ?? fresh[0] ?? open[0] ?? candidates[0];
     demand(owed !== undefined, 'nobody gets what it is not owed', () => `${receiver} ${stream} ${correlationId}`);
     return owed as Owed;
   }
