@@ -194,12 +194,13 @@ export class Facts {
   }
 
   /** A result tells that comes before the answer, or the first after one that was lost. [D29, D66] */
-  #accepted({ stream, type, data: { result }, at, stamp }: Fact): void {
+  #accepted({ stream, type, data: { result }, stamp }: Fact): void {
     const isAnswer = type === 'command.answered';
     const isOpen = !this.#answered.has(stream) || this.#failed.has(stream);
     if (result === 'ACCEPTED' && (isAnswer || (type === 'command.resultReceived' && isOpen))) {
       this.#failed.delete(stream);
-      this.#started(this.#commands.get(stream), at, stamp);
+      // The record may have waited for the disk, beside a step of the clock.
+      this.#started(this.#commands.get(stream), this.around.earliestOf(stamp), stamp);
     }
     if (type === 'command.failed') this.#failed.add(stream);
     if (isAnswer || type === 'command.failed') this.#answered.add(stream);
