@@ -160,8 +160,13 @@ export class HubClient {
 
   /** [CLI-CLIENT-2] */
   #endWhenSilent(asked: http.ClientRequest): void {
+    let isAnswered = false;
     const stop = every(systemClock, this.#silenceMs, async () => {
-      if (!(await this.#isAlive())) asked.destroy(new Error('no answer, and none to /healthz'));
+      const isAlive = await this.#isAlive();
+      if (!isAlive && !isAnswered) asked.destroy(new Error('no answer, and none to /healthz'));
+    });
+    asked.once('response', () => {
+      isAnswered = true;
     });
     for (const end of ['response', 'close']) asked.once(end, stop);
   }

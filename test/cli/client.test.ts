@@ -1,6 +1,6 @@
 /** What the commands do while a hub does not answer. [CLI-CLIENT-2] */
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Failure, HubClient } from '../../src/cli/client.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -37,4 +37,17 @@ t.test('a request waits as long as the hub answers others', async (t) => {
   });
   t.same(await hub.send('POST', '/erase', {}), { deleted: 1 });
   t.equal(looks, 3);
+});
+
+t.test('an answer that begins while /healthz gets none is read to its end', async (t) => {
+  let answer: ServerResponse | null = null;
+  const hub = await clientOf(t, ({ url }, response) => {
+    if (url !== '/healthz') {
+      answer = response;
+      return;
+    }
+    answer?.write('{"deleted"');
+    response.once('close', () => setImmediate(() => answer?.end(':1}')));
+  });
+  t.same(await hub.send('POST', '/erase', {}), { deleted: 1 });
 });
