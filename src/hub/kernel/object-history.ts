@@ -2,7 +2,7 @@
  * Reads the changes of one object from the log and folds the object after each: for wholes that replace a part, and for
  * the diff that operators see.
  *
- * OBJECT-HISTORY-1  It reads at most `changesMax` changes, in pages, and yields to the event loop between pages, and after
+ * OBJECT-HISTORY-1  It reads at most `changesMax` changes unless all are asked for, in pages, and yields to the event loop between pages, and after
  *     `foldedPerTurn` characters of objects that were folded: one object must not block the hub.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
@@ -17,13 +17,14 @@ export const changesMax = 5_000;
 /** Characters; a fold of them takes some milliseconds. */
 const foldedPerTurn = 1_000_000;
 
-/** The changes after a sequence, oldest first. [OBJECT-HISTORY-1] */
+/** The changes after a sequence, oldest first. `most`: how many are read, rounded up to whole pages. [OBJECT-HISTORY-1] */
 export async function* changesOf(
   store: Pick<Store, 'history'>,
   stream: string,
   from: Seq = 0,
+  most = changesMax,
 ): AsyncIterable<StoredEvent> {
-  for (let after = from, seen = 0; seen < changesMax; seen += batch) {
+  for (let after = from, seen = 0; seen < most; seen += batch) {
     const page = await store.history(stream, after, batch);
     yield* page;
     const last = page.at(-1);

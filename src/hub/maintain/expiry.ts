@@ -16,6 +16,7 @@ import { mapLimit } from '../../kit/concurrency.ts';
 import { dayMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
+import { changesOf } from '../kernel/object-history.ts';
 import { billedKey, objectFromRow, rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
 import { removalOf } from './removal.ts';
 
@@ -23,9 +24,9 @@ const sweepMs = 3_600_000;
 /** Limits of one piece: objects, and characters of their bodies. Larger pieces delay pushes. */
 const objectsMax = 64;
 const charactersMax = 1 << 20;
-/** Objects that are decided at the same time, and events in memory of each: bounds of the bodies that are read. */
+/** Objects that are decided at the same time: each holds one page of its changes with their bodies. */
 const objectsAtOnce = 4;
-const eventsAtOnce = 16;
+const all = Number.POSITIVE_INFINITY;
 /** Pause between two pieces, ms. [EXPIRY-3] */
 const pauseMs = 20;
 
@@ -117,7 +118,7 @@ export class Expiry {
   /** The last event that the row is not older than: a trim keeps it in place of those before it. */
   async #keptOf(stream: string, row: Seq): Promise<StoredEvent | null> {
     let found: StoredEvent | null = null;
-    for await (const event of this.#events(stream, 0)) {
+    for await (const event of changesOf(this.#context.store, stream, 0, all)) {
       if (event.seq > row) break;
       found = event;
     }
@@ -126,18 +127,9 @@ export class Expiry {
 
   /** [EXPIRY-2] */
   async #isOwed(stream: string): Promise<boolean> {
-    for await (const { seq, to } of this.#events(stream, this.#context.store.horizon()))
+    const { store } = this.#context;
+    for await (const { seq, to } of changesOf(store, stream, store.horizon(), all))
       for (const receiver of to) if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
     return false;
-  }
-
-  async *#events(stream: string, above: Seq): AsyncGenerator<StoredEvent> {
-    for (let after = above; ; ) {
-      const page = await this.#context.store.history(stream, after, eventsAtOnce);
-      yield* page;
-      const last = page.at(-1);
-      if (!last || page.length < eventsAtOnce) return;
-      after = last.seq;
-    }
   }
 }
