@@ -40,7 +40,7 @@ export async function partnerHistory(
   }
 }
 
-/** Reads it at each call: at the first one only what came after `known`, which is let go then. */
+/** A function that reads `partnerHistory` at each call. The first call reads only what came after `known`, and releases `known`. */
 export function historyAfter(
   store: Pick<Store, 'history'>,
   partner: PartyId,

@@ -2,7 +2,6 @@
  * Diff of a delivery for its receiver: the object after the delivery's event, and the object as of the last delivery
  * before it that arrived. Both are folded from the log, because a PATCH alone shows neither.
  */
-
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { DeliveryChange } from '../../api/deliveries.ts';
 import type { ObjectEventData } from '../../domain/events.ts';

@@ -4,7 +4,6 @@
  * CHART-1  The layout depends on the machine alone: a change of state highlights other boxes and moves none.
  * CHART-2  A sentence names the active states for screen readers.
  */
-
 import { activePaths, stateName } from '../data/actors.ts';
 import type { Tone } from './badge.tsx';
 import type { Chart, DrawnKind, PlacedEdge, PlacedState } from './charts.ts';

@@ -59,7 +59,14 @@ function Asking({ pages, navigate }: { pages: readonly Destination[]; navigate: 
   };
   return (
     <Dialog title="Search" onClose={close}>
-      <Form class="search" onKeyDown={moved} onSubmit={() => places.slice(0, 1).forEach(go)}>
+      <Form
+        class="search"
+        onKeyDown={moved}
+        onSubmit={() => {
+          const [first] = places;
+          if (first) go(first);
+        }}
+      >
         <label>
           Partner, object, EVSE, contract, command, correlation id or page
           <input
