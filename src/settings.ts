@@ -58,7 +58,7 @@ export const settings = {
   }),
   HUB_INSECURE_HTTP: setting(flag, 'false', {
     meaning: 'allows plain HTTP beyond loopback while HUB_PUBLIC_URL is not https',
-    consequence: 'with true, whoever listens on the network reads every token',
+    consequence: 'with true, anybody on the network reads every token',
   }),
   HUB_DATA_DIR: setting(text('directory', /\S/, 'a path'), './data', {
     meaning: 'where the embedded store and the made secrets are kept',

@@ -12,7 +12,7 @@
  *     first two line feeds end head and data.
  * STORAGE-RECORDS-4  The head contains everything that a scan needs: scans parse neither data nor bodies.
  * STORAGE-RECORDS-5  The format is one digit in base 36. From format 2 on, the second checksum covers the format as well,
- *     before key and content: a record of a newer format is told from a flipped bit, and is refused, not repaired.
+ *     before key and content: a record of a newer format is distinguished from a flipped bit, and is refused, not repaired.
  */
 import { crc32 } from 'node:zlib';
 import { Damaged, StoreUnavailable } from './contract.ts';

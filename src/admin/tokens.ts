@@ -94,7 +94,7 @@ const operatorsWords: GateWords = {
   token: "an operators' token",
 };
 
-/** `callerOf`: whose token it is, null for nobody's; `address` is read where it matters. [TOKENS-1] */
+/** `callerOf`: the caller whose token it is, null when it is unknown; `address` is read where it matters. [TOKENS-1] */
 export function gateFor(
   callerOf: (token: string, address: () => string) => Caller | null,
   { visitors, log }: Pick<AdminTokens, 'visitors' | 'log'>,

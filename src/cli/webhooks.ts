@@ -1,5 +1,5 @@
 /**
- * `ocpi-hub webhooks`: who is told what needs operators, by webhook and by mail.
+ * `ocpi-hub webhooks`: who is notified of what needs operators, by webhook and by mail.
  */
 import type { Command } from 'commander';
 import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../api/webhooks.ts';
@@ -38,7 +38,7 @@ interface SetFlags {
 }
 
 export function command(): Command {
-  return noun('webhooks', 'who is told what needs operators, by webhook and by mail', [
+  return noun('webhooks', 'who is notified of what needs operators, by webhook and by mail', [
     verb({
       usage: 'list',
       summary: 'list webhooks and the mail, with what each is owed and what it answered last',
@@ -96,7 +96,7 @@ export function command(): Command {
       summary: 'remove a webhook and what it is owed',
       examples: ['webhooks remove on-call'],
       run: async ({ hub, screen }, [id = '']) => {
-        screen.answer(await hub.send<object>('DELETE', pathOf(id)), () => [`${id} is told nothing any more`]);
+        screen.answer(await hub.send<object>('DELETE', pathOf(id)), () => [`${id} gets no more notifications`]);
       },
     }),
     verb({

@@ -1,4 +1,4 @@
-/** How the findings of a check of a partner are told, at the command line and in the console alike. */
+/** How the findings of a check of a partner are put into words, at the command line and in the console alike. */
 
 /** What texts need of a finding. */
 interface Finding {

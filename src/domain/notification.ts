@@ -1,7 +1,7 @@
 /**
- * Notifications: what operators of the hub are told by webhook and by mail. Pure.
+ * Notifications: what the hub sends to operators by webhook and by mail. Pure.
  *
- * DOMAIN-NOTIFICATION-1  One table names every kind. A kind is told when it begins, once; when it is over only where `over`
+ * DOMAIN-NOTIFICATION-1  One table names every kind. A kind is notified when it begins, once; when it is over only where `over`
  *     says how, and not where the hub no longer looks: a partner that is suspended while it is offline does not answer again.
  */
 import type { PartyId } from './party.ts';
@@ -9,7 +9,7 @@ import type { PartyId } from './party.ts';
 interface Kind {
   /** What has happened, for documents and lists. */
   readonly means: string;
-  /** The type by which it is told that it is over, and the sentence; null: that is not told. */
+  /** Type and sentence of the notification that it is over; null: there is none. */
   readonly over: { readonly name: string; readonly says: (subject: string) => string } | null;
 }
 
@@ -42,7 +42,7 @@ export const kindNames = Object.keys(notificationKinds) as NotificationKind[];
 
 const overOf = (kind: NotificationKind): Kind['over'] => notificationKinds[kind].over;
 
-/** What holds now, and operators are told of: known by its kind and subject. */
+/** What holds now, and operators are notified of: known by its kind and subject. */
 export interface Condition {
   readonly kind: NotificationKind;
   /** A partner, a case, or `hub`. */
@@ -60,7 +60,7 @@ export interface Condition {
 export interface Notice extends Condition {
   /** The same at every attempt, at every receiver. */
   readonly id: string;
-  /** Its kind, or the type by which the end of that kind is told; null: the end is not told. */
+  /** Its kind, or the type of the notification that it is over; null: there is none. */
   readonly type: string | null;
 }
 
@@ -79,7 +79,7 @@ export function ended(condition: Condition, id: string, isTold: boolean): Notice
 export interface Webhook {
   readonly id: string;
   readonly url: string;
-  /** Kinds that it is told of; null: all. */
+  /** Kinds that it is notified of; null: all. */
   readonly kinds: readonly NotificationKind[] | null;
   /** Told only of this party; null: of all, and of the hub itself. */
   readonly party: PartyId | null;
@@ -100,7 +100,7 @@ export type WebhookEvent =
   | { type: 'webhook.removed'; data: { readonly id: string } }
   | { type: 'notification.raised' | 'notification.ended'; data: Notice };
 
-/** Whether a receiver with these filters is told. */
+/** Whether a receiver with these filters gets it. */
 export function isWanted({ kinds, party }: Pick<Webhook, 'kinds' | 'party'>, notice: Notice): boolean {
   if (notice.type === null) return false;
   return (kinds === null || kinds.includes(notice.kind)) && (party === null || notice.parties.includes(party));

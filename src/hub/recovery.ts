@@ -151,7 +151,7 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
       .catch((error: unknown) => ports.log.error({ err: error }, 'no history is recorded until the next start'));
     await notifier
       .recover()
-      .catch((error: unknown) => ports.log.error({ err: error }, 'nobody is told until the next start'));
+      .catch((error: unknown) => ports.log.error({ err: error }, 'no notifications until the next start'));
   }
   ports.log.info({ partners: partners.length, commands: open.length }, 'recovered');
 }

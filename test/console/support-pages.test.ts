@@ -233,7 +233,7 @@ browserTest(
     const hub = await hubFor(t, { HUB_NOTIFY_DISK_PERCENT: '100' });
     const path = '/notifications';
     const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path });
-    await page.getByText('Nobody is told').waitFor();
+    await page.getByText('Nobody is notified').waitFor();
     const receiver = await webhookReceiver(t);
     receiver.answer = () => ({ status: 503, text: 'closed for now' });
     await webhookSet(hub, 'on-call', receiver, { kinds: ['disk.low'] });

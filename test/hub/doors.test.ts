@@ -18,7 +18,7 @@ import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 
-/** It is told nothing: it hears of changes when it meets a conflict, or is followed by the test. */
+/** No ping reaches it: it hears of changes when it meets a conflict, or is followed by the test. */
 async function doorOf(t: Test, { created: { context } }: TestHub, own: Partial<HubPorts> = {}): Promise<CreatedHub> {
   const having = { held: () => null, onHealth: () => {}, appended: () => {} };
   const door = createHub(

@@ -1,5 +1,5 @@
 /**
- * Routes `/webhooks`: who is told what needs operators. The mail of HUB_MAIL_TO is one of them, with the id `mail`.
+ * Routes `/webhooks`: who is notified of what needs operators. The mail of HUB_MAIL_TO is one of them, with the id `mail`.
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';

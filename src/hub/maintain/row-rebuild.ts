@@ -183,7 +183,7 @@ const rebuilds: Record<string, Rebuild> = {
   webhooks: fromLast(({ id }) => `webhook:${id}`, unless('webhook.removed', webhookPut)),
   triage: fromLast(({ id }) => triageStream(id), unless('triage.ended', triagePut)),
   views: fromLast(({ id }) => savedViewStream(id), unless('view.removed', savedViewPut)),
-  // Once its event has left the log, a condition that still holds is told again.
+  // Once its event has left the log, a condition that still holds is notified again.
   conditions: async ({ kind, owner, id }, history) => {
     const isOf = ({ data }: StoredEvent) => (data as Notice).kind === owner && (data as Notice).subject === id;
     const last = (await history(notices)).findLast(isOf);

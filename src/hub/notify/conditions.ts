@@ -1,5 +1,5 @@
 /**
- * Finds the conditions that hold now and of which operators are told: one line of a table for each kind.
+ * Finds the conditions that hold now and of which operators are notified: one line of a table for each kind.
  *
  * CONDITIONS-1  A condition is read from what the hub knows at this moment, never from an event that has passed: after a restart it
  *     is found again, and what ended meanwhile is not.
@@ -32,7 +32,7 @@ interface Source {
   /** Of one that `find` does not give any more: whether it is over. Absent: it is. */
   isOver?(before: Condition, seen: Seen): boolean;
   /**
-   * Of one that is over: whether receivers are told so, where its kind has a message for it; not where it only is no longer
+   * Of one that is over: whether receivers are notified, where its kind has a message for it; not where it only is no longer
    * looked for. Absent: they are.
    */
   isEndTold?(before: Condition, seen: Seen): boolean;
@@ -133,6 +133,6 @@ export function* conditions(seen: Seen): Iterable<Condition> {
 /** Whether a condition that is not found any more is over. */
 export const isOver = (before: Condition, seen: Seen): boolean => sources[before.kind].isOver?.(before, seen) ?? true;
 
-/** Whether receivers are told that a condition is over. */
+/** Whether receivers are notified that a condition is over. */
 export const isEndTold = (before: Condition, seen: Seen): boolean =>
   sources[before.kind].isEndTold?.(before, seen) ?? true;

@@ -3,7 +3,7 @@
  *
  * NOTIFIER-1  The secret of a webhook is stored sealed and shown once, when the hub made it; no answer, event or log line
  *     has it.
- * NOTIFIER-2  Only the hub that runs deliveries tells anybody: of several nodes, the owner.
+ * NOTIFIER-2  Only the hub that runs deliveries notifies anybody: of several nodes, the owner.
  * NOTIFIER-3  A webhook is owed what is recorded from its making on. One that was removed is owed nothing, also when
  *     another one gets its id.
  */

@@ -1,8 +1,8 @@
 /**
- * Watches the conditions of which operators are told, and records when each begins and ends.
+ * Watches the conditions of which operators are notified, and records when each begins and ends.
  *
  * NOTIFY-WATCH-1  A condition that began is recorded once, with its row: a restart neither repeats nor forgets it.
- * NOTIFY-WATCH-2  Without a receiver nothing is looked for, and what the last one was told of is forgotten. The first receiver
+ * NOTIFY-WATCH-2  Without a receiver nothing is looked for, and what the last one was notified of is forgotten. The first receiver
  *     is sent every condition that is true then.
  * NOTIFY-WATCH-3  A condition that lasts less than `lookMs` may be missed, unless an event of `waking` shows it.
  */
@@ -42,7 +42,7 @@ export function conditionPut(notice: Notice, isOver: boolean): Put {
 export interface WatchParts extends Pick<Seen, 'dispatcher' | 'orphans'> {
   readonly context: Context;
   readonly telling: Telling;
-  /** Whether anybody is to be told. */
+  /** Whether there is anybody to notify. */
   readonly hasReceivers: () => boolean;
   /** Something new is owed. */
   readonly recorded: () => void;
@@ -83,7 +83,7 @@ export class Watch {
     this.#arm(Math.max(clock.now(), this.#lookedAt + pauseMs));
   }
 
-  /** The last receiver has gone: forgets what it was told of. [NOTIFY-WATCH-2] */
+  /** The last receiver has gone: forgets what it was notified of. [NOTIFY-WATCH-2] */
   async forget(): Promise<void> {
     const { log, secrets } = this.#parts.context.ports;
     await this.#after(async () => {
@@ -124,7 +124,7 @@ export class Watch {
     try {
       await this.#compare();
     } catch (error) {
-      log.error({ err: error }, `could not record what operators are told of; looking again within ${lookMs / 1000} s`);
+      log.error({ err: error }, `could not record notifications of operators; looking again within ${lookMs / 1000} s`);
     }
   }
 
@@ -163,7 +163,7 @@ export class Watch {
       if (isEnd(notice)) this.#open.delete(nameOf(notice));
       else this.#open.set(nameOf(notice), notice);
       const { type, kind: of, subject, what } = notice;
-      if (!isEnd(notice)) ports.log.warn({ kind: of, subject, what }, 'operators are told');
+      if (!isEnd(notice)) ports.log.warn({ kind: of, subject, what }, 'operators notified');
       else ports.log.info({ kind: of, subject, type }, 'what operators were told of has ended');
     }
     recorded();

@@ -1,5 +1,5 @@
 /**
- * Changes of the host of a partner's `url` by a rotation: whoever holds a leaked hub token can make one, and so take the
+ * Changes of the host of a partner's `url` by a rotation: anybody with a leaked hub token can make one, and so take the
  * partner over. [D73, D87]
  *
  * HOST-CHANGES-1  A change leaves an event, in one commit with the rotation that makes it: neither is there without the

@@ -272,7 +272,7 @@ export interface Mail {
   readonly text: string;
 }
 
-/** How operators are told; no call of it throws. */
+/** How operators are notified; no call of it throws. */
 export interface Telling {
   post(notification: PostedNotification): Promise<Told>;
   /** Null when no mail is configured. */
@@ -311,9 +311,9 @@ export interface HubSettings {
   readonly orphanCdrAfterS: number;
   /** A connected CPO that has pushed nothing for this long is silent, hours; 0 = never. */
   readonly silentAfterH: number;
-  /** Age of the oldest undelivered delivery of a partner of which operators are told, seconds; 0 = never. */
+  /** Age of the oldest undelivered delivery of a partner from which on operators are notified, seconds; 0 = never. */
   readonly notifyBacklogS: number;
-  /** Share of the disk that is free below which operators are told, percent; 0 = never. */
+  /** Share of the disk that is free below which operators are notified, percent; 0 = never. */
   readonly notifyDiskPercent: number;
   /** A rotation that changes the host of `url` waits for an operator. [D73] */
   readonly confirmHostChange: boolean;
@@ -358,7 +358,7 @@ export interface HubPorts {
   readonly unopened?: () => void;
   /** Tells the owner. Of a door alone. */
   readonly tellUse?: (use: TokenUse) => void;
-  /** Absent: nobody is told of anything. */
+  /** Absent: nobody is notified of anything. */
   readonly telling?: Telling;
   readonly log: Log;
   readonly meter: Meter;

@@ -35,7 +35,7 @@ export interface Sent {
   readonly body: string | Uint8Array | null;
   /** The connection is closed after the answer. */
   reset?: boolean;
-  /** Whose server it is. Absent: nobody's of whom others know. */
+  /** Partner whose server it is. Absent: no partner that is registered. */
   readonly partner?: string | undefined;
   /** On whose behalf it is asked. Absent: the hub's own, or a delivery. */
   readonly source?: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * Page of notifications: who is told what needs operators, by webhook and by mail, what each is owed, and a test of each.
+ * Page of notifications: who is notified of what needs operators, by webhook and by mail, what each is owed, and a test of each.
  */
 import type { WebhookRedrive, WebhookTest, WebhookView } from '../../../api/webhooks.ts';
 import { useAction } from '../data/action.ts';
@@ -28,7 +28,7 @@ export function Notifications() {
         {({ items }) =>
           items.length === 0 ? (
             <Empty
-              title="Nobody is told"
+              title="Nobody is notified"
               hint="ocpi-hub webhooks set {id} {url} makes a webhook; HUB_SMTP_URL, HUB_MAIL_FROM and HUB_MAIL_TO send mail."
             />
           ) : (
@@ -45,7 +45,7 @@ function Receivers({ items, onDone }: { items: readonly WebhookView[]; onDone: (
   const columns = ['Webhook', 'State', 'Answer', 'Owed', 'Dead', 'Last attempt', 'URL', 'Kinds', 'Party', ''];
   return (
     <div class="card">
-      <Table caption="Who is told" columns={mayAct.value ? columns : columns.slice(0, -1)}>
+      <Table caption="Receivers of notifications" columns={mayAct.value ? columns : columns.slice(0, -1)}>
         {items.map((one) => (
           <tr key={one.id} data-row>
             <td class="mono">{one.id}</td>
