@@ -5,7 +5,7 @@
  *     Only the function is changed before, to one that suits both versions, so that no write which waits for the
  *     migration fails behind it.
  * SCHEMA-2  A schema made by a newer hub is not touched, nor is one of version 1 or 2 with live nodes: those write by
- *     statements of their own, which do not know the new tables. Nodes of versions 3 to 6 keep running beside new
+ *     statements of their own, which do not know the new tables. Nodes of versions 3 to 7 keep running beside new
  *     ones, because they write through the function that a migration replaces.
  * SCHEMA-3  Every text is ordered by code point, which is the order of its UTF-8 bytes: COLLATE "C".
  * SCHEMA-4  PostgreSQL cannot store U+0000 in a text. Only bodies may contain it: it is stored as U+0001 `0`, and
@@ -20,7 +20,7 @@ import { beginLocking, destroy, type Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
-import { APPEND, appendMeanwhile, counting, HOUR } from './write-sql.ts';
+import { APPEND, appendMeanwhile, counting, HOUR, TOTALS } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
@@ -36,10 +36,10 @@ const RACES: ReadonlySet<unknown> = new Set(['23505', '42P07', '40P01', '40001']
 
 /** For lists of many shelves. */
 const BY_UPD = 'create index rows_by_upd on rows (kind, upd, owner, id) include (shelf) where shelf is not null;';
-/** How many listed rows have an upd whose first `span` characters are `start`. */
+/** How many listed rows have an upd whose first `span` characters are `start`; and sums of these (`write-sql.ts`). */
 const COUNTS = `create table counts (
     kind text collate "C" not null, shelf text collate "C" not null, span int not null, start text collate "C" not null, n int8 not null,
-    seq int8 not null, primary key (kind, shelf, span, start, seq));`;
+    latest int8 not null, primary key (kind, shelf, span, start, latest));`;
 const TABLES = `
   -- The one row: who may write, and where the log ends and begins.
   create table log (
@@ -116,12 +116,17 @@ const COUNTED = `
 /** What trims and erasures of version 6 would count is refused, too. */
 const COUNTS_NEWEST_FIRST = `
   ${whileWritesWait('counts')}
-  alter table counts add column seq int8 not null default 0, drop constraint counts_pkey, add primary key (kind, shelf, span, start, seq),
-    reset (fillfactor);
-  alter table counts alter column seq drop default;
-  `;
+  alter table counts add column latest int8 not null default 0, drop constraint counts_pkey,
+    add primary key (kind, shelf, span, start, latest), reset (fillfactor);
+  alter table counts alter column latest drop default;
+  ${TOTALS}`;
+/** And of version 7, by the new name of the column: its nodes go on reading the counts, which names no other. */
+const TOTALLED = `
+  ${whileWritesWait('counts')}
+  alter table counts rename column seq to latest;
+  ${TOTALS}`;
 
-const NEWEST = 7;
+const NEWEST = 8;
 /**
  * Statements that bring a schema to a newer version, and to which, indexed by its present version; 0 is an empty schema. One transaction
  * exchanges `rows` and another `listed`: a read of a list may lock either of them first.
@@ -134,6 +139,7 @@ const MIGRATIONS: readonly (readonly [statements: string, to: number])[] = [
   [NEWEST_FIRST + TRIPS, 5],
   [COUNTED + APPEND, NEWEST],
   [COUNTS_NEWEST_FIRST + APPEND, NEWEST],
+  [TOTALLED + APPEND, NEWEST],
 ];
 
 /** One node at a time looks and migrates. The row is locked, not the table, which pg_dump would keep from it. */

@@ -12,28 +12,47 @@
  * apart: the lock on the log does, since nothing is written without it.
  *
  * Table `counts` has the number of rows per shelf and month, day and hour of `upd`: it counts a list and finds a page
- * without walking there, in a list of years, too.
+ * without walking there, in a list of years, too. It has the same of all shelves of a kind together, and the number of
+ * rows of each shelf, for lists of many shelves.
  */
 
 /** Characters of an instant in `upd` up to its month, day and hour. Stored rows of `counts` depend on these lengths. */
 export const [MONTH, DAY, HOUR] = [7, 10, 13] as const;
-/** Of each row (kind, shelf, upd, n) of a query, what it adds to the counts. A row without a shelf is on no list. */
-const added = (rows: string) => `
-      select x.kind, x.shelf, s.span, left(x.upd, s.span) as start, sum(x.n) as n
-        from (${rows}) x cross join unnest(array[${MONTH}, ${DAY}, ${HOUR}]) s(span)
+const SPANS = [MONTH, DAY, HOUR];
+/** Shelf of the counts of a whole kind. Their spans are negative, or `SHELVES`: a shelf of this name has others. */
+export const WHOLE = `''`;
+/** Span of the counts of whole shelves, on `WHOLE`: `start` is the name of the shelf. */
+export const SHELVES = 0;
+const [OF_SHELF, OF_ALL] = [
+  SPANS.map((span) => `(x.shelf, ${span}, left(x.upd, ${span}))`),
+  [`(${WHOLE}, ${SHELVES}, x.shelf)`, ...SPANS.map((span) => `(${WHOLE}, ${-span}, left(x.upd, ${span}))`)],
+];
+/** Of each row (kind, shelf, upd, n) of a query, what it adds to the `counts`. A row without a shelf is on no list. */
+const added = (rows: string, counts: readonly string[]) => `
+      select x.kind, s.shelf, s.span, s.start, sum(x.n) as n
+        from (${rows}) x cross join lateral (values ${counts.join(', ')}) s(shelf, span, start)
         where x.shelf is not null group by 1, 2, 3, 4 having sum(x.n) <> 0`;
+/** `latest`: the column with the sequence. */
+const countingIn = (latest: string, rows: string, seq: string): string => `
+    added as materialized (
+      select a.*, (select c.ctid from counts c
+          where c.kind = a.kind and c.shelf = a.shelf and c.span = a.span and c.start = a.start order by c.${latest} desc limit 1) as at
+        from (${rows}) a),
+    recounted as (update counts c set n = c.n + a.n, ${latest} = ${seq} from added a where c.ctid = a.at),
+    counted as (
+      insert into counts (kind, shelf, span, start, n, ${latest}) select kind, shelf, span, start, n, ${seq} from added where at is null)`;
 /**
  * Parts of a `with` that add the `n` of each row (kind, shelf, upd) of a query to the counts, under the lock of the log. `seq`: no less
  * than in any write before.
  */
-export const counting = (rows: string, seq: string): string => `
-    added as materialized (
-      select a.*, (select c.ctid from counts c
-          where c.kind = a.kind and c.shelf = a.shelf and c.span = a.span and c.start = a.start order by c.seq desc limit 1) as at
-        from (${added(rows)}) a),
-    recounted as (update counts c set n = c.n + a.n, seq = ${seq} from added a where c.ctid = a.at),
-    counted as (
-      insert into counts (kind, shelf, span, start, n, seq) select kind, shelf, span, start, n, ${seq} from added where at is null)`;
+export const counting = (rows: string, seq: string): string =>
+  countingIn('latest', added(rows, [...OF_SHELF, ...OF_ALL]), seq);
+/** SQL that adds what the counts of a schema of version 6 or 7 lack. */
+export const TOTALS = `
+  insert into counts (kind, shelf, span, start, n, latest)
+    select kind, ${WHOLE}, -span, start, sum(n), 0 from counts group by kind, span, start union all
+    select kind, ${WHOLE}, ${SHELVES}, shelf, sum(n), 0 from counts where span = ${MONTH} group by kind, shelf;
+  `;
 /** The same, in a statement of its own, for rows that are `gone` (kind, shelf, upd). */
 export const UNCOUNTED = `${counting('select kind, shelf, upd, -1 as n from gone', '(select max(head) from log)')} select`;
 
@@ -53,18 +72,21 @@ export const LOG = `(select * from log ${NEWEST})`;
 /** What a write does to the counts: `stood` has the rows as they were. */
 const CHANGES = `select kind, shelf, upd, -1 as n from stood
         union all select p.kind, p.shelf, p.upd, 1 from json_to_recordset($6) p(kind text, shelf text, upd text) cross join moved m`;
-/** As versions 3 to 6 of the schema count: by hours alone, before version 6. */
-const countingAt = (version: number): string =>
-  version < 6
+/** As versions 3 to 7 of the schema count: by hours alone, before version 6. */
+function countingAt(version: number): string {
+  const rows = added(CHANGES, version < 6 ? OF_SHELF.slice(-1) : OF_SHELF);
+  if (version === 7) return countingIn('seq', rows, 'present.head');
+  return version < 6
     ? `
     counted as (
       insert into listed (kind, shelf, hour, n)
-        select a.kind, a.shelf, a.start, a.n from (${added(CHANGES)}) a where a.span = ${HOUR}
+        select a.kind, a.shelf, a.start, a.n from (${rows}) a
         on conflict (kind, shelf, hour) do update set n = listed.n + excluded.n)`
     : `
     counted as (
-      insert into counts (kind, shelf, span, start, n) ${added(CHANGES)}
+      insert into counts (kind, shelf, span, start, n) ${rows}
         on conflict (kind, shelf, span, start) do update set n = counts.n + excluded.n)`;
+}
 
 /** The write itself, once the row of the log is locked. */
 const writing = (counted: string): string => `
@@ -140,7 +162,7 @@ begin
 end $append$;
 `;
 export const APPEND = appending(writing(counting(CHANGES, 'present.head')));
-/** The function as versions 3 to 6 of the schema have it. */
+/** The function as versions 3 to 7 of the schema have it. */
 export const appendAt = (version: number): string => appending(writing(countingAt(version)));
 /**
  * The same for the time of a migration from such a version: a call that waits for it finds other tables afterwards than it was made
@@ -148,7 +170,7 @@ export const appendAt = (version: number): string => appending(writing(countingA
  */
 export const appendMeanwhile = (version: number): string =>
   appending(`
-  if exists (select from pg_attribute where attrelid = to_regclass('counts') and attname = 'seq') then
+  if exists (select from pg_attribute where attrelid = to_regclass('counts') and attname = 'latest') then
     ${writing(counting(CHANGES, 'present.head'))}
   else
     ${writing(countingAt(version))}

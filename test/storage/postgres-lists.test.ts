@@ -5,16 +5,19 @@
 
 import type { ListQuery, Put } from '../../storage/contract.ts';
 import { OrderIndex, placeOf } from '../../storage/level/order-index.ts';
+import { listing } from '../../storage/postgres/lists.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { newSchema, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
+import { newSchema, openSession, type PostgresServer, postgresHere, sharedPostgres } from '../support/postgres.ts';
 import { fc } from '../support/property.ts';
 import { partOf } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { append, gone, patient, row, trim } from './support.ts';
 
 const histories = partOf(200);
-const shelves = ['S1', 'S2', '😀', '\uffff'];
+const shelves = ['S1', 'S2', '😀', '\uffff', ''];
+/** So many that the counts of the whole kind are read. */
+const others = Array.from({ length: 40 }, (_, i) => `other ${i}`);
 const day = fc.constantFrom('2024-05-01', '2024-05-01', '2024-05-02', '2024-05-31', '2024-06-01', '2025-05-01');
 /** Few hours, so that bounds and pages fall within one and between two; and some that are no instants at all. */
 const upd = fc.oneof(
@@ -46,7 +49,9 @@ const put: fc.Arbitrary<Put> = fc.oneof(
 const query: fc.Arbitrary<ListQuery> = fc.record(
   {
     kind: fc.constant('sessions'),
-    shelves: fc.uniqueArray(fc.constantFrom(...shelves, 'unknown')),
+    shelves: fc
+      .tuple(fc.uniqueArray(fc.constantFrom(...shelves, 'unknown')), fc.constantFrom([], others))
+      .map((each) => each.flat()),
     offset: fc.integer({ min: 0, max: 30 }),
     limit: fc.integer({ min: 0, max: 20 }),
     from: upd,
@@ -140,6 +145,31 @@ function readingSuite(server: PostgresServer): void {
     await eventually('it is counted', async () => (await entriesRead(server, schema)) > 0);
     const read = await entriesRead(server, schema);
     t.ok(read <= 3 * pages * limit, `${pages} pages of ${limit} read ${read} entries`);
+  });
+
+  t.test('[LISTS-1] what is read to count a list of most shelves does not grow with their number', async (t) => {
+    const schema = newSchema('lists');
+    const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
+    const names = Array.from({ length: 200 }, (_, i) => `S${i}`);
+    const puts = names.flatMap((shelf) =>
+      Array.from({ length: 5 }, (_, hour) => row(`${shelf}-${hour}`, { shelf, upd: `2024-05-01T0${hour}:00:00.000Z` })),
+    );
+    await append(store, { puts });
+    await store.close();
+    const session = await openSession(t, server, 'lists');
+    await session.query(`set search_path = ${schema}`);
+    for (const shelves of [names, names.slice(2)]) {
+      const place = [{ offset: 0 }, { offset: 2.5 * shelves.length }, { offset: 0, from: '2024-05-01T02' }];
+      for (const each of place) {
+        const { text, values } = listing({ kind: 'sessions', shelves, limit: 1, ...each });
+        const { rows } = await session.query<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
+          `explain (analyze, buffers, format json) ${text}`,
+          [...values],
+        );
+        const pages = rows[0]?.['QUERY PLAN'][0].Plan['Shared Hit Blocks'] ?? Number.NaN;
+        t.ok(pages < 2 * shelves.length, `${pages} pages for ${shelves.length} shelves at ${JSON.stringify(each)}`);
+      }
+    }
   });
 }
 
