@@ -3,7 +3,7 @@ import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, quiet } from '../support/observed.ts';
-import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, eventually, type Received, type Reply } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { at, deliveriesOf, Holding } from './watched.ts';
 
@@ -140,6 +140,42 @@ t.test('one whole of a session whose first dead letters the filter leaves out [R
   t.match(plan, { matched: 3, stale: 2 });
   t.match(came, [['PUT', { kwh: 4 }]]);
   t.equal(came.length, 1, 'nothing older follows');
+});
+
+t.test('a session in order, when the first of its re-driven dead letters dies again [WHOLES-3]', async (t) => {
+  const { hub, emsp, answers, put, patch } = await scene(t);
+  const url = path('sessions', 'S1');
+  const period = (kwh: number) => ({
+    charging_periods: [{ start_date_time: at(kwh), dimensions: [{ type: 'ENERGY', volume: 1 }] }],
+  });
+  const holding = new Holding();
+  answers.reply = holding.answer;
+  await put(url, sessionBody('S1', { kwh: 1, ...period(1) }));
+  for (const kwh of [2, 3, 4]) await patch(url, { kwh, ...period(kwh), last_updated: at(kwh) });
+  holding.releaseAll({ status: 400 });
+  await quiet(hub);
+  const refusing = new Holding();
+  answers.reply = refusing.answer;
+  const came = await arrivals(hub, emsp, async () => {
+    await admin(hub, 'POST', '/redrive', { filter: {} });
+    await eventually('all of them wait', async () => {
+      return (await deliveriesOf(hub)).every(({ state }) => state === 'PENDING');
+    });
+    refusing.releaseOne({ status: 400 });
+    refusing.releaseAll();
+  });
+  t.same(
+    came.map(({ method, body }) => {
+      const { kwh, charging_periods: periods } = JSON.parse(body) as { kwh: number; charging_periods: unknown[] };
+      return [method, kwh, periods.length];
+    }),
+    [
+      ['PUT', 1, 1],
+      ['PUT', 2, 2],
+      ['PATCH', 3, 1],
+      ['PATCH', 4, 1],
+    ],
+  );
 });
 
 t.test('nothing older than what arrived, also when a replay of that failed since [REDRIVEN-AS-1]', async (t) => {

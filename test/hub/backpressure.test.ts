@@ -21,7 +21,7 @@ function courier(...events: CourierEvent[]) {
 const item: Item = {
   ...{ receiver: 'A', seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10 },
   ...{ sender: 'NL-CPO', id: '1' },
-  ...{ since: now, owedAt: 1, dueAt: null, loadedAt: now, behind: null, correlationId: null, event: null },
+  ...{ since: now, owedAt: 1, asOf: 1, dueAt: null, loadedAt: now, behind: null, correlationId: null, event: null },
   ...{ form: 'whole', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
 };
 

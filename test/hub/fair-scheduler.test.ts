@@ -6,7 +6,16 @@ import { Lanes } from '../../src/hub/delivery/lanes.ts';
 import { descriptorsOf, inFlightMax } from '../../src/process-load.ts';
 import { t } from '../support/tap.ts';
 
-const at = { since: 0, owedAt: 1, dueAt: null, loadedAt: 0, behind: null, correlationId: null, event: null } as const;
+const at = {
+  since: 0,
+  owedAt: 1,
+  asOf: 1,
+  dueAt: null,
+  loadedAt: 0,
+  behind: null,
+  correlationId: null,
+  event: null,
+} as const;
 let made = 0;
 
 /** A receiver that only counts its calls. */

@@ -36,6 +36,8 @@ export interface DeliveryMemory {
   readonly owedAt?: Seq;
   /** The whole object is sent in place of a part. [D59] */
   readonly whole?: true;
+  /** Of a re-drive that became a whole when it was sent: its own change. Else a whole is as of `owedAt`. */
+  readonly asOf?: Seq;
   /** Of a dead letter: the object does not say yet that the receiver lacks it, or a change of it. [MISSED-NOTES-1] */
   readonly unnoted?: true;
 }
@@ -48,13 +50,14 @@ export const leavesGap = ({ form, module }: Pick<Item, 'form' | 'module'>): bool
 export type Ending = Pick<DeliveryMemory, 'due' | 'class' | 'reason'>;
 
 export function memoryOf(item: Item, { due, class: ended, reason }: Ending, clock: Clock): DeliveryMemory {
-  const { module, sender, attempts, tries, isRedriven, owedAt, asWhole } = item;
+  const { module, sender, attempts, tries, isRedriven, owedAt, asWhole, asOf } = item;
   const since = instantText(clock.stamp(item.since));
   const row = { module, sender, attempts, tries, since, due, class: ended, reason };
   const unnoted = reason !== null && leavesGap(item);
   if (!isRedriven && !asWhole && !unnoted) return row;
   const forms = { ...(isRedriven && { redriven: true as const, owedAt }), ...(asWhole && { whole: true as const }) };
-  return { ...row, ...forms, ...(unnoted && { unnoted: true as const }) };
+  const notOfNow = asWhole && asOf !== owedAt && { asOf };
+  return { ...row, ...forms, ...notOfNow, ...(unnoted && { unnoted: true as const }) };
 }
 
 /** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */
@@ -62,12 +65,22 @@ export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { port
   const since = ports.clock.steady(instantOf(memory?.since ?? event.at));
   if (memory === null) {
     const isRedriven = event.type === 'object.resent';
-    return { since, owedAt: event.seq, asWhole: false, isRedriven, tries: 0, attempts: [], dueAt: null };
+    return {
+      since,
+      owedAt: event.seq,
+      asWhole: false,
+      asOf: event.seq,
+      isRedriven,
+      tries: 0,
+      attempts: [],
+      dueAt: null,
+    };
   }
   const { whole: asWhole = false, redriven: isRedriven = event.type === 'object.resent', tries, attempts } = memory;
   const owedAt = memory.owedAt ?? (memory.redriven ? recorder.feed.upTo : event.seq);
+  const asOf = memory.asOf ?? (asWhole ? owedAt : event.seq);
   const dueAt = memory.due === null ? null : dueOf(memory, ports.clock);
-  return { since, owedAt, asWhole, isRedriven, tries, attempts, dueAt };
+  return { since, owedAt, asWhole, asOf, isRedriven, tries, attempts, dueAt };
 }
 
 /** What a re-drive sends: the change as it was, or the whole object as of now in its place. */

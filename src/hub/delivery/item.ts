@@ -31,6 +31,8 @@ export interface Item {
   readonly form: Form;
   /** The whole object is sent in place of a part. [D59] */
   readonly asWhole: boolean;
+  /** The last change that this whole has, where its module says so: its own, or the end of the log at a re-drive that decided on the whole. */
+  readonly asOf: Seq;
   /** Kept until the first attempt has ended, if memory allows; null: read from the log for the attempt. */
   readonly event: StoredEvent | null;
   /** A re-drive or resend: such deliveries share one in `redriveShare` of the partner's slots. [LANES-3] */

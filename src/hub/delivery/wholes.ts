@@ -6,8 +6,8 @@
  *     out, so the whole has arrived, or has become a dead letter, before the next part is sent.
  * WHOLES-2  After a whole or a part became a dead letter, the receiver gets the next part in its lane as a whole, also after a
  *     restart; and the hub notes it at the object, so that the next change is owed whole (MISSED-NOTES-1–MISSED-NOTES-5).
- * WHOLES-3  The whole of a session is the session as of the change that it replaces, or as of the re-drive: PATCHes behind it
- *     in the lane append charging periods, and would append them twice to a later state. In other modules a part
+ * WHOLES-3  The whole of a session is the session as of the change that it replaces, or as of the re-drive when that decided on the whole: PATCHes
+ *     behind it in the lane append charging periods, and would append them twice to a later state. In other modules a part
  *     replaces the fields that it carries, so the present object is sent; a location that is no longer public is not
  *     sent. [D21]
  * WHOLES-4  Where there is no whole that may be sent (the routing rule has ended, or it names an erased person), a part goes to a
@@ -87,7 +87,7 @@ export class Wholes {
     if (await this.#isLarge(event)) await largeTurn(item.receiver);
     // A receiver without a routing rule gets no later state. A session goes as of its own change.
     const mayHave = isOwned(data.module) || isJoined(this.#context.directory, data.module, data.owner, item.receiver);
-    const owed = mayHave ? await this.#asOf(event, item.owedAt, item.receiver, this.#folds) : null;
+    const owed = mayHave ? await this.#asOf(event, item.asOf, item.receiver, this.#folds) : null;
     // Digests of an erased person must not take the place of what the receiver has.
     if (mayHave && !hasPseudonym(owed?.body ?? ''))
       return owed && { owed, head: { ...item, asWhole: true, size: owed.body?.length ?? 0 } };
@@ -133,7 +133,9 @@ export class Wholes {
   async requestOf(event: StoredEvent, receiver: PartyId, row: DeliveryRow | null): Promise<Owed | null> {
     const memory = row?.data as DeliveryMemory | undefined;
     const folds = new Folds(this.#context.store);
-    const whole = memory?.whole ? await this.#asOf(event, memory.owedAt ?? event.seq, receiver, folds) : null;
+    const whole = memory?.whole
+      ? await this.#asOf(event, memory.asOf ?? memory.owedAt ?? event.seq, receiver, folds)
+      : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
   }
 

@@ -100,8 +100,8 @@ export class RedriveForms {
     const seq = this.#wholes.get(laneKey(receiver, event.stream));
     if (seq === undefined || seq === event.seq) return false;
     const { row, state } = await this.#dispatcher.standing(receiver, seq);
-    const { whole, owedAt = 0 } = (row?.data ?? {}) as Partial<DeliveryMemory>;
-    return isOnItsWay(state) && whole === true && owedAt >= event.seq;
+    const memory = (row?.data ?? {}) as Partial<DeliveryMemory>;
+    return isOnItsWay(state) && memory.whole === true && (memory.asOf ?? memory.owedAt ?? 0) >= event.seq;
   }
 
   /** [REDRIVEN-AS-5] */
