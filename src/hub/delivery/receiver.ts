@@ -63,7 +63,8 @@ export class Receiver implements Sender, Measured {
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
     const { context, writer, erasures, pages, counts } = desk;
     const lanes = new Lanes((sender) => context.directory.partnerOf(sender)?.id ?? sender);
-    [this.#lanes, this.lanes] = [lanes, lanes];
+    this.#lanes = lanes;
+    this.lanes = lanes;
     this.window = new DeliveryWindow({ context, writer, erasures, partnerId, lanes, pages, counts, enter });
   }
 
