@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
 import type { View } from './common.ts';
-import { boundsQuery, classFilter, filter, moduleFilter, partnerFilter, partyId } from './fields.ts';
+import { boundsQuery, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';
 import { triage } from './triage.ts';
 
 export const deliveryState = z
@@ -93,7 +93,7 @@ export const deliveryFilter = z.strictObject({
   partner: partnerFilter,
   module: moduleFilter,
   class: classFilter,
-  object: filter,
+  object: objectFilter,
   ...boundsQuery,
 });
 

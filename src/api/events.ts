@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { subjects } from '../domain/subject.ts';
 import { listOf, type View } from './common.ts';
-import { boundsQuery, filter } from './fields.ts';
+import { boundsQuery, filter, objectFilter } from './fields.ts';
 
 export const event = z.object({
   seq: z.number(),
@@ -39,7 +39,7 @@ export const eventFilter = z.strictObject({
   type: eventType.exactOptional(),
   about: filter.meta({ description: 'exactly this about, for example partner:NL-CPO' }),
   party: filter.meta({ description: 'one of the parties that it concerns' }),
-  object: filter.meta({ description: '{cc}-{pid}/{id}' }),
+  object: objectFilter,
   correlation_id: filter,
   ...boundsQuery,
 });

@@ -46,6 +46,12 @@ export const pageQuery = {
 /** A filter by exact value. */
 export const filter = text.exactOptional();
 
+/** A filter by an object. An id alone would match nothing. */
+export const objectFilter = text
+  .regex(/^[^/]+\/./, 'expected {cc}-{pid}/{id}, for example NL-CPO/101')
+  .exactOptional()
+  .meta({ description: '{cc}-{pid}/{id}' });
+
 /** Filters by time; the list says of which instant. */
 export const boundsQuery = {
   from: bound.exactOptional().meta({ description: 'RFC 3339, inclusive' }),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery } from './deliveries.ts';
-import { bound, classFilter, filter, moduleFilter, partnerFilter, partyId } from './fields.ts';
+import { bound, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';
 
 const sequence = z.int().min(1);
 
@@ -11,7 +11,7 @@ export const discardFilter = z.strictObject({
   partner: partnerFilter,
   module: moduleFilter,
   class: classFilter,
-  object: filter,
+  object: objectFilter,
   from: bound.exactOptional(),
   to: bound.exactOptional(),
   from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),

@@ -325,6 +325,13 @@ t.test('a list is read page by page, each item once', async (t) => {
   refused(t, await admin('GET', '/deliveries?state=LOST'), 422, 'query.state');
   refused(t, await admin('GET', '/orphans?state=LOST'), 422, 'query.state');
   refused(t, await admin('GET', '/deliveries?from=yesterday'), 422, 'query.from');
+  const byIdAlone = /object: expected \{cc\}-\{pid\}\/\{id\}, for example NL-CPO\/101/;
+  for (const list of ['deliveries', 'events']) {
+    refused(t, await admin('GET', `/${list}?object=101`), 422, byIdAlone);
+  }
+  for (const act of ['redrive', 'discard']) {
+    refused(t, await admin('POST', `/${act}`, { body: { filter: { object: '101' }, dry_run: true } }), 422, byIdAlone);
+  }
 });
 
 t.test('every list answers items and next_cursor', async (t) => {
