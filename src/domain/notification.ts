@@ -19,7 +19,10 @@ export const notificationKinds = {
     means: 'a partner that the hub calls does not answer: its parties are OFFLINE',
     over: { name: 'partner.online', says: (partner) => `${partner} answers again` },
   },
-  'partner.dead_letter': { means: 'a partner has a dead letter, and had none before', over: null },
+  'partner.dead_letter': {
+    means: 'a partner has a dead letter, and had none before; or 1,000, 10,000, 100,000, 1,000,000 of them',
+    over: null,
+  },
   'partner.host_change': {
     means: "a rotation changed the host of a partner's url, or waits for an operator",
     over: null,

@@ -1,5 +1,7 @@
 /** Notifications: what is told, to whom, and that nothing of it is lost. */
+
 import type { WebhookDetail, WebhookView } from '../../src/api/webhooks.ts';
+import { conditions, type Seen } from '../../src/hub/notify/conditions.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
@@ -85,6 +87,29 @@ t.test(
     t.strictSame(told(receiver), ['partner.dead_letter NL-E01', 'partner.dead_letter NL-E01']);
   },
 );
+
+t.test('of very many dead letters of a partner operators are told again', async (t) => {
+  const partner = { id: 'NL-E01', status: 'CONNECTED', settings: {}, roles: [{ country_code: 'NL', party_id: 'E01' }] };
+  const clock = new SimulatedClock('2026-01-02T04:00:00Z');
+  const context = {
+    directory: { partners: () => [partner] },
+    contacts: { silentSince: () => null },
+    settings: { notifyBacklogS: 0 },
+    ports: { clock },
+  };
+  const found = (dead: number) => {
+    const dispatcher = { backlog: () => ({ dead, oldestAt: null }) };
+    const seen = { context, dispatcher, orphans: { openCases: () => [] }, now: clock.now(), diskPercent: null };
+    return [...conditions(seen as unknown as Seen)].map(({ kind, subject, what }) => `${kind} ${subject}: ${what}`);
+  };
+  const first = 'partner.dead_letter NL-E01: a delivery to NL-E01 is a dead letter';
+  t.strictSame([found(0), found(999)], [[], [first]]);
+  t.strictSame(found(10_001), [
+    first,
+    'partner.dead_letter NL-E01 1000: 1000 deliveries to NL-E01 are dead letters',
+    'partner.dead_letter NL-E01 10000: 10000 deliveries to NL-E01 are dead letters',
+  ]);
+});
 
 t.test('a partner that does not answer is told, and that it answers again', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());

@@ -14,6 +14,9 @@ import type { Context } from '../kernel/context.ts';
 /** Percentage points of free disk above the limit at which `disk.low` is over, so that it does not flicker. */
 const diskMargin = 2;
 
+/** Dead letters of a partner of which operators are told: nothing bounds their number but the age of their events, and each takes memory. */
+const deadTold = [1, 1_000, 10_000, 100_000, 1_000_000];
+
 export interface Seen {
   readonly context: Context;
   readonly dispatcher: Pick<Dispatcher, 'backlog'>;
@@ -49,6 +52,16 @@ const ofPartners = (read: (partner: Partner, seen: Seen) => Omit<Found, 'parties
     }
   };
 
+const deadAtLeast = (count: number) =>
+  ofPartners(({ id }, seen) => {
+    if (seen.dispatcher.backlog(id).dead < count) return null;
+    const [subject, what] =
+      count === 1
+        ? [id, `a delivery to ${id} is a dead letter`]
+        : [`${id} ${count}`, `${count} deliveries to ${id} are dead letters`];
+    return { subject, since: shown(seen, seen.now), what };
+  });
+
 const shown = ({ context }: Seen, at: number): string => instantText(context.ports.clock.stamp(at));
 
 const hourS = 3600;
@@ -65,10 +78,9 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
     isEndTold: ({ subject }, { context }) => context.directory.partner(subject)?.status === 'CONNECTED',
   },
   'partner.dead_letter': {
-    find: ofPartners(({ id }, seen) => {
-      if (seen.dispatcher.backlog(id).dead === 0) return null;
-      return { subject: id, since: shown(seen, seen.now), what: `a delivery to ${id} is a dead letter` };
-    }),
+    *find(seen) {
+      for (const count of deadTold) yield* deadAtLeast(count)(seen);
+    },
   },
   'partner.host_change': {
     find: ofPartners(({ id, hostChange }) => {
