@@ -1,5 +1,5 @@
 /**
- * Tells the hub which push, or which authorization, was refused, so that its reason is found without the partner's own log. Refusals for reasons
+ * Tells the hub which push, command or authorization was refused, so that its reason is found without the partner's own log. Refusals for reasons
  * of the hub, such as a rate limit or a full store, are not the push's fault and are left out. [D69]
  */
 import type { FastifyRequest } from 'fastify';
@@ -22,7 +22,7 @@ const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The refused push, malformed authorization, or request in a form that no route has, without its partner; null for
+ * The refused push, command, malformed authorization, or request in a form that no route has, without its partner; null for
  * another request, or whose refusal is not its own fault.
  */
 export function refusedPush(
@@ -32,10 +32,11 @@ export function refusedPush(
 ): (Omit<RefusedPush, 'partner'> & { readonly body: string | null }) | null {
   if (!route) return unknownForms.has(code) ? refusedForm(request, { code, reason }) : null;
   const module = pushedModule(route);
-  if (!module || faultsOfTheHub.has(code)) return null;
+  const isCommand = commandFaults.has(code) && route.path.endsWith('/commands/:command');
+  if ((!module && !isCommand) || faultsOfTheHub.has(code)) return null;
   const { method, url } = request;
   // One for all tokens: a CPO that never names the eMSP must not displace its other refusals.
-  if (route.isAwaited)
+  if (module && route.isAwaited)
     return code === 'invalid'
       ? { module, method, path: `/ocpi${route.path}`, object: null, code, reason, body: null }
       : null;
@@ -46,6 +47,12 @@ export function refusedPush(
   const body = typeof read === 'string' ? read : read instanceof Buffer ? read.toString('utf8', 0, readMax) : null;
   return { module, method, path: url.slice(0, pathMax), object, code, reason, body };
 }
+
+/** Refusals of a command before it is recorded: `commands` lists those that came later. */
+const commandFaults: ReadonlySet<ErrorCode> = new Set([
+  ...(['notJson', 'tooDeep', 'tooLarge', 'unsupportedMediaType', 'invalid', 'emspOnly'] as const),
+  ...(['unknownCommand', 'locationNotFound', 'notRouted'] as const),
+]);
 
 const unknownForms: ReadonlySet<ErrorCode> = new Set(['pathNotFound', 'methodNotAllowed']);
 

@@ -3,7 +3,7 @@
  */
 import type { ReportView } from '../../src/api/report.ts';
 import type { TraceView } from '../../src/api/trace.ts';
-import { cdrBody, sessionBody, tariffBody } from '../support/bodies.ts';
+import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
@@ -41,6 +41,43 @@ t.test('a refused push is in the report, the trace of its object and of its requ
   }
   t.same((await reportOf(hub, 'NL-EMS')).refused, [], 'another partner has none of it');
 });
+
+t.test(
+  'a command that the hub refuses is in the report and the trace; one that its CPO refuses is a command [D69]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ status: 500 }) });
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+    const command = async (fields: object, id: string) => {
+      const body = {
+        response_url: `${emsp.url}/result`,
+        token: { uid: 'CARD0001', type: 'RFID', contract_id: 'C1' },
+        ...fields,
+      };
+      await emsp.call('POST', '/2.2.1/commands/START_SESSION', body, { 'X-Correlation-ID': id });
+      return JSON.stringify(body);
+    };
+    const unknown = await command({ location_id: 'NOWHERE' }, 'started-nowhere');
+    await command({}, 'started-without');
+    await command({ location_id: 'LOC1' }, 'refused-by-its-cpo');
+    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
+    await command({ location_id: 'LOC1' }, 'not-routed');
+    const { refused } = await reportOf(hub, 'NL-EMS');
+    t.same(
+      refused.map(({ method, path, reason, count }) => [method, path, reason, count]).sort(),
+      ['Location not found', 'Not routed', 'location_id: expected string'].map((reason) => [
+        ...['POST', '/ocpi/2.2.1/commands/START_SESSION', reason, 1],
+      ]),
+    );
+    t.equal(refused.find(({ reason }) => reason === 'Location not found')?.body, unknown);
+    t.match((await traceOf(hub, 'started-nowhere')).steps, [
+      {
+        type: 'push.refused',
+        summary: 'NL-EMS sent POST /ocpi/2.2.1/commands/START_SESSION: refused: Location not found',
+      },
+    ]);
+  },
+);
 
 t.test('a request that no route takes is in the report, the trace, the log line and the metric [D69]', async (t) => {
   const lines: string[] = [];
