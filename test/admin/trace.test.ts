@@ -128,6 +128,24 @@ t.test('an id alone finds session, CDR, location, EVSE, token, contract and comm
   await t.rejects(traceOf('nothing-has-this-id'), /404/);
 });
 
+t.test(
+  'the authorizations of a card that no eMSP pushed are found by its uid, alone or with its eMSP [D78]',
+  async (t) => {
+    const to = (partyId: string) => ({ 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': partyId });
+    for (const party of ['EMS', 'NIL']) await cpo.push('POST', '/2.2.1/tokens/04A1B2C3/authorize', {}, to(party));
+    await cpo.push('POST', '/2.2.1/tokens/04FFFFFF/authorize', {}, to('EMS'));
+    clock.advance(1_000);
+    await hub.settled();
+    const summaries = async (key: string) => (await traceOf(key)).steps.map(({ summary }) => summary);
+    const asked = 'NL-CPO asked NL-EMS to authorize a token: ALLOWED, answered';
+    t.same(await summaries('04a1b2c3'), [
+      asked,
+      'NL-CPO asked nobody to authorize a token: NOT_ALLOWED, no routing rule',
+    ]);
+    t.same(await summaries('nl-ems/04A1B2C3'), [asked]);
+  },
+);
+
 t.test('several objects with one id are listed instead of guessed [D78]', async (t) => {
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/DOUBLE', sessionBody('DOUBLE', { cdr_token: wholeCard }));
   await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/DOUBLE?type=RFID', tokenBody('DOUBLE'));

@@ -39,6 +39,10 @@ const answers: ReadonlySet<unknown> = new Set(['ALLOWED', 'BLOCKED', 'EXPIRED', 
 /** Limit of the look-up of a uid, ms: a store that hangs must not keep a driver waiting, as an authorize needs nothing else of it. */
 const lookUpMs = 250;
 
+/** Stream of the authorizations of an eMSP's tokens, or, with `noEmsp`, of those that were for no known one. */
+export const authorizeStream = (emsp: PartyId): string => `authorize:${emsp}`;
+export const noEmsp = 'unknown';
+
 /** The habit of an authorize that names no eMSP. */
 const unaddressed = 'authorize-to-hub';
 
@@ -155,13 +159,13 @@ export function authorize(
     // [QUOTA-5]
     if (!quota.hasRoom(caller.id)) return ports.meter.unrecorded('token.authorized');
     quota.spend(caller.id, 0);
-    const emsp = direction === 'toEmsp' ? (to ?? 'unknown') : caller.id;
+    const emsp = direction === 'toEmsp' ? (to ?? noEmsp) : caller.id;
     const isToHub = direction === 'toEmsp' && addressee(context, caller, request.to) === null;
     const quirks: QuirksMet = { ...met, ...(isToHub && metBy(caller.id, [unaddressed]).quirks) };
     const named = { direction, uid: request.uid, from: caller.id, to: to ?? '', ...answer };
     const data = Object.keys(quirks).length > 0 ? { ...named, quirks } : named;
     coalescer.add({
-      facts: [{ stream: `authorize:${emsp}`, event: { type: 'token.authorized', data }, party: caller.id }],
+      facts: [{ stream: authorizeStream(emsp), event: { type: 'token.authorized', data }, party: caller.id }],
       unfenced: true,
       trace: caller.trace,
       at: recorder.instant(),

@@ -17,6 +17,7 @@ import type { RefusedRecord } from '../../domain/report.ts';
 import { notRoutedTo } from '../../domain/routing.ts';
 import { subjectOf } from '../../domain/subject.ts';
 import { Limit } from '../../kit/concurrency.ts';
+import { authorizeStream, noEmsp } from '../exchange/authorize.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
@@ -27,6 +28,8 @@ import { endsOf, relatedTo } from './trace-related.ts';
 const eventsMax = 10_000;
 /** Deliveries of those events together: more would take too much memory. */
 const deliveriesMax = 10_000;
+/** Authorizations that are read at most for those of one token, an equal share of each eMSP's newest. */
+const authorizationsRead = 20_000;
 /** Deliveries that one trace looks up at the same time. */
 const lookedUpAtOnce = 64;
 
@@ -77,6 +80,7 @@ export async function traceOf(
     [key = asked] = keys;
     if (keys.size === 1) own = await objectEvents(context, key);
   }
+  if (own.length === 0 && isName(key)) own = await authorizationsOf(context, key);
   if (own.length === 0) throw unknown(context, key);
   const events = newestOf(own);
   const has_older = own.length > events.length;
@@ -146,6 +150,20 @@ async function refusedPushes(context: Context, owner: PartyId, object: string): 
   const rows = partner ? await refusalsOf(context, partner.id) : [];
   const ofObject = rows.filter(({ data }) => (data as RefusedRecord).object?.toLowerCase() === object);
   return ofObject.map((row) => refusedStream(row.owner, row.id));
+}
+
+/** The newest authorizations of a token that no eMSP pushed, by its uid or as `{cc}-{pid}/{uid}`: what else is known of it. [D78] */
+async function authorizationsOf({ store, directory }: Context, key: string): Promise<StoredEvent[]> {
+  const uid = key.slice(isObjectKey(key) ? key.indexOf('/') + 1 : 0).toLowerCase();
+  const known = [...directory.parties()].filter((party) => directory.party(party, 'EMSP'));
+  const emsps = isObjectKey(key) ? [key.slice(0, key.indexOf('/')).toUpperCase()] : [...known, noEmsp];
+  const limit = Math.max(1, Math.floor(authorizationsRead / emsps.length));
+  const found: StoredEvent[] = [];
+  for (const emsp of emsps) {
+    for (const event of await store.recent(authorizeStream(emsp), limit))
+      if ((event.data as { uid: string }).uid.toLowerCase() === uid) found.push(event);
+  }
+  return found.sort((a, b) => a.seq - b.seq);
 }
 
 async function stepOf(event: StoredEvent, view: ViewDelivery): Promise<TraceStep> {
