@@ -64,12 +64,21 @@ export function command(): Command {
       examples: ['parties suspend NL-CPO'],
       run: async ({ hub, screen }, [given = ''], { yes = false }) => {
         const path = await partyPath(hub, given);
-        const { id, queue } = await hub.get<PartyView>(path);
-        const question = `Suspend ${id}, to which ${many(queue.depth, 'delivery is', 'deliveries are')} owed?`;
+        const party = await hub.get<PartyView>(path);
+        const { id, queue } = party;
+        const all = party.roles.length > 1 ? ` with all its parties (${rolesOf(party)})` : '';
+        const question = `Suspend ${id}${all}, to which ${many(queue.depth, 'delivery is', 'deliveries are')} owed?`;
         if (!yes && screen.isAnswerable && !(await screen.ask(question)))
           throw new Failure('canceled: the partner was not suspended');
+        // Of a platform that one party leaves nobody wants to lose the others.
+        const isOther = id !== given.toUpperCase() && all.includes(given.toUpperCase());
+        if (!yes && !screen.isAnswerable && isOther)
+          throw new Failure(
+            `${plain(given)} is a party of ${id}, which would be suspended${all}: give --yes; ocpi-hub routes remove ends the traffic of one party`,
+            { exitCode: 2 },
+          );
         screen.answer(await hub.send<PartyView>('POST', `${path}/suspend`), (suspended) => [
-          `${suspended.id} is ${suspended.status}; ocpi-hub parties initial-token ${suspended.id} lets it register again`,
+          `${suspended.id} is ${suspended.status}${all}; ocpi-hub parties initial-token ${suspended.id} lets it register again`,
         ]);
       },
     }),
@@ -127,7 +136,11 @@ function pausing(name: string, paused: boolean, summary: string, words: string):
     examples: [`parties ${name} NL-EMS`],
     run: async ({ hub, screen }, [given = '']) => {
       const changed = await hub.send<PartyView>('PATCH', await partyPath(hub, given), { paused });
-      screen.answer(changed, ({ id, queue }) => [`deliveries to ${id} ${words} (${queue.depth} waiting)`]);
+      screen.answer(changed, ({ id, status, queue }) => [
+        status === 'SUSPENDED'
+          ? `${id} is SUSPENDED: nothing is owed to it until it registers again (ocpi-hub parties initial-token ${id})`
+          : `deliveries to ${id} ${words} (${queue.depth} waiting)`,
+      ]);
     },
   });
 }

@@ -85,17 +85,18 @@ interface Act<Plan> {
 async function plannedJob<Plan extends DiscardPlan>(
   context: Context,
   { dryRun = false, yes = false }: Pick<PutBackFlags, 'dryRun' | 'yes'>,
-  asked: { readonly filter: object },
+  asked: { readonly filter: { readonly state?: string } },
   { path, verb, done, also }: Act<Plan>,
 ): Promise<void> {
   const { hub, screen } = context;
   const plan = await hub.send<Plan>('POST', path, { ...asked, dry_run: true });
   if (!screen.isJson) screen.lines(counts(plan, also(plan), screen.page));
   else if (dryRun || plan.matched === 0) screen.json(plan);
-  if (plan.matched === 0)
-    return screen.say(
-      `Nothing matches: nothing was ${done}. ocpi-hub deliveries list --state DEAD shows what could be.`,
-    );
+  if (plan.matched === 0) {
+    const { state = 'DEAD' } = asked.filter;
+    const listed = state === 'ANY' ? 'list' : `list --state ${state}`;
+    return screen.say(`Nothing matches: nothing was ${done}. ocpi-hub deliveries ${listed} shows what could be.`);
+  }
   if (dryRun) return screen.say(`Dry run: nothing was ${done}.`);
   if (!yes && !screen.isAnswerable) {
     throw new Failure(`nothing was ${done}: give --yes to ${verb} them, or run it on a terminal to be asked`, {

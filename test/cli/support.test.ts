@@ -446,7 +446,15 @@ t.test('the id of any party of a partner means the partner, also where something
   t.match(await run('parties probe NL-BBB'), { code: 0, out: /^reachable after / });
   t.match(await run('parties pause NL-BBB'), { code: 0, out: /^deliveries to NL-AAA wait/ });
   t.match(await run('parties report NL-BBB'), { code: 0 });
-  t.match(await run('parties suspend NL-BBB --yes'), { code: 0, out: /^NL-AAA is SUSPENDED/ });
+  const refused = await run('parties suspend NL-BBB');
+  t.match(refused, {
+    code: 2,
+    err: /NL-BBB is a party of NL-AAA, .* with all its parties \(CPO NL-AAA, EMSP NL-BBB\): give --yes/,
+  });
+  t.match(await run('parties suspend NL-BBB --yes'), { code: 0, out: /^NL-AAA is SUSPENDED with all its parties/ });
+  t.match(await run('parties resume NL-BBB'), { code: 0, out: /^NL-AAA is SUSPENDED: nothing is owed to it/ });
+  const nothing = await run('replay --from 1h --dry-run');
+  t.match(nothing.err, /^Nothing matches: nothing was re-driven\. ocpi-hub deliveries list shows what could be\.$/m);
 });
 
 t.test(
