@@ -161,5 +161,13 @@ const telling = [
 function told({ type, about, object, data }: EventView): string {
   const words = (data ?? {}) as Record<string, unknown>;
   if (type.startsWith('object.')) return [words.method, words.module, object].filter(Boolean).join(' ');
-  return plain([about, ...telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []))].join(' '));
+  const named = telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []));
+  return plain([about, ...named, ...changedIn(type, words)].join(' '));
+}
+
+/** What an operator set: a rule active or not, settings of a partner. */
+function changedIn(type: string, { active, settings }: Readonly<Record<string, unknown>>): string[] {
+  if (type === 'route.set') return [active === true ? 'active' : 'inactive'];
+  if (type !== 'partner.changed') return [];
+  return Object.entries(settings ?? {}).map(([name, value]) => `${name}=${value ?? 'none'}`);
 }

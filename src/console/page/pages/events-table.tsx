@@ -101,7 +101,13 @@ function keyOf(event: EventView): string {
 function about(event: EventView): string {
   const words = wordsOf(event);
   if (event.type.startsWith('object.')) return [words.method, words.module, event.object].filter(Boolean).join(' ');
-  return [event.about, ...telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []))].join(
-    ' · ',
-  );
+  const named = telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []));
+  return [event.about, ...named, ...changedIn(event.type, words)].join(' · ');
+}
+
+/** What an operator set: a rule active or not, settings of a partner. */
+function changedIn(type: string, { active, settings }: ReturnType<typeof wordsOf>): string[] {
+  if (type === 'route.set') return [active === true ? 'active' : 'inactive'];
+  if (type !== 'partner.changed') return [];
+  return Object.entries(settings ?? {}).map(([name, value]) => `${name}=${value ?? 'none'}`);
 }
