@@ -2,7 +2,9 @@
  * `ocpi-hub routes`: prints and sets routing rules, and explains why a party receives a module or not.
  */
 import type { Command } from 'commander';
+import type { DeliveryView } from '../api/deliveries.ts';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';
+import type { HubClient } from './client.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, many, type Page } from './table.ts';
 import { noun, pairOptions, partyOption, verb } from './verb.ts';
@@ -36,11 +38,17 @@ export function command(): Command {
       options: [['--inactive', 'keep the rule but let nothing pass']],
       examples: ['routes set NL-EMS NL-CPO', 'routes set NL-EMS NL-CPO --inactive'],
       run: async ({ hub, screen }, [emsp = '', cpo = ''], { inactive = false }) => {
-        screen.answer(await hub.send<RuleSet>('PUT', pathOf(emsp, cpo), { active: !inactive }), (rule) => [
+        const rule = await hub.send<RuleSet>('PUT', pathOf(emsp, cpo), { active: !inactive });
+        const ended = rule.active ? await endedWithout(hub, rule) : 0;
+        screen.answer(rule, () => [
           rule.active
             ? `${rule.emsp} and ${rule.cpo} are joined; ${kept(rule.released)}, and ocpi-hub parties resync ${rule.emsp} locations (or another module) sends the rest`
             : `the rule of ${rule.emsp} and ${rule.cpo} lets nothing pass`,
         ]);
+        if (ended > 0)
+          screen.say(
+            `${many(ended, 'delivery', 'deliveries')} to ${rule.emsp} became ${ended === 1 ? 'a dead letter' : 'dead letters'} while there was no rule: ocpi-hub redrive --receiver ${rule.emsp} --class not_found sends what is dead`,
+          );
       },
     }),
     verb({
@@ -61,6 +69,13 @@ export function command(): Command {
       },
     }),
   ]);
+}
+
+/** Dead letters that what was owed over the rule became when it ended; of the newest thousand of their class. */
+async function endedWithout(hub: HubClient, { emsp, cpo }: RuleSet): Promise<number> {
+  const dead = { receiver: emsp, state: 'DEAD', class: 'not_found', limit: '1000' };
+  const { items } = await hub.get<{ items: DeliveryView[] }>('/deliveries', dead);
+  return items.filter(({ object, reason }) => object.startsWith(`${cpo}/`) && reason === 'no routing rule').length;
 }
 
 const kept = (released: number) =>

@@ -320,6 +320,22 @@ t.test('one delivery is put back by its id; replay puts back what had arrived', 
   await eventually('it arrives again', () => at.emsp.received.length === 3);
 });
 
+t.test('a rule that is set again names the dead letters of its time without it, and how they are sent', async (t) => {
+  const at = await stage(t);
+  await admin(at.hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  await push(at, 'R1');
+  t.notMatch((await at.run('routes set NL-EMS NL-CPO --inactive')).err, 'dead letter');
+  t.match((await at.run('events list --type route')).out, /route:NL-EMS\/NL-CPO NL-EMS NL-CPO inactive/);
+  t.match((await at.run('events list --type partner.changed')).out, /partner:NL-EMS paused=true/);
+  await admin(at.hub, 'PATCH', '/parties/NL-EMS', { paused: false });
+  const dead = async () => (await admin(at.hub, 'GET', '/deliveries?state=DEAD')).items as object[];
+  await eventually('it is dead', async () => (await dead()).length === 1);
+  t.match(await at.run('routes set NL-EMS NL-CPO'), {
+    out: /^NL-EMS and NL-CPO are joined; no session or CDR was kept/,
+    err: '1 delivery to NL-EMS became a dead letter while there was no rule: ocpi-hub redrive --receiver NL-EMS --class not_found sends what is dead',
+  });
+});
+
 t.test('a re-drive to a partner that is suspended says what it skipped, and so do the jobs', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['U1', 'U2']);
