@@ -82,6 +82,7 @@ export const unforwarded = z.object({
   object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
   cpo: z.string(),
   emsp: z.string().nullable().meta({ description: 'the eMSP that owns it; null when none is known' }),
+  names: z.string().nullable().meta({ description: 'the party that its cdr_token names; null when it names none' }),
   reason: z.string(),
   at: z.string(),
 });

@@ -12,7 +12,7 @@ import { eitherOf, noun, oneOf, verb } from './verb.ts';
 const columns: readonly Column<Unforwarded>[] = [
   { title: 'object', of: ({ module, object }) => `${module} ${object}`, shrinksTo: 20 },
   { title: 'CPO', of: ({ cpo }) => cpo },
-  { title: 'eMSP', of: ({ emsp }) => emsp ?? '' },
+  { title: 'eMSP', of: ({ emsp, names }) => emsp ?? names ?? '' },
   { title: 'reason', of: ({ reason }) => reason, shrinksTo: 16 },
   { title: 'at', of: ({ at }, now) => when(at, now) },
 ];

@@ -163,7 +163,7 @@ t.test('trace tells arrival, receiver and attempts, and why something was not fo
   const kept = await at.run('trace case-S2');
   t.match(kept.out, 'stored, no receiver');
   t.match(kept.out, '    not forwarded: its cdr_token names a party that is not an eMSP of this hub');
-  t.match((await at.run('status not-forwarded')).out, /sessions NL-CPO\/S2 +NL-CPO +unknown eMSP/);
+  t.match((await at.run('status not-forwarded')).out, /sessions NL-CPO\/S2 +NL-CPO +FR-XYZ +unknown eMSP/);
   t.match((await at.run('routes explain NL-CPO FR-XYZ sessions')).out, /are not delivered:\n(.*\n)* {2}NO {3}FR-XYZ/);
   const unknown = await at.run('trace NL-CPO/S3');
   t.strictSame([unknown.code, unknown.out], [1, '']);

@@ -166,6 +166,7 @@ export function views(context: Context, outbound: Dispatcher, triaged: Pick<Dead
         object: objectName(object),
         cpo: object.owner,
         emsp: object.viewer,
+        names: object.facts.cdrToken?.party ?? null,
         reason: object.reason ?? '',
         at: event?.at ?? object.lastUpdated,
       };
