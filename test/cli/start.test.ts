@@ -9,9 +9,10 @@ import { whereNext } from '../../src/cli/serve.ts';
 import { loadConfig } from '../../src/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { builtHub } from '../support/child-hub.ts';
-import { runProcess } from '../support/command.ts';
+import { command, runProcess } from '../support/command.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor } from '../support/hub-in-process.ts';
+import { itemsOf } from '../support/observed.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { atLength, someOf } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -108,6 +109,17 @@ t.test(
     }
   },
 );
+
+t.test('on a terminal an erasure says what it takes, and asks before it begins', async (t) => {
+  const hub = await hubFor(t);
+  const erase = [process.execPath, command, 'erase', '--uid', '04A1B2C3D4E5F6'];
+  const asking = run(t, onTerminal(erase), { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+  await printed(asking, /Erase the person from 0 events, 0 rows and 0 tokens\? .* \[y\/N\]/);
+  asking.child.stdin?.write('n\r');
+  t.strictSame(await asking.ended, [1, null]);
+  t.match(asking.output.text, 'canceled: nothing was erased');
+  t.same(await itemsOf(hub, '/events?type=person.erased'), []);
+});
 
 // What serve says on a terminal, which the test above shows.
 t.test('the console of a hub that listens on all addresses is shown at one that a browser can open', async (t) => {
