@@ -71,7 +71,8 @@ const errorSentences: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'No connection to the partner came about in time',
   ETIMEDOUT: 'No connection to the partner came about in time',
   UND_ERR_SOCKET: 'The partner closed the connection before its answer was complete',
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'The answer is shorter or longer than it announced',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH:
+    'The answer is shorter or longer than it announced, or announced its length twice',
   UND_ERR_HEADERS_OVERFLOW: 'The headers of the answer are too large',
   UND_ERR_CLOSED: 'The hub is shutting down',
   UND_ERR_DESTROYED: 'The hub is shutting down',
