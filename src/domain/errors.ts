@@ -172,6 +172,10 @@ export function isPartRefusal(module: string, outcome: Pick<Outcome, 'class' | '
   return lacking.has(httpStatus) || ocpiStatus === 2003 || isUnknownToken || mayLack || isVagueRefusal(outcome);
 }
 
+/** Whether the partner answered that it failed, as servers do that use an object before they look whether it is there. */
+export const isOwnFault = ({ class: met, httpStatus }: Pick<Outcome, 'class' | 'httpStatus'>): boolean =>
+  met === 'unavailable' && (httpStatus === 500 || (httpStatus !== null && httpStatus < 300));
+
 /** Whether the partner refused the token of a call, or may have. */
 export const mayRefuseToken = (outcome: Pick<Outcome, 'class' | 'ocpiStatus'>): boolean =>
   outcome.class === 'auth_error' || isVagueRefusal(outcome);

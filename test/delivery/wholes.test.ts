@@ -9,6 +9,7 @@ import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
 import { admin, eventually, type PlainPartner, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
 import { at, type DeliveryItem, deliveriesOf, Holding, type HubAddress } from './watched.ts';
@@ -155,6 +156,66 @@ for (const [what, refusal] of [
     },
   );
 }
+
+for (const [what, fault] of [
+  ['HTTP 500', { status: 500, text: 'Internal Server Error' }],
+  ['OCPI 3000', says(3000)],
+] as const)
+  t.test(
+    `a PATCH answered ${what} three times in a row is followed by the whole, and holds back nothing [WHOLES-7]`,
+    async (t) => {
+      const clock = new SimulatedClock();
+      const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '60', HUB_RETRY_JITTER: '0' }, { clock });
+      let isLost = false;
+      const { cpo, emsp } = await routedPair(t, hub, {
+        emsp: ({ method }) => {
+          if (method === 'PUT') isLost = false;
+          return isLost ? fault : {};
+        },
+      });
+      await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
+      await quiet(hub);
+      isLost = true;
+      emsp.received.length = 0;
+      await cpo.push('PATCH', path('sessions', 'S1'), { kwh: 2, last_updated: at(2) });
+      await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1', { status: 'COMPLETED', last_updated: at(3) }));
+      for (let n = 0; n < 2; n++) {
+        await hub.settled(emsp);
+        clock.advance(60_000);
+      }
+      await quiet(hub);
+      t.same(
+        emsp.received.map(({ method }) => method),
+        ['PATCH', 'PATCH', 'PATCH', 'PUT', 'PUT'],
+      );
+      t.match(emsp.received.slice(3).map(json), [
+        { kwh: 2, status: 'ACTIVE', last_updated: at(2) },
+        { status: 'COMPLETED' },
+      ]);
+      const [, healed] = await deliveriesOf(hub);
+      t.match(healed, { state: 'DELIVERED', method: 'PUT', attempts: [{}, {}, {}, { class: 'delivered' }] });
+      t.match(await admin(hub, 'GET', '/parties/NL-EMS/report'), { quirks: [{ quirk: 'patch-refused', count: 1 }] });
+    },
+  );
+
+t.test('a PATCH to a partner that is out of service stays one [WHOLES-7]', async (t) => {
+  const clock = new SimulatedClock();
+  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '60', HUB_RETRY_JITTER: '0' }, { clock });
+  const replies: Reply[] = [{}, { status: 500 }, { status: 503 }, { isCut: true }, { status: 500 }, { status: 502 }];
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? {} });
+  await cpo.push('PUT', path('sessions', 'S1'), sessionBody('S1'));
+  await quiet(hub);
+  await cpo.push('PATCH', path('sessions', 'S1'), { kwh: 2, last_updated: at(2) });
+  for (let n = 0; n < 5; n++) {
+    await hub.settled(emsp);
+    clock.advance(60_000);
+  }
+  await quiet(hub);
+  t.same(
+    emsp.received.map(({ method }) => method),
+    ['PUT', ...Array.from({ length: 6 }, () => 'PATCH')],
+  );
+});
 
 for (const [status, follows] of [
   [200, ['PUT']],

@@ -15,10 +15,12 @@
  * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (PER-TURN-2): many receivers may
  *     lack theirs at once.
  * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
+ * WHOLES-7  Some servers answer a part of an object that they lack with 500 or OCPI 3xxx each time, and a lane waits for its head for a day:
+ *     from the third such answer in a row on, the whole goes in place of the part. It is retried as the part was.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
-import { isPartRefusal, type Outcome } from '../../domain/errors.ts';
-import { type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
+import { isOwnFault, isPartRefusal, type Outcome } from '../../domain/errors.ts';
+import { type Attempt, type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -46,9 +48,19 @@ interface Sent {
  */
 const missingMax = 10_000;
 
-/** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. */
-export const isToHeal = ({ form, asWhole, module }: Item, outcome: Outcome): boolean =>
-  form === 'part' && !asWhole && isPartRefusal(module, outcome);
+/** Attempts of a part in a row that a partner answers as its own fault, until the whole takes its place. [WHOLES-7] */
+const faultsMax = 3;
+
+/** Whether the receiver refused a part, maybe because it lacks the object: it gets the whole, once, if there is one. [WHOLES-7] */
+export function isToHeal({ form, asWhole, module, attempts }: Item, outcome: Outcome): boolean {
+  if (form !== 'part' || asWhole) return false;
+  if (isPartRefusal(module, outcome)) return true;
+  const before = attempts.slice(1 - faultsMax);
+  const isAgain = before.length === faultsMax - 1 && before.every((each) => isOwnFault(answeredBy(each)));
+  return isAgain && isOwnFault(outcome);
+}
+
+const answeredBy = ({ class: met, http_status: httpStatus }: Attempt) => ({ class: met, httpStatus });
 
 /** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
 export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
