@@ -37,6 +37,7 @@ export const quirks = {
   'enveloped-callback': 'it puts the result of a command into an envelope',
   'early-cdr': 'it posts CDRs before a routing rule lets them pass: the hub keeps them until one does',
   'cdr-again': 'it posts a CDR again with another last_updated, which counts as a duplicate',
+  'known-cdr': 'it refuses a CDR that it has: one that may have arrived before counts as delivered',
   'cdr-path': 'it posts a CDR to a path with its party, where OCPI has the URL of the module alone',
   'to-hub': 'it names the hub in OCPI-to where one party is meant: the hub finds that party',
   'foreign-sender':

@@ -2,6 +2,7 @@
  * Lanes: what waits for what, how many go at a time, and when a failed delivery is tried again. Time is a simulated clock wherever it
  * matters; sockets and disk are real. [D39, D50]
  */
+import type { ReportView } from '../../src/api/report.ts';
 import { judge, scalesFor } from '../../src/ocpi/overload.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -96,6 +97,34 @@ t.test('a CDR that meets an error of the server in a 400 is sent again', async (
     { state: 'DELIVERED', attempts: [{ class: 'unavailable' }, { class: 'delivered' }] },
   ]);
 });
+
+for (const [what, first, state] of [
+  ['lost its answer', { isCut: true }, 'DELIVERED'],
+  ['failed', { status: 500 }, 'DELIVERED'],
+  ['was throttled', { status: 429 }, 'DEAD'],
+] as const)
+  t.test(
+    `a CDR whose receiver says that it has it is ${state} where the attempt before ${what} [WHOLES-8]`,
+    async (t) => {
+      const clock = new SimulatedClock(start);
+      const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
+      const known = '{"status_code":2001,"status_message":"CDR already exists.","timestamp":"2026-01-01T00:00:00Z"}';
+      const replies: Reply[] = [first];
+      const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? { status: 400, text: known } });
+      await postCdr(cpo, 'C1', 'other');
+      await hub.settled(emsp);
+      clock.advance(60_000);
+      await quiet(hub);
+      await postCdr(cpo, 'C2', 'other');
+      await quiet(hub);
+      t.match(await deliveriesOf(hub), [{ state: 'DEAD' }, { state, attempts: [{}, { class: 'client_error' }] }]);
+      const { quirks } = (await admin(hub, 'GET', '/parties/NL-EMS/report')) as unknown as ReportView;
+      t.same(
+        quirks.map(({ quirk, count }) => `${quirk} ${count}`),
+        state === 'DEAD' ? [] : ['known-cdr 1'],
+      );
+    },
+  );
 
 t.test('updates of an EVSE and of a connector share the lane of their location', async (t) => {
   const clock = new SimulatedClock(start);

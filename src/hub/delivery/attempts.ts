@@ -19,6 +19,7 @@ import { instantText } from '../../domain/instant.ts';
 import { pairOf } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
 import { endpointOf, type Partner, type PartyId, within } from '../../domain/party.ts';
+import type { Quirk } from '../../domain/quirks.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
 import { isJoined, type Route } from '../../domain/routing.ts';
 import { hourMs } from '../../kit/spans.ts';
@@ -188,15 +189,17 @@ export class Attempts {
     const mayRetry = !partner || !directory.isSuspendedSince(partner, item.owedAt);
     // The receiver may lack the object of a part: the whole follows, once. [D59]
     const healed = mayRetry && isHealed ? partner : undefined;
-    const attempt = attemptOf(outcome, instantText(ports.clock.stamp(at)), healed && ['patch-refused']);
+    const met = asDelivered(item, outcome);
+    const isKnownCdr = module === 'cdrs' && met !== outcome;
+    const quirks: Quirk[] = healed ? ['patch-refused'] : isKnownCdr ? ['known-cdr'] : [];
+    const attempt = attemptOf(outcome, instantText(ports.clock.stamp(at)), quirks);
     const tried = this.#erasures.item({ ...item, attempts: [...item.attempts, attempt], tries: item.tries + 1 });
     ports.meter.attempted(module, outcome.class, outcome.durationMs / 1000);
+    if (partner) this.#reports.used(subjectOf(partner, tried), quirks);
     if (healed) {
       traffic.failed(receiver.partnerId);
-      this.#reports.used(subjectOf(healed, tried), ['patch-refused']);
       return receiver.retry(lane, { ...tried, asWhole: true }, at, at);
     }
-    const met = asDelivered(item, outcome);
     const next = verdict(this.#rules, {
       module,
       outcome: met,

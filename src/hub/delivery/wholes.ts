@@ -17,6 +17,7 @@
  * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
  * WHOLES-7  Some servers answer a part of an object that they lack with 500 or OCPI 3xxx each time, and a lane waits for its head for a day:
  *     from the third such answer in a row on, the whole goes in place of the part. It is retried as the part was.
+ * WHOLES-8  Some receivers refuse a CDR that they have. Of one that may have arrived before, as when its answer was lost, that is a success.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { isOwnFault, isPartRefusal, type Outcome } from '../../domain/errors.ts';
@@ -62,12 +63,18 @@ export function isToHeal({ form, asWhole, module, attempts }: Item, outcome: Out
 
 const answeredBy = ({ class: met, http_status: httpStatus }: Attempt) => ({ class: met, httpStatus });
 
-/** Turns a 404, a 410 or an OCPI 2003 to a DELETE into a success: the receiver does not have the object. */
-export function asDelivered({ form }: Item, outcome: Outcome): Outcome {
-  const { httpStatus, ocpiStatus } = outcome;
+/**
+ * Turns a refusal into a success where the receiver says that it has what is sent: a 404, a 410 or an OCPI 2003 to a DELETE says that the
+ * object is gone. [WHOLES-8]
+ */
+export function asDelivered({ form, module, attempts }: Item, outcome: Outcome): Outcome {
+  const { class: met, httpStatus, ocpiStatus, message, excerpt } = outcome;
   const isGone = form === 'end' && (httpStatus === 404 || httpStatus === 410 || ocpiStatus === 2003);
-  return isGone ? { ...outcome, class: 'delivered' } : outcome;
+  const isKnown = module === 'cdrs' && met === 'client_error' && /already exist/i.test(`${message} ${excerpt}`);
+  return isGone || (isKnown && attempts.some(mayHaveArrived)) ? { ...outcome, class: 'delivered' } : outcome;
 }
+
+const mayHaveArrived = ({ class: met }: Attempt) => met === 'delivered' || met === 'timeout' || met === 'unavailable';
 
 export class Wholes {
   readonly notes: MissedNotes;
