@@ -247,6 +247,29 @@ t.test('nothing, when the rule ends while the whole of now waits to be sent [WHO
   t.match(await deliveriesOf(hub, '?state=DEAD'), [{ id: first?.id, reason: 'no routing rule' }]);
 });
 
+const evse = (uid: string, status: string, last_updated: string) => ({ uid, status, connectors: [], last_updated });
+
+t.test('nothing of one EVSE, when the whole came in place of a later change of another one', async (t) => {
+  const { push, refused, redriven } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await refused('PATCH', `${url}/EVSE1`, { status: 'CHARGING', last_updated: at(1) });
+  await refused('PATCH', `${url}/EVSE1`, { status: 'BLOCKED', last_updated: at(2) });
+  await push('PUT', `${url}/EVSE2`, evse('EVSE2', 'AVAILABLE', at(3)));
+  t.same(await redriven(), { plan: { matched: 2, stale: 2 }, came: [] });
+});
+
+t.test('one EVSE, when a later change of another one came as it was', async (t) => {
+  const { hub, emsp, push } = await scene(t);
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  await push('PATCH', `${url}/EVSE1`, { status: 'CHARGING', last_updated: at(1) });
+  await push('PUT', `${url}/EVSE2`, evse('EVSE2', 'AVAILABLE', at(2)));
+  const change = (await deliveriesOf(hub)).find(({ method }) => method === 'PATCH');
+  const came = await arrivals(hub, emsp, () => admin(hub, 'POST', `/deliveries/${change?.id}/redrive`, {}));
+  t.same(came.map(shown), [['PATCH', { status: 'CHARGING', last_updated: at(1) }]]);
+});
+
 for (const [what, isRouted] of [
   ['goes as a whole when its rule holds', true],
   ['is not sent either when its rule has ended', false],
@@ -271,6 +294,25 @@ for (const [what, isRouted] of [
     t.match(came.map(shown), isRouted ? [['PUT', { name: 'A', address: 'B' }]] : []);
   });
 }
+
+t.test('nothing of one EVSE while a later change of another one waits behind it', async (t) => {
+  const { hub, emsp, answers, push, patch, put, planned } = await scene(t);
+  const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+  const url = path('locations', 'L1');
+  await push('PUT', url, locationBody('L1'));
+  const holding = new Holding();
+  answers.reply = holding.answer;
+  await patch(`${url}/EVSE1`, { status: 'CHARGING', last_updated: at(1) });
+  await hub.settled(emsp);
+  await put(`${url}/EVSE2`, evse('EVSE2', 'AVAILABLE', at(2)));
+  await pause(true);
+  holding.releaseOne({ status: 400 });
+  await hub.settled();
+  answers.reply = () => ({});
+  t.same(await planned(), { matched: 1, stale: 1 });
+  const came = await arrivals(hub, emsp, () => pause(false));
+  t.match(came.map(shown), [['PUT', { id: 'L1', evses: [{ status: 'CHARGING' }, { uid: 'EVSE2' }] }]]);
+});
 
 t.test('nothing of a location that its receiver never got, once the rule has ended [WHOLES-4]', async (t) => {
   const { hub, emsp, answers, put, patch, route } = await scene(t);

@@ -3,7 +3,7 @@
  * delivery is stale. [interface, Delivery rules 6; D21, D46, D53]
  *
  * REDRIVEN-AS-1  A delivery is stale when the receiver has something later that takes its place: the whole object, its end, or a
- *     PUT of the part; or is about to get a later change of it, which goes as a whole behind a dead letter. What arrived once counts, also when a re-drive of it failed since. The log decides what is later: clocks of CPOs count whole seconds, or go back.
+ *     PUT of the part; or is about to get a later change, which goes as a whole behind a dead letter. What arrived once counts, also when a re-drive of it failed since. The log decides what is later: clocks of CPOs count whole seconds, or go back.
  * REDRIVEN-AS-2  It is stale when the receiver may no longer have the object: it was deleted or made private since, its session
  *     or CDR belongs to another eMSP, or to nobody while its token names another party or none, a person's names in it were erased since, or no routing rule joins receiver and
  *     sender any more. A replay to the receivers of then asks for no rule, nor does the end of an object.
@@ -114,6 +114,7 @@ export class RedriveForms {
   /** What the changes after it leave. [REDRIVEN-AS-1, REDRIVEN-AS-3, REDRIVEN-AS-4] */
   async #after({ event, receiver }: Candidate, isEnd: boolean): Promise<RedrivenAs | 'stale'> {
     const own = event.data as ObjectEventData;
+    const ownPath = formOf(own, receiver) === 'part' ? own.within : [];
     // There is no whole of what is private, and none for those whom no rule joins any more: what came since is not for them.
     const isPlain = isEnd || modules[own.module].isImmutable || own.facts.publish === false;
     const mayBeWhole = !isPlain && this.isRouted({ event, receiver });
@@ -124,16 +125,25 @@ export class RedriveForms {
       if (left-- === 0) return 'stale';
       const data = later.data as ObjectEventData;
       const isOwed = later.to.includes(receiver);
-      const isOthers = later.type === 'object.resent' && !isOwed;
-      if (isOthers || !overlap(data.within, own.within)) continue;
+      if (later.type === 'object.resent' && !isOwed) continue;
       const standing = isOwed ? await this.#dispatcher.standing(receiver, later.seq) : null;
       if (standing !== null && !reaches(standing)) continue;
       const isAhead = standing?.state === 'PENDING';
-      const hasLater = standing !== null && (!mayBeWhole || takesPlace(data, receiver, standing, own));
+      const isWhole = isAhead ? await this.#isMissed({ event, receiver }) : wentWhole(standing);
+      const isPart = !isWhole && formOf(data, receiver) === 'part';
+      const path = isPart ? data.within : [];
+      if (!overlap(path, ownPath)) continue;
+      const takesPlace = !isPart || (data.method === 'PUT' && path.length <= ownPath.length);
+      const hasLater = standing !== null && (!mayBeWhole || takesPlace);
       if (isAhead || hasLater) return 'stale';
       if (mayBeWhole) as = 'whole';
     }
     return as;
+  }
+
+  /** Whether it did not arrive, so that the next change goes as a whole. [WHOLES-2] */
+  async #isMissed({ event, receiver }: Candidate): Promise<boolean> {
+    return !reaches(await this.#dispatcher.standing(receiver, event.seq));
   }
 }
 
@@ -170,17 +180,9 @@ export async function mayHave(
   return false;
 }
 
-/** Whether what a later change sends to the receiver contains all that an earlier one sends. */
-function takesPlace(
-  later: ObjectEventData,
-  receiver: PartyId,
-  { row }: DeliveryStanding,
-  own: ObjectEventData,
-): boolean {
-  const isWhole = (row?.data as DeliveryMemory | undefined)?.whole === true;
-  if (isWhole || formOf(later, receiver) !== 'part') return true;
-  return later.method === 'PUT' && later.within.length <= own.within.length;
-}
+/** Whether the whole was sent in place of a part. */
+const wentWhole = (standing: DeliveryStanding | null): boolean =>
+  (standing?.row?.data as DeliveryMemory | undefined)?.whole === true;
 
 /** Whether one path contains the other, so that the changes overlap. */
 function overlap(one: readonly string[], other: readonly string[]): boolean {
