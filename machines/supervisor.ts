@@ -9,6 +9,7 @@
  * SUPERVISOR-4  A send that reaches no actor is counted, and does not throw.
  * SUPERVISOR-5  An observer cannot break an actor: the supervisor catches what it throws.
  * SUPERVISOR-6  An actor takes one event at a time: an event that its own effects send to it waits for its turn.
+ * SUPERVISOR-7  A failed read of its facts is no failure of an actor and no restart: it is read again every second without limit.
  */
 import type { AnyStateMachine, EventObject, InputFrom, SnapshotFrom } from 'xstate';
 import type { PartyId } from '../src/domain/party.ts';
@@ -67,7 +68,10 @@ export interface ActorWatcher {
 }
 
 export interface SupervisorHooks {
+  /** The actor threw. */
   readonly failed: (view: ActorView, error: unknown) => void;
+  /** The facts of the actor could not be read. [SUPERVISOR-7] */
+  readonly unread: (view: ActorView, error: unknown) => void;
   readonly quarantined: (view: ActorView, error: unknown) => void;
 }
 
@@ -245,10 +249,7 @@ export class Supervisor {
     });
   }
 
-  /**
-   * Reads the facts; null when that fails. A failed read is no fault of the actor, so it is retried every second
-   * without limit and does not count as a restart. [SUPERVISOR-3]
-   */
+  /** Reads the facts; null when that fails. [SUPERVISOR-7] */
   async #factsOf(entry: Entry): Promise<readonly HeardEvent[] | null> {
     try {
       return await entry.spec.history();
@@ -256,7 +257,7 @@ export class Supervisor {
       if (this.#closed || this.#entries.get(entry.spec.id) !== entry) return null;
       entry.error = error instanceof Error ? error.message : String(error);
       this.#clock.setTimeout(() => void this.#rebuild(entry), readAgainMs);
-      this.#hooks.failed(view(entry), error);
+      this.#hooks.unread(view(entry), error);
       return null;
     }
   }

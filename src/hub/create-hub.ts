@@ -306,6 +306,8 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
       meter.actorFailed(kind, 'restarted');
       log.error({ err: error, actor: id, restarts }, 'an actor threw; restarting it');
     },
+    unread: ({ id }, error) =>
+      log.error({ err: error, actor: id }, 'could not read the events of an actor; reading again in 1 s'),
     quarantined: ({ id, kind, parties }, error) => {
       meter.actorFailed(kind, 'quarantined');
       log.error({ err: error, actor: id }, 'an actor kept throwing and is quarantined');

@@ -25,6 +25,7 @@ function supervised() {
   let starts = 0;
   const supervisor = new Supervisor(clock, {
     failed: () => {},
+    unread: () => {},
     quarantined: ({ id }) => quarantined.push(id),
   });
   supervisor.watch({
@@ -108,11 +109,40 @@ t.test('five failures spread over more than a minute are no reason to give up', 
   t.equal(count('ill'), 0);
 });
 
+t.test(
+  'a store that cannot be read is no failure of an actor, which comes back once it can [SUPERVISOR-7]',
+  async (t) => {
+    const clock = new SimulatedClock();
+    const told: string[] = [];
+    const supervisor = new Supervisor(clock, {
+      failed: ({ id }) => told.push(`${id} failed`),
+      unread: ({ id, status }) => told.push(`${id} unread, ${status}`),
+      quarantined: ({ id }) => told.push(`${id} quarantined`),
+    });
+    let isClosed = true;
+    const history = async () => {
+      if (isClosed) throw new Error('the store is closed');
+      return [{ type: 'add', seq: 1 }];
+    };
+    await supervisor.revive({ id: 'a', kind: 'counter', machine: counter, input: undefined, parties: [], history });
+    for (let second = 1; second <= 8; second++) {
+      clock.advance(1_000);
+      await settle();
+    }
+    t.same(told, Array(9).fill('a unread, restarting'));
+    isClosed = false;
+    clock.advance(1_000);
+    await settle();
+    t.match(supervisor.view('a'), { status: 'active', restarts: 0, snapshot: { context: { count: 1 } } });
+  },
+);
+
 t.test('an observer that throws breaks nothing [V5]', async (t) => {
   const clock = new SimulatedClock();
   const failures: string[] = [];
   const supervisor = new Supervisor(clock, {
     failed: ({ id }) => failures.push(id),
+    unread: () => {},
     quarantined: () => {},
   });
   const broken = () => {
@@ -163,7 +193,11 @@ const echo = setup({
 
 t.test('one machine serves all actors of a kind: its hands are told whose they are [V6]', async (t) => {
   const seen: unknown[] = [];
-  const supervisor = new Supervisor(new SimulatedClock(), { failed: () => {}, quarantined: () => {} });
+  const supervisor = new Supervisor(new SimulatedClock(), {
+    failed: () => {},
+    unread: () => {},
+    quarantined: () => {},
+  });
   const heard = (id: string) => supervisor.snapshot(echo, id)?.context.heard;
   const machine = echo.provide({
     actions: {
@@ -193,7 +227,11 @@ t.test('one machine serves all actors of a kind: its hands are told whose they a
 
 t.test('an actor that its own hands stop takes nothing more', async (t) => {
   const ends: unknown[] = [];
-  const supervisor = new Supervisor(new SimulatedClock(), { failed: () => {}, quarantined: () => {} });
+  const supervisor = new Supervisor(new SimulatedClock(), {
+    failed: () => {},
+    unread: () => {},
+    quarantined: () => {},
+  });
   supervisor.watch({ changed: () => {}, ended: ({ id, snapshot }) => ends.push([id, snapshot?.context]) });
   const machine = echo.provide({
     actions: {
