@@ -6,60 +6,14 @@ import { randomUUID } from 'node:crypto';
 import type { PartyName } from './hub-line.ts';
 import { type Site, sites } from './sites.ts';
 
-export interface Connector {
-  id: string;
-  standard: string;
-  format: string;
-  power_type: string;
-  max_voltage: number;
-  max_amperage: number;
-  tariff_ids: string[];
-  last_updated: string;
-  [field: string]: unknown;
-}
-
-export interface Evse {
-  uid: string;
-  evse_id: string;
-  status: string;
-  connectors: Connector[];
-  last_updated: string;
-  [field: string]: unknown;
-}
-
-export interface Location extends PartyName {
-  id: string;
-  publish: boolean;
-  name: string;
-  address: string;
-  city: string;
-  country: string;
-  coordinates: { latitude: string; longitude: string };
-  evses: Evse[];
-  last_updated: string;
-  [field: string]: unknown;
-}
-
-export interface Tariff extends PartyName {
-  id: string;
-  currency: string;
-  elements: { price_components: { type: string; price: number; vat?: number; step_size: number }[] }[];
-  last_updated: string;
-  [field: string]: unknown;
-}
+export type Location = ReturnType<typeof newLocation>;
+export type Tariff = ReturnType<typeof newTariff>;
+export type Token = ReturnType<typeof newToken>;
 
 export interface CdrToken extends PartyName {
   uid: string;
   type: string;
   contract_id: string;
-}
-
-export interface Token extends CdrToken {
-  issuer: string;
-  valid: boolean;
-  whitelist: string;
-  last_updated: string;
-  [field: string]: unknown;
 }
 
 export interface Session extends PartyName {
@@ -88,7 +42,7 @@ const newId = (prefix: string) => `${prefix}-${randomUUID().slice(0, 13)}`;
 const priceOfEnergy = 0.49;
 const priceOfStart = 0.35;
 
-export function newTariff(party: PartyName, at: string, id = newId('TARIFF')): Tariff {
+export function newTariff(party: PartyName, at: string, id = newId('TARIFF')) {
   return {
     ...name(party),
     id,
@@ -108,10 +62,10 @@ export function newTariff(party: PartyName, at: string, id = newId('TARIFF')): T
 }
 
 /** A location with two EVSEs at the site `index`, modulo the number of sites. */
-export function newLocation(party: PartyName, at: string, tariffId: string, index = 0, id = newId('LOC')): Location {
+export function newLocation(party: PartyName, at: string, tariffId: string, index = 0, id = newId('LOC')) {
   const site = sites[index % sites.length] as Site;
   const { plug, ...place } = site;
-  const evse = (number: number): Evse => ({
+  const evse = (number: number) => ({
     uid: `${id}-${number}`,
     evse_id: `${party.country_code}*${party.party_id}*E${id.slice(-4).toUpperCase()}*${number}`,
     status: 'AVAILABLE',
@@ -136,7 +90,7 @@ export function newToken(
   party: PartyName,
   at: string,
   uid = randomUUID().replaceAll('-', '').slice(0, 14).toUpperCase(),
-): Token {
+) {
   const { country_code, party_id } = party;
   return {
     country_code,

@@ -1,23 +1,5 @@
 /** Sites of the simulated CPO's stations. Plausible and invented. */
 
-export interface Site {
-  readonly name: string;
-  readonly address: string;
-  readonly city: string;
-  readonly postal_code: string;
-  readonly country: string;
-  readonly time_zone: string;
-  readonly coordinates: { readonly latitude: string; readonly longitude: string };
-  readonly parking_type: string;
-  readonly plug: {
-    readonly standard: string;
-    readonly format: string;
-    readonly power_type: string;
-    readonly max_voltage: number;
-    readonly max_amperage: number;
-  };
-}
-
 const alternating = {
   standard: 'IEC_62196_T2',
   format: 'SOCKET',
@@ -33,7 +15,7 @@ const direct = {
   max_amperage: 300,
 };
 
-export const sites: readonly Site[] = [
+export const sites = [
   {
     name: 'Laadplein De Oude Werf',
     address: 'Werfkade 14',
@@ -90,3 +72,5 @@ export const sites: readonly Site[] = [
     plug: direct,
   },
 ];
+
+export type Site = (typeof sites)[number];
