@@ -54,8 +54,7 @@ export const monthlyReport = z.object({
 });
 
 export const historyRange = z.strictObject({
-  step: z
-    .enum(['minute', 'hour'])
+  step: step
     .default('minute')
     .meta({ description: 'minute: one point a minute of the last 24 h; hour: one an hour of the last 90 days' }),
   ...boundsQuery,
