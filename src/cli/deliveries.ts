@@ -4,13 +4,14 @@
 import type { Command } from 'commander';
 import { type Attempt, type DeadGroup, type DeliveryView, deliveryState } from '../api/deliveries.ts';
 import type { TriageView } from '../api/triage.ts';
+import type { Colour } from '../kit/paint.ts';
 import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';
-import { age, type Colour, type Column, fields, type Page, plain, span, table, when } from './table.ts';
+import { age, type Column, fields, type Page, plain, span, table, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
 import { deliveryOptions, eitherOf, noun, oneOf, timeOptions, verb } from './verb.ts';
 
-const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
+export const stateColours: Readonly<Record<DeliveryView['state'], Colour>> = {
   PENDING: 'yellow',
   DELIVERED: 'green',
   DEAD: 'red',

@@ -4,9 +4,10 @@
  */
 import type { Command } from 'commander';
 import type { OrphanView } from '../api/orphans.ts';
+import type { Colour } from '../kit/paint.ts';
 import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';
-import { type Colour, type Column, fields, type Page, when } from './table.ts';
+import { type Column, fields, type Page, when } from './table.ts';
 import { assignedColumn, assigneeOption, type TriageFlags, triageLine, triageOf, triageOptions } from './triage.ts';
 import { noun, oneOf, verb } from './verb.ts';
 

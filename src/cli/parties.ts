@@ -4,6 +4,7 @@
 import type { Command } from 'commander';
 import type { PartyView, ProbeView } from '../api/parties.ts';
 import { isModule, moduleNames } from '../domain/modules.ts';
+import type { Colour } from '../kit/paint.ts';
 import { Failure } from './client.ts';
 import { partyPath } from './complete.ts';
 import { watchJob } from './job.ts';
@@ -14,7 +15,7 @@ import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './partie
 import { cancelPullVerb, pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
 import { settingText, setVerb } from './parties-settings.ts';
-import { age, type Colour, type Column, fields, many, type Page, plain, span, when } from './table.ts';
+import { age, type Column, fields, many, type Page, plain, span, when } from './table.ts';
 import { noun, verb } from './verb.ts';
 
 const colours: Readonly<Record<PartyView['status'], Colour>> = {

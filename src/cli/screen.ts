@@ -6,31 +6,15 @@
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type Column, type Page, type Paint, table } from './table.ts';
-
-const codes = {
-  bold: [1, 22],
-  dim: [2, 22],
-  red: [31, 39],
-  green: [32, 39],
-  yellow: [33, 39],
-  cyan: [36, 39],
-} as const;
-
-const painted: Paint = (colour, text) => {
-  if (colour === null) return text;
-  const [on, off] = codes[colour];
-  return `\u001b[${on}m${text}\u001b[${off}m`;
-};
-const unpainted: Paint = (_colour, text) => text;
+import { paintFor } from '../kit/paint.ts';
+import { type Column, type Page, table } from './table.ts';
 
 export class Screen {
   readonly isJson: boolean;
-  readonly paint: Paint;
+  readonly paint = paintFor(process.stdout, process.env);
 
   constructor(isJson: boolean) {
     this.isJson = isJson;
-    this.paint = process.stdout.isTTY && !process.env.NO_COLOR ? painted : unpainted;
   }
 
   get page(): Page {

@@ -4,7 +4,7 @@
 import type { BackupManifest } from '../../storage/contract.ts';
 import type { VerifiedStore } from '../../storage/level/restore.ts';
 import type { Copied } from '../../storage/migrate.ts';
-import type { Paint } from './table.ts';
+import type { Paint } from '../kit/paint.ts';
 
 export function reportLines(directory: string, report: VerifiedStore, paint: Paint): string[] {
   const { head, horizon, events, rows, openDeliveries, delivered, timers, faults, repairs, unread, warning, manifest } =

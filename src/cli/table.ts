@@ -4,9 +4,7 @@
  *
  * TABLE-1  Output that goes to no terminal is never shortened, so that ids and URLs can be found in it.
  */
-
-export type Colour = 'dim' | 'bold' | 'green' | 'red' | 'yellow' | 'cyan';
-export type Paint = (colour: Colour | null, text: string) => string;
+import type { Colour, Paint } from '../kit/paint.ts';
 
 export interface Column<T> {
   readonly title: string;

@@ -5,8 +5,10 @@
 import type { Command } from 'commander';
 import type { Attempt, DeliveryView } from '../api/deliveries.ts';
 import type { TraceStep, TraceView } from '../api/trace.ts';
+import type { Colour } from '../kit/paint.ts';
 import { Failure } from './client.ts';
-import { type Colour, many, type Page, plain, when } from './table.ts';
+import { stateColours } from './deliveries.ts';
+import { many, type Page, plain, when } from './table.ts';
 import { verb } from './verb.ts';
 
 /** Each answer searches a bounded part of the log. */
@@ -85,19 +87,12 @@ function told(step: TraceStep, page: Page): string[] {
 const quirkLine = (quirk: string, parties: readonly string[], says: string) =>
   `quirk of ${parties.join(', ')}: ${quirk}${says === '' ? '' : `, ${says}`}`;
 
-const colours: Readonly<Record<DeliveryView['state'], Colour>> = {
-  PENDING: 'yellow',
-  DELIVERED: 'green',
-  DEAD: 'red',
-  DISCARDED: 'dim',
-};
-
 function owed(delivery: DeliveryView, page: Page): string[] {
   const { receiver, state, id, attempts, reason, due_at } = delivery;
   const next = state === 'PENDING' && due_at !== null ? `, next attempt ${when(due_at, page.now)}` : '';
   const why = (state === 'DEAD' || state === 'DISCARDED') && reason !== null ? `, ${plain(reason)}` : '';
   return [
-    `→ ${receiver}  ${page.paint(colours[state], state)}${next}${why}  ${page.paint('dim', id)}`,
+    `→ ${receiver}  ${page.paint(stateColours[state], state)}${next}${why}  ${page.paint('dim', id)}`,
     ...attempts.map((attempt, index) => `    ${index + 1}. ${tried(attempt, page)}`),
   ];
 }

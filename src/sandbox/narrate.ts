@@ -1,4 +1,5 @@
 /** Prints the exchanges of the simulated partners as lines for people: caller, callee, answer and duration. */
+import { type Paint, paintFor } from '../kit/paint.ts';
 import type { Partner } from './partner.ts';
 import type { AdminCall } from './session-path.ts';
 import type { Entry } from './transcript.ts';
@@ -12,28 +13,18 @@ export interface Out {
 /** Names the hub, or the node of it, that sent or received a request with these headers. */
 export type HubOf = (headers: Readonly<Record<string, string>>) => string;
 
-type Colour = 'dim' | 'bold' | 'green' | 'red' | 'cyan';
-
-const codes: Readonly<Record<Colour, readonly [number, number]>> = {
-  bold: [1, 22],
-  dim: [2, 22],
-  red: [31, 39],
-  green: [32, 39],
-  cyan: [36, 39],
-};
-
 /** Width of a line without the two names and the path, in characters. */
 const beside = 47;
 
 export class Narrator {
+  readonly paint: Paint;
   readonly #out: Out;
-  readonly #coloured: boolean;
   #step = 0;
 
   /** Colours on a terminal only, and not when `NO_COLOR` is set. */
   constructor(out: Out, env: Readonly<Record<string, string | undefined>>) {
     this.#out = out;
-    this.#coloured = out.isTTY === true && !env.NO_COLOR;
+    this.paint = paintFor(out, env);
   }
 
   get #columns(): number {
@@ -46,11 +37,6 @@ export class Narrator {
 
   line(text = ''): void {
     this.#out.write(`${text}\n`);
-  }
-
-  paint(colour: Colour, text: string): string {
-    const [on, off] = codes[colour];
-    return this.#coloured ? `\u001b[${on}m${text}\u001b[${off}m` : text;
   }
 
   /** Prints a step's title; the numbers go on from one path to the next. */
