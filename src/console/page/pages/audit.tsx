@@ -8,10 +8,10 @@ import { call, pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
-import { fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 
 const order: ListOrder<AuditEntry> = {
@@ -78,25 +78,26 @@ function Entries({ items }: { items: readonly AuditEntry[] }) {
     return <Empty title="No acts match" hint="Every act of an operator is shown here, also one that was refused." />;
   }
   return (
-    <div class="card">
-      <Table caption="Acts, newest first" columns={['At', 'Operator', 'Act', 'About', 'Reason', 'Status', 'From', 'N']}>
-        {items.map(({ n, at, operator, role, verb, about, reason, status, address }) => (
-          <tr key={n} data-row>
-            <td>
-              <Instant value={at} />
-            </td>
-            <td>
-              {operator} {role !== null && role !== operator && <span class="quiet">{role}</span>}
-            </td>
-            <td class="mono">{verb}</td>
-            <td class="mono">{about}</td>
-            <td>{reason ?? <span class="quiet">–</span>}</td>
-            <td class={status < 400 ? undefined : 'urgent'}>{status}</td>
-            <td class="mono">{address ?? <span class="quiet">–</span>}</td>
-            <td>{n}</td>
-          </tr>
-        ))}
-      </Table>
-    </div>
+    <TableCard
+      caption="Acts, newest first"
+      columns={['At', 'Operator', 'Act', 'About', 'Reason', 'Status', 'From', 'N']}
+    >
+      {items.map(({ n, at, operator, role, verb, about, reason, status, address }) => (
+        <tr key={n} data-row>
+          <td>
+            <Instant value={at} />
+          </td>
+          <td>
+            {operator} {role !== null && role !== operator && <span class="quiet">{role}</span>}
+          </td>
+          <td class="mono">{verb}</td>
+          <td class="mono">{about}</td>
+          <td>{reason ?? <Dash />}</td>
+          <td class={status < 400 ? undefined : 'urgent'}>{status}</td>
+          <td class="mono">{address ?? <Dash />}</td>
+          <td>{n}</td>
+        </tr>
+      ))}
+    </TableCard>
   );
 }

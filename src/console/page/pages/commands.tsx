@@ -8,11 +8,11 @@ import { pathWith } from '../data/api.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
-import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
 import { InstantField, SettledField } from '../parts/settled.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 
 const states: readonly CommandView['state'][] = [
@@ -91,13 +91,11 @@ function CommandList({ items, watch, isFiltered }: CommandListProps) {
   }
   const columns = ['State', 'Command', 'eMSP', 'CPO', 'Result', 'Waits', 'Session', 'Arrived', 'Id'];
   return (
-    <div class="card">
-      <Table caption="Commands, newest first" columns={columns}>
-        {items.map((command) => (
-          <CommandRow key={command.id} command={command} watch={watch} />
-        ))}
-      </Table>
-    </div>
+    <TableCard caption="Commands, newest first" columns={columns}>
+      {items.map((command) => (
+        <CommandRow key={command.id} command={command} watch={watch} />
+      ))}
+    </TableCard>
   );
 }
 
@@ -115,13 +113,13 @@ function CommandRow({ command, watch }: { command: CommandView; watch: Watch | n
       <td class="mono">{command.emsp}</td>
       <td class="mono">{command.cpo}</td>
       <td>
-        {command.result ?? <span class="quiet">–</span>}
+        {command.result ?? <Dash />}
         {command.reason && <span class="quiet"> {command.reason}</span>}
       </td>
       <td>{running.has(state) ? <Until instantMs={typeof due === 'number' ? due : null} /> : ''}</td>
       <td class="mono">
         {command.session === null ? (
-          <span class="quiet">–</span>
+          <Dash />
         ) : (
           <Link href={pathWith('/trace', { key: `${command.cpo}/${command.session}` })}>{command.session}</Link>
         )}

@@ -5,6 +5,7 @@ import { Link } from 'wouter-preact';
 import type { DeliveryView } from '../../../api/deliveries.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Table } from '../parts/fields.tsx';
+import { Dash } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 
 const columns = ['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'];
@@ -43,11 +44,7 @@ function DeliveryRow({ delivery }: { delivery: DeliveryView }) {
         <Instant value={accepted_at} />
       </td>
       <td class="instant">
-        {state === 'PENDING' && due_at !== null ? (
-          <Until instantMs={Date.parse(due_at)} />
-        ) : (
-          <span class="quiet">–</span>
-        )}
+        {state === 'PENDING' && due_at !== null ? <Until instantMs={Date.parse(due_at)} /> : <Dash />}
       </td>
       <td class="number">{attempts.length}</td>
       <td class="reason">{reasonOf(delivery)}</td>
@@ -57,7 +54,7 @@ function DeliveryRow({ delivery }: { delivery: DeliveryView }) {
 
 /** Why the delivery is in its state; nothing for a delivered one. */
 function reasonOf({ state, class: met, reason, attempts }: DeliveryView) {
-  if (state === 'DELIVERED') return <span class="quiet">–</span>;
+  if (state === 'DELIVERED') return <Dash />;
   const told = reason ?? attempts.at(-1)?.excerpt ?? '';
   if (met === null) return <span class="quiet">{attempts.length === 0 ? 'not tried yet' : '–'}</span>;
   return (

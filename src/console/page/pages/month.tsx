@@ -7,7 +7,7 @@ import { useAction } from '../data/action.ts';
 import { csvOf } from '../data/api.ts';
 import { count, orDash, percent, spanMs } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { Table, useFilters } from '../parts/fields.tsx';
+import { TableCard, useFilters } from '../parts/fields.tsx';
 import { save } from '../parts/more.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import '../style/plot.css';
@@ -72,20 +72,18 @@ export function Month() {
 
 function Days({ report: { days, total } }: { report: MonthlyReport }) {
   return (
-    <div class="card">
-      <Table caption="What passed between the hub and the partner" columns={columns}>
-        {[...days, { ...total, day: 'Month' }].map(({ day, ...sums }) => (
-          <tr key={day} class={day === 'Month' ? 'total' : undefined} data-row>
-            <td class="instant">{day}</td>
-            <td class="number">{count(sums.pushes)}</td>
-            <td class="number">{count(sums.deliveries)}</td>
-            <td class={sums.errors > 0 ? 'number urgent' : 'number'}>{count(sums.errors)}</td>
-            <td class="number">{orDash(sums.latency_p50_ms, spanMs)}</td>
-            <td class="number">{orDash(sums.latency_p95_ms, spanMs)}</td>
-            <td class="number">{orDash(sums.availability, percent)}</td>
-          </tr>
-        ))}
-      </Table>
-    </div>
+    <TableCard caption="What passed between the hub and the partner" columns={columns}>
+      {[...days, { ...total, day: 'Month' }].map(({ day, ...sums }) => (
+        <tr key={day} class={day === 'Month' ? 'total' : undefined} data-row>
+          <td class="instant">{day}</td>
+          <td class="number">{count(sums.pushes)}</td>
+          <td class="number">{count(sums.deliveries)}</td>
+          <td class={sums.errors > 0 ? 'number urgent' : 'number'}>{count(sums.errors)}</td>
+          <td class="number">{orDash(sums.latency_p50_ms, spanMs)}</td>
+          <td class="number">{orDash(sums.latency_p95_ms, spanMs)}</td>
+          <td class="number">{orDash(sums.availability, percent)}</td>
+        </tr>
+      ))}
+    </TableCard>
   );
 }

@@ -9,8 +9,8 @@ import { say } from '../data/notices.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
-import { Table } from '../parts/fields.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { TableCard } from '../parts/fields.tsx';
+import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 
 const everyMs = 5_000;
@@ -44,32 +44,30 @@ function Receivers({ items, onDone }: { items: readonly WebhookView[]; onDone: (
   // What a narrow screen must show comes first: whether it is taken, and why not.
   const columns = ['Webhook', 'State', 'Answer', 'Owed', 'Dead', 'Last attempt', 'URL', 'Kinds', 'Party', ''];
   return (
-    <div class="card">
-      <Table caption="Receivers of notifications" columns={mayAct.value ? columns : columns.slice(0, -1)}>
-        {items.map((one) => (
-          <tr key={one.id} data-row>
-            <td class="mono">{one.id}</td>
+    <TableCard caption="Receivers of notifications" columns={mayAct.value ? columns : columns.slice(0, -1)}>
+      {items.map((one) => (
+        <tr key={one.id} data-row>
+          <td class="mono">{one.id}</td>
+          <td>
+            <State one={one} />
+          </td>
+          <td class="words">{one.last === null ? <Dash /> : answerText(one.last)}</td>
+          <td class="number">{count(one.owed)}</td>
+          <td class={one.dead > 0 ? 'number urgent' : 'number'}>{count(one.dead)}</td>
+          <td>
+            <Instant value={one.last?.at ?? null} />
+          </td>
+          <td class="mono">{one.url}</td>
+          <td>{one.kinds?.join(', ') ?? 'all'}</td>
+          <td class="mono">{one.party ?? 'all'}</td>
+          {mayAct.value && (
             <td>
-              <State one={one} />
+              <Actions one={one} onDone={onDone} />
             </td>
-            <td class="words">{one.last === null ? <span class="quiet">–</span> : answerText(one.last)}</td>
-            <td class="number">{count(one.owed)}</td>
-            <td class={one.dead > 0 ? 'number urgent' : 'number'}>{count(one.dead)}</td>
-            <td>
-              <Instant value={one.last?.at ?? null} />
-            </td>
-            <td class="mono">{one.url}</td>
-            <td>{one.kinds?.join(', ') ?? 'all'}</td>
-            <td class="mono">{one.party ?? 'all'}</td>
-            {mayAct.value && (
-              <td>
-                <Actions one={one} onDone={onDone} />
-              </td>
-            )}
-          </tr>
-        ))}
-      </Table>
-    </div>
+          )}
+        </tr>
+      ))}
+    </TableCard>
   );
 }
 

@@ -13,12 +13,12 @@ import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { Instant, Since, Until } from '../parts/time.tsx';
 import { TriageButton, TriageLine } from '../parts/triage.tsx';
 
@@ -111,13 +111,11 @@ function CaseList({ items, watch, hint, onDone }: CaseListProps) {
   if (items.length === 0) return <Empty title="No case" hint={hint} />;
   const columns = ['State', 'What', 'Session', 'CPO', 'eMSP', 'Opened', 'Last queried', 'Note', 'Assigned to', ''];
   return (
-    <div class="card">
-      <Table caption="Orphan cases" columns={mayAct.value ? columns : columns.slice(0, -1)}>
-        {items.map((one) => (
-          <CaseRow key={one.id} one={one} watch={watch} onDone={onDone} />
-        ))}
-      </Table>
-    </div>
+    <TableCard caption="Orphan cases" columns={mayAct.value ? columns : columns.slice(0, -1)}>
+      {items.map((one) => (
+        <CaseRow key={one.id} one={one} watch={watch} onDone={onDone} />
+      ))}
+    </TableCard>
   );
 }
 
@@ -141,7 +139,7 @@ function CaseRow({ one, watch, onDone }: { one: OrphanView; watch: Watch | null;
       <td>
         <Instant value={pulled_at} />
       </td>
-      <td class="words">{note ?? <span class="quiet">–</span>}</td>
+      <td class="words">{note ?? <Dash />}</td>
       <td>
         <TriageLine triage={triage} />
       </td>

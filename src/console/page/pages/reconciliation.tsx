@@ -8,9 +8,9 @@ import type { FindingView, Reconciliation as Found } from '../../../api/reconcil
 import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { fieldOf, Table, TableCard, useFilters } from '../parts/fields.tsx';
 import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
+import { Asked, Dash, Empty } from '../parts/states.tsx';
 
 const defaultDays = 7;
 
@@ -74,15 +74,15 @@ function Findings({ found: { findings, omitted } }: { found: Found }) {
             <td class="urgent">{words[kind]}</td>
             <td class="instant">{day}</td>
             <td class="mono">{cpo}</td>
-            <td class="mono">{emsp ?? <Nothing />}</td>
+            <td class="mono">{emsp ?? <Dash />}</td>
             <td>
               <Traced object={session} />
             </td>
-            <td class="number">{session_kwh ?? <Nothing />}</td>
+            <td class="number">{session_kwh ?? <Dash />}</td>
             <td>
               <Traced object={cdr} />
             </td>
-            <td class="number">{cdr_kwh ?? <Nothing />}</td>
+            <td class="number">{cdr_kwh ?? <Dash />}</td>
           </tr>
         ))}
       </Table>
@@ -91,10 +91,8 @@ function Findings({ found: { findings, omitted } }: { found: Found }) {
   );
 }
 
-const Nothing = () => <span class="quiet">–</span>;
-
 function Traced({ object }: { object: string | null }) {
-  if (object === null) return <Nothing />;
+  if (object === null) return <Dash />;
   return (
     <Link class="mono" href={pathWith('/trace', { key: object })}>
       {object}
@@ -104,24 +102,22 @@ function Traced({ object }: { object: string | null }) {
 
 function Pairs({ pairs }: { pairs: Found['pairs'] }) {
   return (
-    <div class="card">
-      <Table
-        caption="By day, CPO and eMSP"
-        columns={['Day', 'CPO', 'eMSP', 'Sessions', 'kWh of sessions', 'CDRs', 'kWh of CDRs', 'Findings']}
-      >
-        {pairs.map(({ day, cpo, emsp, sessions, session_kwh, cdrs, cdr_kwh, findings }) => (
-          <tr key={`${day} ${cpo} ${emsp}`}>
-            <td class="instant">{day}</td>
-            <td class="mono">{cpo}</td>
-            <td class="mono">{emsp ?? <Nothing />}</td>
-            <td class="number">{count(sessions)}</td>
-            <td class="number">{session_kwh}</td>
-            <td class="number">{count(cdrs)}</td>
-            <td class="number">{cdr_kwh}</td>
-            <td class={findings > 0 ? 'number urgent' : 'number'}>{count(findings)}</td>
-          </tr>
-        ))}
-      </Table>
-    </div>
+    <TableCard
+      caption="By day, CPO and eMSP"
+      columns={['Day', 'CPO', 'eMSP', 'Sessions', 'kWh of sessions', 'CDRs', 'kWh of CDRs', 'Findings']}
+    >
+      {pairs.map(({ day, cpo, emsp, sessions, session_kwh, cdrs, cdr_kwh, findings }) => (
+        <tr key={`${day} ${cpo} ${emsp}`}>
+          <td class="instant">{day}</td>
+          <td class="mono">{cpo}</td>
+          <td class="mono">{emsp ?? <Dash />}</td>
+          <td class="number">{count(sessions)}</td>
+          <td class="number">{session_kwh}</td>
+          <td class="number">{count(cdrs)}</td>
+          <td class="number">{cdr_kwh}</td>
+          <td class={findings > 0 ? 'number urgent' : 'number'}>{count(findings)}</td>
+        </tr>
+      ))}
+    </TableCard>
   );
 }

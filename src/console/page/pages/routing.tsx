@@ -13,7 +13,7 @@ import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, type FilterProps, fieldOf, Table, useFilters } from '../parts/fields.tsx';
+import { Choice, type FilterProps, fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { More } from '../parts/more.tsx';
 import { SettledField } from '../parts/settled.tsx';
@@ -116,13 +116,11 @@ function Rules({ items, party, onDone, onExplain }: RulesProps) {
     );
   }
   return (
-    <div class="card">
-      <Table caption="Routing rules" columns={['eMSP', 'CPO', 'Rule', 'Actions']}>
-        {items.map((rule) => (
-          <RuleRow key={`${rule.emsp} ${rule.cpo}`} rule={rule} onDone={onDone} onExplain={onExplain} />
-        ))}
-      </Table>
-    </div>
+    <TableCard caption="Routing rules" columns={['eMSP', 'CPO', 'Rule', 'Actions']}>
+      {items.map((rule) => (
+        <RuleRow key={`${rule.emsp} ${rule.cpo}`} rule={rule} onDone={onDone} onExplain={onExplain} />
+      ))}
+    </TableCard>
   );
 }
 

@@ -88,6 +88,13 @@ interface TableProps {
   readonly children: ComponentChildren;
 }
 
+/** A table with nothing beside it. */
+export const TableCard = (props: TableProps) => (
+  <div class="card">
+    <Table {...props} />
+  </div>
+);
+
 export function Table({ caption, columns, children }: TableProps) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what is wider than the screen is scrolled by keys, too

@@ -14,6 +14,9 @@ export function Empty({ title, hint, children }: { title: string; hint: string; 
   );
 }
 
+/** Stands for what is not known, or not there. */
+export const Dash = () => <span class="quiet">–</span>;
+
 interface FailedProps {
   /** In sentences. */
   readonly text: string;

@@ -4,6 +4,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { at, span } from '../data/format.ts';
+import { Dash } from './states.tsx';
 
 /** Epoch milliseconds, updated every second while a component reads it. */
 const now = signal(Date.now());
@@ -25,7 +26,7 @@ export function useNow(): number {
 }
 
 export function Instant({ value }: { value: string | null }) {
-  if (value === null) return <span class="quiet">–</span>;
+  if (value === null) return <Dash />;
   return (
     <time dateTime={value} title={value}>
       {at(value)}
@@ -36,13 +37,13 @@ export function Instant({ value }: { value: string | null }) {
 /** Countdown to an instant in epoch milliseconds: `in 12 s`, or `due` once it has passed. */
 export function Until({ instantMs }: { instantMs: number | null }) {
   const nowMs = useNow();
-  if (instantMs === null) return <span class="quiet">–</span>;
+  if (instantMs === null) return <Dash />;
   return <span>{instantMs <= nowMs ? 'due' : `in ${span(Math.ceil((instantMs - nowMs) / 1000))}`}</span>;
 }
 
 export function Since({ instant }: { instant: string | null }) {
   const nowMs = useNow();
-  if (instant === null) return <span class="quiet">–</span>;
+  if (instant === null) return <Dash />;
   return (
     <time dateTime={instant} title={instant}>
       {span(Math.max(0, (nowMs - Date.parse(instant)) / 1000))} ago

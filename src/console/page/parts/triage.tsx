@@ -9,6 +9,7 @@ import { caller, mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
 import { Form } from './form.tsx';
 import { useReason } from './reason.tsx';
+import { Dash } from './states.tsx';
 import { Instant, Until, useNow } from './time.tsx';
 
 const hourMs = 3_600_000;
@@ -25,7 +26,7 @@ const snoozes: readonly (readonly [hours: string, label: string])[] = [
 /** One line; nothing for what nobody has touched. */
 export function TriageLine({ triage }: { triage: TriageView | null }) {
   const now = useNow();
-  if (triage === null) return <span class="quiet">–</span>;
+  if (triage === null) return <Dash />;
   const { assignee, snoozed_until, remarks } = triage;
   const snoozedMs = snoozed_until === null ? 0 : Date.parse(snoozed_until);
   const last = remarks.at(-1);
