@@ -9,6 +9,12 @@ export const circuitNames = ['sync', 'results', ...moduleNames] as const;
 
 export const circuitActor = (partner: string, circuit: string) => `circuit:${partner}/${circuit}`;
 
+/** The actors of a partner. */
+export const actorsOf = (partner: string): string[] => [
+  ...[`partner:${partner}`, `courier:${partner}`],
+  ...circuitNames.map((circuit) => circuitActor(partner, circuit)),
+];
+
 const states = ['open', 'halfOpen', 'closed'] as const;
 
 /** The worst live state of some circuits of a partner; null when none of them has an actor, or the connection is lost. */

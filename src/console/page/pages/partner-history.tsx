@@ -5,11 +5,11 @@ import { Link } from 'wouter-preact';
 import type { EventView } from '../../../api/events.ts';
 import type { Transition, Watch } from '../data/actors.ts';
 import { type Page, pathWith } from '../data/api.ts';
-import { circuitActor, circuitNames } from '../data/circuits.ts';
+import { actorsOf } from '../data/circuits.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { Table } from '../parts/fields.tsx';
-import { Empty } from '../parts/states.tsx';
+import { Dash, Empty } from '../parts/states.tsx';
 
 const shownMax = 30;
 
@@ -24,8 +24,7 @@ interface Line {
 }
 
 export function History({ id, watch }: { id: string; watch: Watch | null }) {
-  const circuits = circuitNames.map((circuit) => circuitActor(id, circuit));
-  const live = [`partner:${id}`, `courier:${id}`, ...circuits].flatMap((actor) => {
+  const live = actorsOf(id).flatMap((actor) => {
     const transitions = watch?.actor(actor).value?.transitions ?? [];
     return transitions.map((one, index, all) => lineOf(actor, one, all.length - index));
   });
@@ -52,7 +51,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
                 {line.from && <span class="quiet">{line.from} → </span>}
                 {line.to}
               </td>
-              <td class="mono">{line.by || <span class="quiet">–</span>}</td>
+              <td class="mono">{line.by || <Dash />}</td>
             </tr>
           ))}
         </Table>

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Redirect, useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';
 import { liveStatus, type Watch } from '../data/actors.ts';
-import { circuitActor, circuitNames } from '../data/circuits.ts';
+import { actorsOf, circuitActor, circuitNames } from '../data/circuits.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -23,11 +23,6 @@ import { PartnerTraffic } from './traffic.tsx';
 import '../style/partner.css';
 
 const everyMs = 2_000;
-
-const actorsOf = (id: string) => [
-  ...[`partner:${id}`, `courier:${id}`],
-  ...circuitNames.map((circuit) => circuitActor(id, circuit)),
-];
 
 export function Partner() {
   const { id = '' } = useParams<{ id: string }>();
