@@ -40,7 +40,7 @@ interface State<T> {
   readonly isGrowing: boolean;
 }
 
-/** `path`: with the filters. `order`: a constant for each path. */
+/** `path`: with the filters. `order`: the same for each path. */
 export function usePagedList<T>(path: string, order: ListOrder<T>): PagedList<T> {
   const key = path;
   const [state, setState] = useState<State<T>>({ ...nothingYet, key });

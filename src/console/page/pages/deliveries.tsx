@@ -6,7 +6,6 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { DeadGroup, DeliveryView } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
-import type { ListOrder } from '../data/loaded.ts';
 import { type PagedList, usePagedList } from '../data/paged-list.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
@@ -38,17 +37,11 @@ const placed = {
   idOf: ({ id }: DeliveryView) => id,
   placeOf: ({ seq }: DeliveryView) => String(seq).padStart(16, '0'),
 };
-const orders: Readonly<Record<string, ListOrder<DeliveryView>>> = {
-  '': { ...placed, isDescending: true },
-  oldest: { ...placed, isDescending: false },
-};
 
 export function Deliveries() {
   const [{ job, of, ...filters }, change] = useFilters(names);
-  const list = usePagedList(
-    pathWith('/deliveries', filters),
-    orders[filters.order] ?? { ...placed, isDescending: true },
-  );
+  const isDescending = filters.order !== 'oldest';
+  const list = usePagedList(pathWith('/deliveries', filters), { ...placed, isDescending });
   const dead = useQuery<{ items: readonly DeadGroup[] }>('/dead-letters', 10_000);
   const [isRedriving, setRedriving] = useState(false);
   const isListed = filters.state === 'DELIVERED' || filters.state === 'DISCARDED';
@@ -86,7 +79,7 @@ export function Deliveries() {
             <NothingFound isFiltered={isFilteredBy(filters)} />
           ) : (
             <section class="card" aria-label="Deliveries found">
-              <DeliveryTable items={loaded.items} isOldestFirst={filters.order === 'oldest'} />
+              <DeliveryTable items={loaded.items} isOldestFirst={!isDescending} />
               <More list={list} />
             </section>
           )
