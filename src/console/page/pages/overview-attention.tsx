@@ -81,11 +81,13 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
     title: (found: readonly OverviewRow[]) => string,
     href: string,
     fits: (row: OverviewRow) => boolean,
-    item: (row: OverviewRow) => { href: string; note: string },
+    note: (row: OverviewRow) => string,
+    hrefOf = ({ id }: OverviewRow) => `/partners/${id}`,
   ): Matter[] => {
     const found = rows.filter(fits);
     if (found.length === 0) return [];
-    return [{ title: title(found), href, items: found.map((row) => ({ name: row.id, ...item(row) })) }];
+    const items = found.map((row) => ({ name: row.id, href: hrefOf(row), note: note(row) }));
+    return [{ title: title(found), href, items }];
   };
   const sum = (found: readonly OverviewRow[], of: (row: OverviewRow) => number) =>
     found.reduce((total, row) => total + of(row), 0);
@@ -100,7 +102,8 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
       (found) => many(sum(found, awake), 'dead letter'),
       '/deliveries?state=DEAD',
       (row) => awake(row) > 0,
-      (row) => ({ href: `/deliveries?state=DEAD&partner=${row.id}`, note: count(awake(row)) }),
+      (row) => count(awake(row)),
+      ({ id }) => `/deliveries?state=DEAD&partner=${id}`,
     ),
     ...(totals.open_cases === totals.snoozed_cases
       ? []
@@ -120,46 +123,38 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
         ),
       '/?show=overdue',
       ({ overdue }) => overdue > 0,
-      ({ id, overdue, oldest_at }) => ({
-        href: `/deliveries?state=PENDING&partner=${id}&order=oldest`,
-        note: `${count(overdue)} · ${age(oldest_at)}`,
-      }),
+      ({ overdue, oldest_at }) => `${count(overdue)} · ${age(oldest_at)}`,
+      ({ id }) => `/deliveries?state=PENDING&partner=${id}&order=oldest`,
     ),
     ...partners(
       (found) => `${many(found.length, 'change')} of host`,
       '/?show=host',
       hasHostChange,
-      ({ id, host_change: change }) => ({
-        href: `/partners/${id}`,
-        note: `${change?.from} → ${change?.to} · ${change?.state}`,
-      }),
+      ({ host_change: change }) => `${change?.from} → ${change?.to} · ${change?.state}`,
     ),
     ...partners(
       (found) => `${many(found.length, 'partner')} offline`,
       '/?show=offline',
       ({ status }) => status === 'OFFLINE',
-      ({ id, names, last_error }) => ({ href: `/partners/${id}`, note: errorText(last_error) ?? names.join(', ') }),
+      ({ names, last_error }) => errorText(last_error) ?? names.join(', '),
     ),
     ...partners(
       (found) => `${many(found.length, 'CPO')} silent`,
       '/?show=silent',
       ({ silent_since }) => silent_since !== null,
-      ({ id, silent_since }) => ({ href: `/partners/${id}`, note: `no push for ${ageOf(silent_since)}` }),
+      ({ silent_since }) => `no push for ${ageOf(silent_since)}`,
     ),
     ...partners(
       (found) => `${many(found.length, 'partner')} with an open circuit`,
       '/?show=circuit',
       (row) => openCircuits(row).length > 0,
-      (row) => ({
-        href: `/partners/${row.id}`,
-        note: [...circuitNotes(row), errorText(row.last_error)].filter(Boolean).join(' · '),
-      }),
+      (row) => [...circuitNotes(row), errorText(row.last_error)].filter(Boolean).join(' · '),
     ),
     ...partners(
       (found) => `${many(found.length, 'paused partner')} with backlog`,
       '/?show=paused',
       ({ paused, depth }) => paused && depth > 0,
-      ({ id, depth }) => ({ href: `/partners/${id}`, note: `${count(depth)} waiting` }),
+      ({ depth }) => `${count(depth)} waiting`,
     ),
     ...(totals.log_held === null ? [] : [heldMatter(totals.log_held)]),
   ];
@@ -214,7 +209,7 @@ export function Running({ board }: { board: Board }) {
   if (!totals) return null;
   const commands = Object.entries(totals.commands);
   return (
-    <section class="card running" aria-label="Running now">
+    <section class="card" aria-label="Running now">
       <header>
         <h2>Running now</h2>
       </header>
