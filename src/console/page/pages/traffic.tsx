@@ -65,28 +65,21 @@ function Charts({ view, isPartner }: { view: HistoryView | PartnerHistory; isPar
   const { times, points } = useMemo(() => gridOf(view), [view]);
   const { step } = view;
   const curves = useMemo(() => {
+    // Nothing was counted where there is no point; what else was measured is not known there.
     const of = (
       title: string,
       tone: Curve['tone'],
       shown: Curve['shown'],
       value: (point: AnyPoint) => number | null,
-    ) => ({
-      title,
-      tone,
-      shown,
-      values: points.map((point) => (point === undefined ? null : value(point))),
-    });
-    const counted = (title: string, tone: Curve['tone'], value: (point: AnyPoint) => number): Curve => ({
-      title,
-      tone,
-      shown: count,
-      values: points.map((point) => (point === undefined ? 0 : value(point))),
-    });
+    ) => {
+      const without = shown === count ? 0 : null;
+      return { title, tone, shown, values: points.map((point) => (point === undefined ? without : value(point))) };
+    };
     return {
       counts: [
-        counted('Pushes', 'info', ({ pushes }) => pushes),
-        counted('Deliveries', 'accent', ({ deliveries }) => deliveries),
-        counted('Errors', 'bad', ({ errors }) => errors),
+        of('Pushes', 'info', count, ({ pushes }) => pushes),
+        of('Deliveries', 'accent', count, ({ deliveries }) => deliveries),
+        of('Errors', 'bad', count, ({ errors }) => errors),
       ],
       latencies: [
         of('p50', 'accent', spanMs, ({ latency_p50_ms }) => latency_p50_ms),
