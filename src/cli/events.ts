@@ -3,11 +3,12 @@
  */
 import type { Command } from 'commander';
 import type { EventPage, EventView } from '../api/events.ts';
+import { eventWords } from '../domain/event-words.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Failure } from './client.ts';
 import { type FileFlags, fileOptions, filterOf, isFiled } from './list-verb.ts';
-import { type Column, plain, table, when } from './table.ts';
+import { type Column, table, when } from './table.ts';
 import { type Context, count, noun, type Option, position, timeOptions, verb } from './verb.ts';
 
 interface ListFlags extends FileFlags {
@@ -20,7 +21,7 @@ const columns: readonly Column<EventView>[] = [
   { title: 'at', of: ({ at }, now) => when(at, now) },
   { title: 'type', of: ({ type }) => type },
   { title: 'by', of: ({ by, party, who }) => who ?? (by === 'partner' ? (party ?? by) : by) },
-  { title: 'about', of: told, shrinksTo: 20 },
+  { title: 'about', of: (event) => eventWords(event).join(' '), shrinksTo: 20 },
   { title: 'correlation id', of: ({ correlation_id }) => correlation_id, shrinksTo: 8 },
 ];
 
@@ -140,34 +141,4 @@ function writer({ screen }: Context): (item: EventView) => void {
     screen.lines(isFirst ? [titles, line] : [line]);
     isFirst = false;
   };
-}
-
-/** Fields of an event's data that are printed after its subject. */
-const telling = [
-  'command',
-  'result',
-  'reason',
-  'class',
-  'session',
-  'emsp',
-  'cpo',
-  'circuit',
-  'module',
-  'kind',
-  'state',
-  'note',
-];
-
-function told({ type, about, object, data }: EventView): string {
-  const words = (data ?? {}) as Record<string, unknown>;
-  if (type.startsWith('object.')) return [words.method, words.module, object].filter(Boolean).join(' ');
-  const named = telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []));
-  return plain([about, ...named, ...changedIn(type, words)].join(' '));
-}
-
-/** What an operator set: a rule active or not, settings of a partner. */
-function changedIn(type: string, { active, settings }: Readonly<Record<string, unknown>>): string[] {
-  if (type === 'route.set') return [active === true ? 'active' : 'inactive'];
-  if (type !== 'partner.changed') return [];
-  return Object.entries(settings ?? {}).map(([name, value]) => `${name}=${value ?? 'none'}`);
 }

@@ -371,6 +371,12 @@ t.test(
       /circuit\.opened +admin +partner:NL-EMS opened by an operator async sessions/,
     );
     t.match((await at.run('events --about partner:DE-ABC --json')).out, /"type":\s*"partner\.registered"/);
+    at.answer = () => ({ body: { allowed: 'BLOCKED' } });
+    const asked = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+    await at.cpo.call('POST', '/2.2.1/tokens/CARD/authorize', undefined, asked);
+    await eventually('the authorization is listed', async () =>
+      /token\.authorized .* BLOCKED /.test((await at.run('events --type token.authorized')).out),
+    );
     for (let time = 0; time < 2; time++) {
       const { code, out } = await at.run('routes remove DE-ABC NL-CPO');
       t.strictSame([code, out], [0, 'DE-ABC and NL-CPO are no longer routed\n']);

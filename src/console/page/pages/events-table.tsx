@@ -5,8 +5,10 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { EventView } from '../../../api/events.ts';
+import { eventWords } from '../../../domain/event-words.ts';
 import { pathWith } from '../data/api.ts';
-import { Table } from '../parts/fields.tsx';
+import { TableCard } from '../parts/fields.tsx';
+import { Dash } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 
 const columns = ['Event', 'At', 'Type', 'By', 'About', 'Request'];
@@ -25,17 +27,16 @@ function rowOf(event: EventView): VNode {
 export function EventTable({ events, isOldestFirst }: { events: readonly EventView[]; isOldestFirst: boolean }) {
   const shown = isOldestFirst ? events.toReversed() : events;
   return (
-    <div class="card">
-      <Table caption={`Events, ${isOldestFirst ? 'oldest' : 'newest'} first`} columns={columns}>
-        {shown.map(rowOf)}
-      </Table>
-    </div>
+    <TableCard caption={`Events, ${isOldestFirst ? 'oldest' : 'newest'} first`} columns={columns}>
+      {shown.map(rowOf)}
+    </TableCard>
   );
 }
 
 function EventRow({ event }: { event: EventView }) {
   const [isOpen, setOpen] = useState(false);
   const { seq, at, type, by, who, party, object, correlation_id } = event;
+  const words = eventWords(event).join(' · ');
   return (
     <>
       <tr data-row>
@@ -58,15 +59,11 @@ function EventRow({ event }: { event: EventView }) {
         </td>
         <td class="mono">{who ?? (by === 'partner' && party !== null ? party : <span class="quiet">{by}</span>)}</td>
         <td class="about">
-          {object === null ? (
-            about(event)
-          ) : (
-            <Link href={pathWith('/trace', { key: keyOf(event) })}>{about(event)}</Link>
-          )}
+          {object === null ? words : <Link href={pathWith('/trace', { key: keyOf(event, object) })}>{words}</Link>}
         </td>
         <td class="mono request">
           {correlation_id === null ? (
-            <span class="quiet">–</span>
+            <Dash />
           ) : (
             <Link href={pathWith('/trace', { key: correlation_id })} title={correlation_id}>
               {correlation_id}
@@ -85,29 +82,7 @@ function EventRow({ event }: { event: EventView }) {
   );
 }
 
-const telling = [
-  ...['command', 'result', 'reason', 'class', 'session', 'emsp', 'cpo', 'circuit', 'module', 'kind', 'state'],
-  ...['from', 'to', 'allowed', 'note'],
-];
-
-const wordsOf = ({ data }: EventView) => (data ?? {}) as Readonly<Record<string, unknown>>;
-
-function keyOf(event: EventView): string {
-  const { module } = wordsOf(event);
-  return typeof module === 'string' ? `${module}/${event.object}` : (event.object ?? '');
-}
-
-/** The subject of an event, and the telling fields of its data. */
-function about(event: EventView): string {
-  const words = wordsOf(event);
-  if (event.type.startsWith('object.')) return [words.method, words.module, event.object].filter(Boolean).join(' ');
-  const named = telling.flatMap((name) => (typeof words[name] === 'string' ? [words[name]] : []));
-  return [event.about, ...named, ...changedIn(event.type, words)].join(' · ');
-}
-
-/** What an operator set: a rule active or not, settings of a partner. */
-function changedIn(type: string, { active, settings }: ReturnType<typeof wordsOf>): string[] {
-  if (type === 'route.set') return [active === true ? 'active' : 'inactive'];
-  if (type !== 'partner.changed') return [];
-  return Object.entries(settings ?? {}).map(([name, value]) => `${name}=${value ?? 'none'}`);
+function keyOf({ data }: EventView, object: string): string {
+  const { module } = (data ?? {}) as { readonly module?: unknown };
+  return typeof module === 'string' ? `${module}/${object}` : object;
 }
