@@ -217,6 +217,10 @@ browserTest('sessions and CDRs that do not agree are shown, and lead to their tr
     .waitFor();
   await findings.getByRole('row', { name: /completed, no CDR 2026-05-01 NL-CPO NL-EMS NL-CPO\/S2/ }).waitFor();
   await page.getByRole('row', { name: '2026-05-01 NL-CPO NL-EMS 2 25 1 13 2' }).waitFor();
+  const [above, below] = await Promise.all(
+    [findings, page.getByRole('region', { name: 'By day, CPO and eMSP' })].map((part) => part.boundingBox()),
+  );
+  t.ok((below?.y ?? 0) - (above?.y ?? 0) - (above?.height ?? 0) > 8, 'the two tables stand apart');
   await isOpenToAll(t, page, path);
   await findings.getByRole('link', { name: 'NL-CPO/C1' }).click();
   await page.waitForURL(/\/trace\?key=NL-CPO%2FC1/);

@@ -46,10 +46,10 @@ export function Reconciliation() {
           found.pairs.length === 0 ? (
             <Empty title="Nothing to compare" hint="No session ended in that time, and no CDR came." />
           ) : (
-            <>
+            <div class="stack">
               <Findings found={found} />
               <Pairs pairs={found.pairs} />
-            </>
+            </div>
           )
         }
       </Asked>
