@@ -221,7 +221,13 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     let ready = false;
     const pressure = around.gauge ?? pressureGauge(clock, created.forwardingLagMs);
     closing.unshift(async () => pressure.close());
-    const taken = admission({ felt: pressure.felt, bytesMax: heldBytesMax, pageMax: pageSizeMax, shed: metrics.shed });
+    const taken = admission({
+      felt: pressure.felt,
+      forwardingOfMs: created.forwardingLagMs,
+      bytesMax: heldBytesMax,
+      pageMax: pageSizeMax,
+      shed: metrics.shed,
+    });
     const app = createHttpServer(serverOptions(config, visitors, clock), around.early);
     answerProblems(app, log);
     refuseUnknownPaths(app);

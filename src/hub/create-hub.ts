@@ -71,9 +71,9 @@ export interface CreatedHub {
   readonly context: Context;
   /**
    * Forwarding lag, ms: the median over the receivers that count of how long their oldest ready delivery has waited
-   * (`backpressure.ts`). Ingest is throttled by it.
+   * (`backpressure.ts`); from one partner when it is given. Ingest is throttled by it.
    */
-  forwardingLagMs(): number;
+  forwardingLagMs(from?: PartyId): number;
   /** Resolves when verbs may be called. */
   recover(): Promise<void>;
   /** Announces that other nodes have written up to this sequence. */
@@ -255,7 +255,7 @@ export function createHub(
   return {
     hub,
     context,
-    forwardingLagMs: () => dispatcher.lagMs(),
+    forwardingLagMs: (from) => dispatcher.lagMs(from ?? null),
     async recover() {
       await (isDoor ? openDoor(context) : recover(context, running));
       ready = true;

@@ -19,6 +19,8 @@
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
  * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, each in a turn of the event loop that is far from those of
  *     other large texts (PER-TURN-2); partners take turns. What a driver waits for is read at once.
+ * ADMISSION-7  Forwarding lag delays and refuses requests of the partners whose own deliveries wait: what one pushes to many
+ *     receivers is no load of another one, whose deliveries take turns with those.
  */
 import type { PartyId } from '../domain/party.ts';
 import type { Urgency } from './overload.ts';

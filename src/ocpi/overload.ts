@@ -26,7 +26,7 @@ export interface Load {
   readonly heap: number;
   /** Moving average of the event-loop delay, ms. It delays everything, deliveries and health checks included. */
   readonly loopDelayMs: number;
-  /** Forwarding lag, ms: how long ready deliveries wait only because the hub has no time for them. */
+  /** Forwarding lag, ms: how long ready deliveries, of the partner that calls, wait only because the hub has no time for them. [ADMISSION-7] */
   readonly forwardingMs: number;
 }
 

@@ -13,7 +13,10 @@ import { judge, type Load, type Scales, type Signal, scalesFor, shareOf, type Ur
 export type Felt = Pick<Load, 'heap' | 'loopDelayMs' | 'forwardingMs'>;
 
 export interface RoomOptions {
+  /** Another object whenever it was measured. */
   readonly felt: () => Felt;
+  /** Forwarding lag of what a partner has pushed, ms. Absent: that of the hub. */
+  readonly forwardingOfMs?: (partner: PartyId) => number;
   /** Bytes of bodies and answers that may be held in memory. */
   readonly bytesMax: number;
   /** Size limit of a list page, characters, reserved while the page is read. Absent: nothing is reserved. */
@@ -47,6 +50,9 @@ export class Room {
   /** [ADMISSION-6] */
   readonly largeTurn: typeof largeTurn;
   readonly #felt: () => Felt;
+  readonly #forwardingOfMs: (partner: PartyId) => number;
+  /** By partner, since the hub was last felt. [ADMISSION-7] */
+  #lags: { readonly asOf: Felt; readonly ms: Map<PartyId, number> } | null = null;
   readonly #bytesMax: number;
   readonly #pageMax: number;
   readonly #scales: Scales;
@@ -62,8 +68,10 @@ export class Room {
   #drivers = 0;
   readonly #driversOf = new Map<PartyId, number>();
 
-  constructor({ felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn, large = largeTurn }: RoomOptions) {
+  constructor(options: RoomOptions) {
+    const { felt, bytesMax, pageMax = 0, shed, turnOf = nextTurn, large = largeTurn } = options;
     this.#felt = felt;
+    this.#forwardingOfMs = options.forwardingOfMs ?? (() => Number.POSITIVE_INFINITY);
     this.#bytesMax = bytesMax;
     this.#pageMax = pageMax;
     this.shed = shed;
@@ -154,7 +162,23 @@ export class Room {
   #loadOf(urgency: Urgency, partner: PartyId): Load {
     const page = urgency === 'list' ? this.#pages + this.#pageMax : 0;
     const isAside = !this.#bytesOf.has(partner) && this.#bytes + page < this.#bytesMax * bodiesShare;
-    return { ...this.#load(), ofPartner: this.#requestsOf.get(partner) ?? 0, ...(isAside && { bytes: 0 }) };
+    return {
+      ...this.#load(),
+      forwardingMs: this.#forwardingMs(partner),
+      ofPartner: this.#requestsOf.get(partner) ?? 0,
+      ...(isAside && { bytes: 0 }),
+    };
+  }
+
+  /** [ADMISSION-7] */
+  #forwardingMs(partner: PartyId): number {
+    const felt = this.#felt();
+    if (felt.forwardingMs === 0) return 0;
+    if (this.#lags?.asOf !== felt) this.#lags = { asOf: felt, ms: new Map() };
+    const { ms } = this.#lags;
+    const own = ms.get(partner) ?? this.#forwardingOfMs(partner);
+    ms.set(partner, own);
+    return Math.min(felt.forwardingMs, own);
   }
 
   #judged(urgency: Urgency, load: Load) {

@@ -72,6 +72,30 @@ t.test('parties of one partner share its turns [LANES-2]', async (t) => {
   t.equal(after.filter((id) => id.startsWith('F')).length, 20, 'every other one is of the one that has one party');
 });
 
+t.test('the forwarding lag of a partner is that of its own deliveries [ADMISSION-7]', async (t) => {
+  const clock = new SimulatedClock('2026-01-02T03:00:00Z');
+  // All partners together have one call in flight: while one of them holds it, all else waits for the hub.
+  const hub = await hubFor(t, env, { clock, inFlightMax: 1 });
+  const { flooding, emsp, small } = await scene(t, hub, undefined);
+  const holding = new Holding();
+  const other = await partnerFor(t, hub, {
+    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'OTH', answer: holding.answer },
+  });
+  await admin(hub, 'PUT', '/routes/NL-OTH/NL-CPO', { active: true });
+  const cdr_token = { ...(sessionBody('').cdr_token as object), party_id: 'OTH' };
+  await pushed(flooding, 'CPO', 'O1', { cdr_token });
+  await hub.settled(other);
+  await pushed(flooding, 'CPO', 'F1');
+  clock.advance(20_000);
+  await pushed(small, 'SML', 'S1');
+  clock.advance(10);
+  await hub.settled(other, emsp);
+  const lags = [undefined, 'NL-CPO', 'NL-SML', 'NL-EMS'].map((from) => hub.created.forwardingLagMs(from));
+  t.strictSame(lags, [20_010, 20_010, 10, 0]);
+  holding.releaseAll();
+  await quiet(hub);
+});
+
 /** Of a module memory holds 20 deliveries, and of one sender half of that. */
 const windowMax = 100;
 const start = '2026-01-02T03:00:00Z';

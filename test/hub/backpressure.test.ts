@@ -159,3 +159,31 @@ t.test('the oldest counts, whichever partner has the turn', async (t) => {
   );
   t.same(waiting, { since: now - 900, mayGo: true });
 });
+
+t.test(
+  'what waits of one partner is no lag of another one that sends to the same receiver [ADMISSION-7]',
+  async (t) => {
+    const lanes = new Lanes();
+    for (const [seq, sender, sinceMs] of [
+      [1, 'NL-FAN', 20_000],
+      [2, 'NL-FAN', 19_000],
+      [3, 'NL-CPO', 5],
+    ] as const)
+      lanes.add({ ...item, seq, sender, stream: `sessions/${sender}/${seq}`, loadedAt: now - sinceMs });
+    const since = (from: string) =>
+      lanes.waiting(
+        slots(8),
+        now,
+        () => true,
+        () => 0,
+        from,
+      )?.since;
+    t.equal(since('NL-FAN'), now - 20_000);
+    t.equal(since('NL-CPO'), now - 5);
+    t.equal(since('NL-EMS'), undefined);
+    t.strictSame(
+      ['NL-CPO', 'NL-EMS'].map((from) => lanes.hasReady(from)),
+      [true, false],
+    );
+  },
+);

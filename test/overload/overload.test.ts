@@ -197,6 +197,32 @@ t.test(
   },
 );
 
+t.test('forwarding lag delays and refuses a partner as far as its own deliveries wait [ADMISSION-7]', async (t) => {
+  let felt = { heap: 0, loopDelayMs: 0, forwardingMs: 30_000 };
+  let asked = 0;
+  const own = new Map([
+    ['NL-FAN', 25_000],
+    ['NL-CPO', 400],
+  ]);
+  const forwardingOfMs = (partner: string) => {
+    asked += 1;
+    return own.get(partner) ?? 0;
+  };
+  const { take } = admission({ felt: () => felt, forwardingOfMs, bytesMax: mebibyte, shed: () => {} });
+  t.throws(() => take('NL-FAN', 'push'), { code: 'unavailable' });
+  t.throws(() => take('NL-FAN', 'list'), { code: 'unavailable' });
+  t.ok(take('NL-FAN', 'driver'), 'as before');
+  t.equal(take('NL-CPO', 'push').pauseMs, 100, 'a quarter of its own');
+  t.equal(take('NL-EMS', 'push').pauseMs, 0, 'nothing of it waits');
+  t.equal(await take('NL-EMS', 'list').work(() => 'read'), 'read');
+  t.equal(asked, 3, 'once for each, until the hub is felt again');
+  felt = { ...felt, forwardingMs: 200 };
+  t.equal(take('NL-FAN', 'push').pauseMs, 50, 'nobody waits longer than for that of the hub');
+  felt = { ...felt, forwardingMs: 0 };
+  t.equal(take('NL-FAN', 'push').pauseMs, 0);
+  t.equal(asked, 4, 'a hub that does not lag asks nothing');
+});
+
 t.test('an answer that nobody waits for any more keeps no room (A1)', async (t) => {
   const { take, shares } = counted();
   const gone = take('NL-CPO', 'push');

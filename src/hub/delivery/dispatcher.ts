@@ -150,10 +150,12 @@ export class Dispatcher {
     return this.#receiverOf(party)?.window.isFull(module, owner) ?? false;
   }
 
-  /** Forwarding lag, ms: how long deliveries wait for the hub itself; 0 while the dispatcher stops. */
-  lagMs(): number {
+  /** Forwarding lag, ms: how long deliveries wait for the hub itself, all or those from one partner; 0 while the dispatcher stops. */
+  lagMs(from: PartyId | null): number {
     const { clock, turn } = this.#context.ports;
-    return this.#isDraining ? 0 : lagOf(this.#receivers.values(), turn(), clock.now());
+    if (this.#isDraining) return 0;
+    const measured = [...this.#receivers.values()].map((receiver) => receiver.measured(from));
+    return lagOf(measured, turn(), clock.now());
   }
 
   /** Whether a delivery that has no row is still going to be sent. */

@@ -201,26 +201,32 @@ export class Lanes {
     return undefined;
   }
 
+  /** Whether any lane of a sending partner is ready; of any partner when null. */
+  hasReady(from: string | null): boolean {
+    return this.#queues.some(({ ready }) => (from === null ? ready.first : ready.firstIn(from)) !== undefined);
+  }
+
   /**
    * When the oldest ready lane of some modules became due that may go now; when none of them may, the same of those that
    * only wait for a slot. Null when none is ready. Leaves re-driven heads out, and modules among whose first ready lanes
    * one has an untried head up to `heldUpTo`, owed since before the partner last began to take the module; what waited
-   * behind those counts from when one was last seen.
+   * behind those counts from when one was last seen. `from`: only lanes of that sending partner.
    */
   waiting(
     slots: Slots,
     now: number,
     counts: (module: ObjectModule) => boolean,
     heldUpTo: (module: ObjectModule) => Seq,
+    from: string | null = null,
   ): Waiting | null {
     const waiting = this.#queues.flatMap((queue): Waiting[] => {
-      const first = counts(queue.module) ? queue.ready.first : undefined;
-      if (!first) return [];
+      const first = from === null ? queue.ready.first : queue.ready.firstIn(from);
+      if (!first || !counts(queue.module)) return [];
       const upTo = heldUpTo(queue.module);
       let { dueAt } = first;
       const isHeld = (lane: Lane) => {
         const [head] = lane.items;
-        dueAt = Math.min(dueAt, lane.dueAt);
+        if (from === null || lane.from === from) dueAt = Math.min(dueAt, lane.dueAt);
         return head !== undefined && head.tries === 0 && head.seq <= upTo;
       };
       if (queue.ready.firstOf(lookedAt, isHeld)) {

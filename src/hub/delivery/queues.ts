@@ -91,6 +91,11 @@ export class GroupedRoundRobin<T> {
     return this.#turns.first?.members.first;
   }
 
+  /** The first member of a group. */
+  firstIn(key: string): T | undefined {
+    return this.#groups.get(key)?.members.first;
+  }
+
   /** The first for which it holds of about `most` members: as many of each group, and of each at least one. */
   firstOf(most: number, holds: (member: T) => boolean): T | undefined {
     const each = Math.max(1, Math.floor(most / this.#groups.size));

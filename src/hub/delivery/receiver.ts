@@ -37,7 +37,7 @@ const recalledAtOnce = 4;
 /** Window of the moving average of attempt duration, in attempts. */
 const attemptsMeant = 16;
 
-export class Receiver implements Sender, Measured {
+export class Receiver implements Sender {
   readonly partnerId: PartyId;
   readonly #desk: Desk<Receiver>;
   readonly #lanes: Lanes;
@@ -108,14 +108,6 @@ export class Receiver implements Sender, Measured {
     return { depth, oldestAt, dead: this.dead.size, delivered: this.#delivered, behind: this.window.isUncounted };
   }
 
-  get attemptMs(): number {
-    return this.#attemptMs;
-  }
-
-  get quickAt(): number {
-    return this.#quickAt;
-  }
-
   get isPaused(): boolean {
     const courier = this.#courier;
     return courier !== undefined && isPaused(courier);
@@ -126,10 +118,16 @@ export class Receiver implements Sender, Measured {
     return !this.isPaused && this.#lanes.busyOf(module) <= this.#slotsOf(module);
   }
 
-  get ready(): Measured['ready'] {
-    if (this.#lanes.size === 0) return null;
+  /** What `lagOf` reads, of all that it is sent or of what one partner sends to it. */
+  measured(from: PartyId | null): Measured {
+    return { ready: this.#ready(from), attemptMs: this.#attemptMs, quickAt: this.#quickAt, isPaused: this.isPaused };
+  }
+
+  #ready(from: PartyId | null): Measured['ready'] {
+    if (!this.#lanes.hasReady(from)) return null;
     const slots = this.#slots(this.#desk.scheduler.slots(this, this.allowed));
-    return this.#lanes.waiting(slots, this.#desk.context.ports.clock.now(), this.#isCircuitClosed, this.#upToHeld);
+    const now = this.#desk.context.ports.clock.now();
+    return this.#lanes.waiting(slots, now, this.#isCircuitClosed, this.#upToHeld, from);
   }
 
   /** Deliveries that the courier allows in flight; 0 while the receiver drains. */
