@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { otherThanRoot, ownDirectory } from '../../src/data-directory.ts';
@@ -131,7 +132,10 @@ t.test('serve has 64 threads for name look-ups and files, or as many as the oper
   t.ok(Number(emptied) >= 64, `${emptied} threads with an empty setting, which is none`);
 });
 
-t.test('V8 is told to make nothing in the old generation before a module is read [OCPI-HUB-3]', (t) => {
+/** What the launcher sets in V8. */
+const v8Flags = '--no-allocation-site-pretenuring --no-wasm-tier-up --no-wasm-dynamic-tiering';
+
+t.test('V8 is told its rules before a module is read [OCPI-HUB-3, OCPI-HUB-5]', (t) => {
   const hook = join(directoryFor(t), 'hook.cjs');
   writeFileSync(
     hook,
@@ -144,7 +148,29 @@ t.test('V8 is told to make nothing in the old generation before a module is read
      };`,
   );
   const { stderr } = spawnSync(process.execPath, ['--require', hook, command, '--version'], { encoding: 'utf8' });
-  t.strictSame(JSON.parse(stderr), { flags: '--no-allocation-site-pretenuring', isEarly: true });
+  t.strictSame(JSON.parse(stderr), { flags: v8Flags, isEarly: true });
+  t.end();
+});
+
+t.test('the parser of unusual answers is not optimized, which would take 25 to 38 MiB [OCPI-HUB-5]', (t) => {
+  const program = join(directoryFor(t), 'program.cjs');
+  writeFileSync(
+    program,
+    `const { createServer } = require('node:net');
+     const { getHeapStatistics } = require('node:v8');
+     const { Client } = require(${JSON.stringify(createRequire(import.meta.url).resolve('undici'))});
+     const head = 'HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n';
+     const text = head + '1\\r\\na\\r\\n'.repeat(8000) + '0\\r\\n\\r\\n';
+     const server = createServer((socket) => socket.on('data', () => socket.write(text)));
+     server.listen(0, '127.0.0.1', async () => {
+       const client = new Client('http://127.0.0.1:' + server.address().port);
+       for (let n = 0; n < 50; n++) await (await client.request({ path: '/', method: 'GET' })).body.text();
+       process.stdout.write(String(getHeapStatistics().peak_malloced_memory / 2 ** 20));
+       process.exit();
+     });`,
+  );
+  const { stdout } = spawnSync(process.execPath, [...v8Flags.split(' '), program], { encoding: 'utf8' });
+  t.ok(Number(stdout) > 0 && Number(stdout) < 15, `at most ${stdout} MiB of native memory beside the heap`);
   t.end();
 });
 

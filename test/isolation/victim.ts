@@ -41,9 +41,9 @@ const authorizationsMax = isAtLength ? 10 : 2;
 const mebibyte = 1024 * 1024;
 
 /** What `bin/ocpi-hub.ts` sets in V8 before the hub is read. */
-const [, launchFlag = ''] = /setFlagsFromString\('(.+)'\)/.exec(readFileSync('bin/ocpi-hub.ts', 'utf8')) ?? [];
+const [, launchFlags = ''] = /setFlagsFromString\('(.+)'\)/.exec(readFileSync('bin/ocpi-hub.ts', 'utf8')) ?? [];
 /** A hub that does not feel how busy the machine is. */
-const calmHub = [process.execPath, launchFlag, fileURLToPath(new URL('child.js', import.meta.url))];
+const calmHub = [process.execPath, ...launchFlags.split(' '), fileURLToPath(new URL('child.js', import.meta.url))];
 
 /**
  * A hub to attack. Requests are not counted by the minute, because attacks come at once, and no call ends because the machine is slow; `env`
