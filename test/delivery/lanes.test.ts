@@ -126,6 +126,24 @@ for (const [what, first, state] of [
     },
   );
 
+t.test('a CDR whose receiver says that it has it is DELIVERED where the hub resent it [WHOLES-8]', async (t) => {
+  const hub = await hubFor(t);
+  const known = '{"status_code":2001,"status_message":"CDR already exists.","timestamp":"2026-01-01T00:00:00Z"}';
+  const replies: Reply[] = [{}, { isCut: true }, { status: 400, text: known }];
+  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => replies.shift() ?? {} });
+  for (const id of ['C1', 'C2']) {
+    await postCdr(cpo, id, 'other');
+    await quiet(hub);
+  }
+  t.same(
+    emsp.received.map(({ body }) => (JSON.parse(body) as { id: string }).id),
+    ['C1', 'C2', 'C2'],
+  );
+  const [second] = await deliveriesOf(hub);
+  t.match(second, { state: 'DELIVERED', attempts: [{ class: 'client_error', quirks: ['known-cdr'] }] });
+  t.equal(second?.attempts.length, 1);
+});
+
 t.test('updates of an EVSE and of a connector share the lane of their location', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '5' }, { clock });

@@ -71,7 +71,8 @@ export function asDelivered({ form, module, attempts }: Item, outcome: Outcome):
   const { class: met, httpStatus, ocpiStatus, message, excerpt } = outcome;
   const isGone = form === 'end' && (httpStatus === 404 || httpStatus === 410 || ocpiStatus === 2003);
   const isKnown = module === 'cdrs' && met === 'client_error' && /already exist/i.test(`${message} ${excerpt}`);
-  return isGone || (isKnown && attempts.some(mayHaveArrived)) ? { ...outcome, class: 'delivered' } : outcome;
+  const isHere = isKnown && (outcome.isResent === true || attempts.some(mayHaveArrived));
+  return isGone || isHere ? { ...outcome, class: 'delivered' } : outcome;
 }
 
 const mayHaveArrived = ({ class: met }: Attempt) => met === 'delivered' || met === 'timeout' || met === 'unavailable';

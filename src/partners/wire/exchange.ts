@@ -71,6 +71,8 @@ export interface Answer {
   readonly text: string;
   /** What was made up for so far, each once. */
   readonly quirks: Quirk[];
+  /** The request was resent: it may have arrived before, too. */
+  readonly isResent?: boolean;
 }
 
 /** An exchange that ended without a complete answer. */
@@ -120,10 +122,12 @@ class Whole implements Answer {
   readonly status: number;
   readonly text: string;
   readonly quirks: Quirk[] = [];
+  readonly isResent: boolean;
   #fields: Fields | string;
 
-  constructor(status: number, fields: Fields | string, text: string) {
+  constructor(status: number, fields: Fields | string, text: string, isResent: boolean) {
     this.status = status;
+    this.isResent = isResent;
     this.#fields = fields;
     const isMarked = text.charCodeAt(0) === mark;
     this.text = isMarked ? text.slice(1) : text;
@@ -170,6 +174,7 @@ export class Exchange {
   #cut: (() => void) | null = null;
   #status: number | null = null;
   #isContinued = false;
+  #isResent = false;
   /** In the room for large answers. */
   #place: Place | null = null;
 
@@ -254,7 +259,7 @@ export class Exchange {
     const text = bytes.toString('utf8');
     const isForeign = text.includes(replacement);
     const foreign = isForeign ? foreignText(bytes, text, [fieldsOf(read)['content-type'] ?? ''].flat()[0] ?? '') : null;
-    const answer = new Whole(status, read, foreign ?? text);
+    const answer = new Whole(status, read, foreign ?? text, this.#isResent);
     if (bytes !== body) answer.quirks.push('gzip');
     if (foreign !== null) answer.quirks.push('not-utf8');
     if (this.#isContinued) answer.quirks.push('unasked-continue');
@@ -268,6 +273,7 @@ export class Exchange {
     const again = isUnanswered ? this.#again : null;
     if (again === null) return this.#end({ kind: 'failed', status: this.#status, error, isStale: isUnanswered });
     this.#again = null;
+    this.#isResent = true;
     this.#cut = null;
     again.dispatch({ ...this.#sent, reset: true }, this);
   }
