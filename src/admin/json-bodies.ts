@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { HubError } from '../domain/errors.ts';
-import { collectBody } from '../transport/collect-body.ts';
+import { collectBody } from '../transport/body.ts';
 import { Problem } from './problem.ts';
 
 /** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */

@@ -16,7 +16,7 @@ import {
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
 import { beginsWithMark, type Quirk, quirksIn } from '../domain/quirks.ts';
 import type { Accepted, Hub, Listed } from '../hub/ports/hub.ts';
-import type { JsonBody } from '../transport/json-body.ts';
+import type { JsonBody } from '../transport/body.ts';
 import { isWithoutPrev, type Page, readPage } from '../transport/pagination.ts';
 import { type Checked, check } from '../transport/types.ts';
 import { type CallerRule, pathParty } from './caller.ts';

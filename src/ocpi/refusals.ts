@@ -18,7 +18,7 @@ const refusalHeaders: Partial<Record<HubError['code'], Record<string, string>>> 
   invalidToken: { 'WWW-Authenticate': 'Token' },
   notRegistered: { Allow: 'POST' },
   alreadyRegistered: { Allow: 'GET, PUT, DELETE' },
-  // The pieces that follow are not read. [COLLECT-BODY-2]
+  // The pieces that follow are not read. [BODY-2]
   tooFragmented: { Connection: 'close' },
 };
 

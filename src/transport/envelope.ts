@@ -9,7 +9,7 @@
 import { instantText } from '../domain/instant.ts';
 import { items, members, slice, splice } from '../domain/json-text.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { excessOf } from './json-body.ts';
+import { excessOf } from './body.ts';
 import type { Refusal } from './status-codes.ts';
 import { success } from './status-codes.ts';
 

@@ -96,7 +96,7 @@ t.test('a request that leads to no door is answered with its body unread (I8) [A
   }
 });
 
-t.test('where a body is read without a token it has few pieces, too (I8) [COLLECT-BODY-2]', async (t) => {
+t.test('where a body is read without a token it has few pieces, too (I8) [BODY-2]', async (t) => {
   const { url } = await hubFor(t);
   const { socket, came } = await rawClient(t, Number(new URL(url).port), false);
   const fields = ['Host: hub', 'Content-Type: application/json', 'Transfer-Encoding: chunked'];

@@ -398,7 +398,7 @@ const chunkedPush = [
 ];
 const bytewise = (body: string) => [...body].map((byte) => `1\r\n${byte}\r\n`).join('');
 
-t.test('what comes of a body byte by byte takes memory for its bytes alone [COLLECT-BODY-1]', async (t) => {
+t.test('what comes of a body byte by byte takes memory for its bytes alone [BODY-1]', async (t) => {
   const { url, server } = await startServer(t);
   const [pushes, bytes] = [100, 4_000];
   const sent = `${chunkedPush.join('\r\n')}\r\n\r\n${bytewise('1'.repeat(bytes))}`;
@@ -422,7 +422,7 @@ t.test('what comes of a body byte by byte takes memory for its bytes alone [COLL
   t.match(first?.came(), /^HTTP\/1\.1 200 .*body: expected object/s, 'and all of it is read');
 });
 
-t.test('a body in too many pieces is 413, and what follows is not read [COLLECT-BODY-2]', async (t) => {
+t.test('a body in too many pieces is 413, and what follows is not read [BODY-2]', async (t) => {
   const { url } = await startServer(t);
   const { socket, came } = await rawClient(t, Number(new URL(url).port), false);
   const closed = once(socket, 'close');
