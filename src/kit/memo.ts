@@ -34,3 +34,10 @@ export function keepNewest<K, V>(map: Map<K, V>, key: K, value: V, most: number)
     map.delete(oldest);
   }
 }
+
+/** Adds to the count of a key and drops the entry at 0, so the map stays small. */
+export function addTo<K>(counts: Map<K, number>, key: K, more: number): void {
+  const now = (counts.get(key) ?? 0) + more;
+  if (now === 0) counts.delete(key);
+  else counts.set(key, now);
+}

@@ -18,15 +18,15 @@
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
  * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, each in a turn of the event loop that is far from those of
- *     other large texts (PER-TURN-2); partners take turns. What a driver waits for is read at once.
+ *     other large texts (TURNS-2); partners take turns. What a driver waits for is read at once.
  * ADMISSION-7  Forwarding lag delays and refuses requests of the partners whose own deliveries wait: what one pushes to many
  *     receivers is no load of another one, whose deliveries take turns with those.
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
-import { largeTurn, perTurn } from '../kit/per-turn.ts';
+import { addTo } from '../kit/memo.ts';
 import { nextTurn } from '../kit/system-clock.ts';
-import { addTo, turnstile } from '../kit/turnstile.ts';
+import { largeTurn, perTurn, turnstile } from '../kit/turns.ts';
 import { judge, type Load, type Scales, type Signal, scalesFor, shareOf, type Urgency } from './overload.ts';
 
 /** One admitted request. */

@@ -14,7 +14,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { addTo } from '../kit/turnstile.ts';
+import { addTo } from '../kit/memo.ts';
 import { distrust, isTrusted, partnerOn, trust } from '../transport/trusted.ts';
 
 const crowdedShare = 0.75;

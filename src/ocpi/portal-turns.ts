@@ -13,7 +13,7 @@ import type { ServerResponse } from 'node:http';
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 import { background, type Clock } from '../kit/clock.ts';
-import { turnstile } from '../kit/turnstile.ts';
+import { turnstile } from '../kit/turns.ts';
 import type { Pace } from './pace.ts';
 
 /** Of which one partner gets one. */

@@ -21,7 +21,7 @@ import { isIP } from 'node:net';
 import { type Clock, withTimeout } from '../kit/clock.ts';
 import { keepNewest } from '../kit/memo.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { turnstile } from '../kit/turnstile.ts';
+import { turnstile } from '../kit/turns.ts';
 
 export type Addresses = readonly LookupAddress[];
 

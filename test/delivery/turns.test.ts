@@ -1,6 +1,6 @@
 /** How many deliveries begin in one turn of the event loop, when pushes to many receivers are committed at once. */
 import type { OutboundCall, PartnerClient } from '../../src/hub/ports/ports.ts';
-import { addTo } from '../../src/kit/turnstile.ts';
+import { addTo } from '../../src/kit/memo.ts';
 import { turnOfLoop } from '../../src/process-load.ts';
 import { locationBody, tariffBody } from '../support/bodies.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';

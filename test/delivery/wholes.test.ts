@@ -2,7 +2,7 @@
  * A change that is less than the object is for those who have it: others get the whole, and a refused one is healed once. [D59, D82]
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { largeTurn } from '../../src/kit/per-turn.ts';
+import { largeTurn } from '../../src/kit/turns.ts';
 import { locationBody, sessionBody, tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
@@ -578,7 +578,7 @@ t.test('a refused PATCH that no whole may follow is dead with what the partner s
   t.match(await admin(hub, 'GET', '/parties/NL-EMS/report'), { quirks: { length: 0 } }, 'nothing was made up for');
 });
 
-t.test('a large whole is read in a turn of its own [WHOLES-5, PER-TURN-2]', async (t) => {
+t.test('a large whole is read in a turn of its own [WHOLES-5, TURNS-2]', async (t) => {
   let isHealing = false;
   let isOwn: boolean | null = null;
   const wrap = wrapStore((store) => ({

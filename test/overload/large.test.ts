@@ -1,7 +1,7 @@
 /**
  * Objects of the largest size: pages of them, and a backlog of them that is read from the log, stay within what memory has.
  */
-import { largeTurn } from '../../src/kit/per-turn.ts';
+import { largeTurn } from '../../src/kit/turns.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { arrivals, idsOf, linksOf } from '../support/observed.ts';

@@ -2,8 +2,8 @@
  * The verdict on a request by figures alone, and the counting of what was taken.
  */
 import { HubError } from '../../src/domain/errors.ts';
-import { largeTurn, largeTurns, perTurn } from '../../src/kit/per-turn.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
+import { largeTurn, largeTurns, perTurn } from '../../src/kit/turns.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -361,7 +361,7 @@ t.test('[ADMISSION-6] a list with a large body gives its turn back', async (t) =
   t.strictSame(await Promise.all(lists.map((pass) => pass.work(() => 'read'))), ['read', 'read', 'read']);
 });
 
-t.test('[PER-TURN-3] behind a large text the process rests eight times as long', async (t) => {
+t.test('[TURNS-3] behind a large text the process rests eight times as long', async (t) => {
   const { turnOf, pass: passTurns } = turnsByHand();
   const clock = new SimulatedClock();
   const large = largeTurns(turnOf, clock);
@@ -471,7 +471,7 @@ t.test('[ADMISSION-6] a large body is checked in another turn than the one in wh
   }
 });
 
-t.test('[PER-TURN-2] a large body waits for what else is large in the process', async (t) => {
+t.test('[TURNS-2] a large body waits for what else is large in the process', async (t) => {
   const { take } = counted(20 * mebibyte);
   await largeTurn('NL-EMS');
   let isBegun = false;
@@ -486,7 +486,7 @@ t.test('[PER-TURN-2] a large body waits for what else is large in the process', 
   pass.closed();
 });
 
-t.test('[PER-TURN-1] users take turns, and each is served first in, first out', async (t) => {
+t.test('[TURNS-1] users take turns, and each is served first in, first out', async (t) => {
   const { turnOf, pass: passTurns } = turnsByHand();
   const inTurn = perTurn({ ofAll: 2 }, turnOf);
   const begun: string[] = [];

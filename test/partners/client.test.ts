@@ -6,8 +6,8 @@ import { Duplex } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
-import { largeTurn } from '../../src/kit/per-turn.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
+import { largeTurn } from '../../src/kit/turns.ts';
 import { type PartnerClientOptions, partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
 import { Exchange, type Met } from '../../src/partners/wire/exchange.ts';
@@ -589,7 +589,7 @@ t.test('Of a long answer to a delivery all but the status is passed over [ENVELO
     }
 });
 
-t.test('Large answers that come at once have turns apart, small ones none [EXCHANGE-6, PER-TURN-2]', async (t) => {
+t.test('Large answers that come at once have turns apart, small ones none [EXCHANGE-6, TURNS-2]', async (t) => {
   const large = gzipSync(envelope(1000, { data: 'x'.repeat(500_000) }));
   const small = gzipSync(envelope(1000, { data: 'x' }));
   const ended: { readonly what: string; readonly turn: number }[] = [];

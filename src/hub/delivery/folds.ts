@@ -3,13 +3,13 @@
  * of parts that its receiver refuses would fold an object once for each of its changes.
  *
  * FOLDS-1  What is kept takes `keptMax` characters at most; beyond it all is folded from the beginning again.
- * FOLDS-2  In one turn of the event loop one fold begins or goes on, receivers taking turns (PER-TURN-1).
+ * FOLDS-2  In one turn of the event loop one fold begins or goes on, receivers taking turns (TURNS-1).
  */
 import type { Seq, Store } from '../../../storage/contract.ts';
 import type { HubObject } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { perTurn } from '../../kit/per-turn.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
+import { perTurn } from '../../kit/turns.ts';
 import { changesMax, type Folded, foldedTo, unfolded } from '../kernel/object-history.ts';
 
 const keptMax = 16 * 1024 * 1024;

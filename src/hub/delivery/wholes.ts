@@ -12,7 +12,7 @@
  *     sent. [D21]
  * WHOLES-4  Where there is no whole that may be sent (the routing rule has ended, or it names an erased person), a part goes to a
  *     receiver that has a version of the object, and nothing goes to one that has none, has refused the part, or has something later.
- * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (PER-TURN-2): many receivers may
+ * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (TURNS-2): many receivers may
  *     lack theirs at once.
  * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
  * WHOLES-7  Some servers answer a part of an object that they lack with 500 or OCPI 3xxx each time, and a lane waits for its head for a day:
@@ -27,7 +27,7 @@ import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
-import { largeTurn } from '../../kit/per-turn.ts';
+import { largeTurn } from '../../kit/turns.ts';
 import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, objectsSize, readObject } from '../kernel/row-codecs.ts';

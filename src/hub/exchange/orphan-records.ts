@@ -9,8 +9,8 @@ import type { Put } from '../../../storage/contract.ts';
 import type { OrphanEvent, OrphanKind } from '../../domain/events.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { addTo } from '../../kit/memo.ts';
 import { sampled } from '../../kit/sampled.ts';
-import { addTo } from '../../kit/turnstile.ts';
 import type { HubPorts } from '../ports/ports.ts';
 
 export const actorKinds = { stop_without_complete: 'orphan-stop', complete_without_cdr: 'orphan-cdr' } as const;

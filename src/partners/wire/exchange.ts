@@ -10,7 +10,7 @@
  *     answers and chunk extensions are no part of an answer, but reading them takes as much CPU time.
  * EXCHANGE-5  A request is resent at most once, on a fresh connection, and only if the first attempt used a re-used
  *     connection that was closed before any byte of the answer.
- * EXCHANGE-6  An answer larger than `smallMax` is read in a turn of the event loop that is far from those of other large texts (PER-TURN-2): a
+ * EXCHANGE-6  An answer larger than `smallMax` is read in a turn of the event loop that is far from those of other large texts (TURNS-2): a
  *     partner may let many come at once, and others would wait until all are decoded and parsed. Partners take turns.
  * EXCHANGE-7  With a room for large answers, no more than `smallMax` and one read of an answer comes into memory until its partner has room
  *     for it (`answer-room.ts`). What waits counts against the time of the exchange.
@@ -18,7 +18,7 @@
 import type { Dispatcher } from 'undici';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { Clock } from '../../kit/clock.ts';
-import { largeTurn } from '../../kit/per-turn.ts';
+import { largeTurn } from '../../kit/turns.ts';
 import { trimmed } from './answer-reader.ts';
 import type { AnswerRoom, Place } from './answer-room.ts';
 import { decoded, foreignText } from './content.ts';

@@ -3,7 +3,7 @@
  * request itself. What it makes of them counts. The connection carries nothing afterwards.
  *
  * HAND-OVER-1  The first `atOnceMax` bytes are parsed at once. Each further piece has a turn of the event loop that is far from those of
- *     other large texts (PER-TURN-2), and meanwhile the socket is not read: chunks of a byte, interim answers and fields take the parser up to
+ *     other large texts (TURNS-2), and meanwhile the socket is not read: chunks of a byte, interim answers and fields take the parser up to
  *     a hundred times as long as a body of as many bytes, and a server may send as many answers of them as it gets requests.
  * HAND-OVER-2  Bytes that make no progress end the exchange: `headMax` before the head of the answer has ended, interim answers
  *     included, and a whole piece thereafter without a byte of the body, as extensions of chunks and trailers are. The parser finds no head too
@@ -12,7 +12,7 @@
 import { Duplex } from 'node:stream';
 import { Client, type Dispatcher, errors, util } from 'undici';
 import { Growing } from '../../kit/growing.ts';
-import { largeTurn } from '../../kit/per-turn.ts';
+import { largeTurn } from '../../kit/turns.ts';
 import type { Exchange, Fields, Sent, Source } from './exchange.ts';
 
 /** Bytes; more than an answer has that is small and only unusual. [HAND-OVER-1] */

@@ -1,20 +1,21 @@
 /**
- * Spreads work over turns of the event loop, so that each turn is short.
+ * Lets users take turns: `perTurn` spreads work over turns of the event loop, so that each of these is short, and `turnstile` bounds the work
+ * that goes on at a time.
  *
- * PER-TURN-1  Users take turns, and each of them is served first in, first out. Nothing is kept of a user for longer than it waits, and a turn.
- * PER-TURN-2  In the process at most one large text is begun to be read, parsed or checked in `apartTurns` turns: what follows takes the
+ * TURNS-1  Users take turns, and each of them is served first in, first out. Nothing is kept of a user for longer than it waits, and a turn.
+ * TURNS-2  In the process at most one large text is begun to be read, parsed or checked in `apartTurns` turns: what follows takes the
  *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
  *     at most.
- * PER-TURN-3  Large texts of all partners take a ninth of the thread at most: the next one waits eight times as long as the turn of
+ * TURNS-3  Large texts of all partners take a ninth of the thread at most: the next one waits eight times as long as the turn of
  *     the last one took, of which `turnMsMax` count.
  */
 import { sleep } from './clock.ts';
+import { addTo } from './memo.ts';
 import { nextTurn, systemClock } from './system-clock.ts';
-import { addTo } from './turnstile.ts';
 
-/** Turns of the event loop that an authorize takes. [PER-TURN-2] */
+/** Turns of the event loop that an authorize takes. [TURNS-2] */
 const apartTurns = 4;
-/** How many times as long as the turn of a large text the process takes no other. [PER-TURN-3] */
+/** How many times as long as the turn of a large text the process takes no other. [TURNS-3] */
 const restTimes = 8;
 /** A longer turn, ms, had more in it than its large text: the process stood still. */
 const turnMsMax = 100;
@@ -55,7 +56,7 @@ export function perTurn(
         begin(user);
         waiting.delete(user);
         queue.shift()?.();
-        // Behind the others: the walk comes to it again. [PER-TURN-1]
+        // Behind the others: the walk comes to it again. [TURNS-1]
         if (queue.length > 0) waiting.set(user, queue);
       }
     }
@@ -75,7 +76,7 @@ export function perTurn(
   };
 }
 
-/** Lets one caller go on in `apartTurns` turns, and then rests. [PER-TURN-2, PER-TURN-3] */
+/** Lets one caller go on in `apartTurns` turns, and then rests. [TURNS-2, TURNS-3] */
 export function largeTurns(turn: () => Promise<void>, clock = systemClock): (user: string) => Promise<void> | null {
   const inTurns = perTurn({ ofAll: 1 }, async () => {
     const begunAt = clock.monotonic();
@@ -89,5 +90,38 @@ export function largeTurns(turn: () => Promise<void>, clock = systemClock): (use
   return (user) => inTurns(true, user);
 }
 
-/** When a large text of a partner may be read, parsed or checked; null: now. [PER-TURN-2] */
+/** When a large text of a partner may be read, parsed or checked; null: now. [TURNS-2] */
 export const largeTurn = largeTurns(nextTurn);
+
+/**
+ * A semaphore with `most` slots, of which one user may use `ofOneMax`, by default half. Waiters of one user are served
+ * first in, first out, and users round-robin. The promise resolves to the function that releases the slot.
+ */
+export function turnstile(most: number, ofOneMax = most / 2): (user: string) => Promise<() => void> {
+  const waiting = new Map<string, (() => void)[]>();
+  const runningOf = new Map<string, number>();
+  let running = 0;
+  const isFree = (user: string) => running < most && (runningOf.get(user) ?? 0) < ofOneMax;
+  const begin = (user: string, more: number) => {
+    running += more;
+    addTo(runningOf, user, more);
+  };
+  const next = () => {
+    for (const [user, [first, ...rest]] of waiting) {
+      if (!isFree(user)) continue;
+      waiting.delete(user);
+      if (rest.length > 0) waiting.set(user, rest);
+      begin(user, 1);
+      first?.();
+      return;
+    }
+  };
+  return async (user) => {
+    if (isFree(user)) begin(user, 1);
+    else await new Promise<void>((go) => waiting.set(user, [...(waiting.get(user) ?? []), go]));
+    return () => {
+      begin(user, -1);
+      next();
+    };
+  };
+}
