@@ -8,7 +8,7 @@
  *
  * ORPHAN-STOP-1  The hub invents nothing: no COMPLETED, no CDR, no second stop. A case is a flag for people.
  * ORPHAN-STOP-2  The end of the grace is an instant in the log: a restart does not shorten the grace, and lengthens it
- *     only when the wall clock was set back since it began, at most by that step. [CLOCK-STEPS-3]
+ *     only when the wall clock was set back since it began, at most by that step. [CLOCK-8]
  */
 import { assign, setup } from 'xstate';
 

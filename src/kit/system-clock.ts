@@ -5,7 +5,7 @@
  *     sockets: an answer that arrived meanwhile counts before its time-out.
  */
 import type { Clock } from './clock.ts';
-import { facesOf } from './clock-steps.ts';
+import { facesOf } from './clock.ts';
 
 const begun = Date.now() - performance.now();
 

@@ -1,5 +1,5 @@
 /** Hub time beside a wall clock that is moved: what was recorded before and after each step keeps its age. */
-import { ClockSteps } from '../../src/kit/clock-steps.ts';
+import { ClockSteps } from '../../src/kit/clock.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 

@@ -7,7 +7,7 @@
  */
 import TinyQueue from 'tinyqueue';
 import type { Clock } from '../../src/kit/clock.ts';
-import { facesOf } from '../../src/kit/clock-steps.ts';
+import { facesOf } from '../../src/kit/clock.ts';
 import type { WallClock } from './wall-clock.ts';
 
 /** One life of a hub process, from its start to its end or crash. */

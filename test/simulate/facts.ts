@@ -332,7 +332,7 @@ export class Facts {
     }
   }
 
-  /** The time of day at which a command was accepted may name a later instant, after a step back. [CLOCK-STEPS-3] */
+  /** The time of day at which a command was accepted may name a later instant, after a step back. [CLOCK-8] */
   #asRecorded(directory: Directory): Directory[] {
     const { isSteady, latestOf, now } = this.around;
     if (isSteady()) return [directory];

@@ -40,7 +40,7 @@ const watches = (world: World) =>
 /** Sweeps come at multiples of it. */
 const sweepMs = 300_000;
 
-t.test('a restart after a step back may take a grace for one that began later [CLOCK-STEPS-3]', async (t) => {
+t.test('a restart after a step back may take a grace for one that began later [CLOCK-8]', async (t) => {
   const world = await scene(t);
   const set = (aheadMs: number) => {
     world.wall.set(aheadMs, world.agenda.now);

@@ -4,7 +4,7 @@
  * TEST-ORPHAN-RULES-1  A watch follows from a STOP_SESSION alone that was accepted, or may have been because its call was cut off, and never ends its grace early. While the store cannot write, the CPO's
  *     answer may come into the log after the watch.
  * TEST-ORPHAN-RULES-2  A case opens when the grace is over, by a sweep or at a start, and only of a session that has not ended; once per watch.
- *     To a start, the time of day at which a watch began may name a later instant, after a step back: then the grace lasts as much longer. [CLOCK-STEPS-3]
+ *     To a start, the time of day at which a watch began may name a later instant, after a step back: then the grace lasts as much longer. [CLOCK-8]
  * TEST-ORPHAN-RULES-3  In the end every stopped session that did not end has a case, and no other has one that is open.
  */
 import type { OrphanRecord } from '../../src/domain/orphan.ts';

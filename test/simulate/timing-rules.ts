@@ -163,7 +163,7 @@ export class TimingRules {
     return owed.lane.owed.filter((one) => one === owed || (one.fact.seq < owed.fact.seq && isOpen(one)));
   }
 
-  /** To the next life, the time of day of its last attempt may name a later instant, after a step back. [CLOCK-STEPS-3] */
+  /** To the next life, the time of day of its last attempt may name a later instant, after a step back. [CLOCK-8] */
   #latestDueOf({ due, wait }: Owed): number {
     if (due === null) return 0;
     const { latestOf, now } = this.#facts.around;

@@ -9,7 +9,7 @@ import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
 import { laneMax } from '../../src/hub/delivery/window.ts';
 import { Timers } from '../../src/hub/kernel/timers.ts';
 import { RedriveForms } from '../../src/hub/maintain/redriven-as.ts';
-import { ClockSteps } from '../../src/kit/clock-steps.ts';
+import { ClockSteps } from '../../src/kit/clock.ts';
 import type { Put, Store } from '../../storage/contract.ts';
 import { storeWith } from '../support/store-with.ts';
 import type { Mutant } from './mutants.ts';

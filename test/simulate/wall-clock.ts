@@ -1,5 +1,5 @@
 /** The time of day as a simulated hub sees it: somebody may set it, and nothing else in the world moves by that. */
-import type { Stretch } from '../../src/kit/clock-steps.ts';
+import type { Stretch } from '../../src/kit/clock.ts';
 
 /** What the hub writes down lies so near to the present at most: due times with `Retry-After`, and facts while a disk is slow. */
 const nearMs = 1_200_000;
@@ -44,7 +44,7 @@ export class WallClock {
     return instants.reduce((best, at) => (Math.abs(at - now) < Math.abs(best - now) ? at : best));
   }
 
-  /** The latest instant until then at which the clock may have shown this; -Infinity when there is none. [CLOCK-STEPS-3] */
+  /** The latest instant until then at which the clock may have shown this; -Infinity when there is none. [CLOCK-8] */
   latestOf(text: string, until: number): number {
     const instants = this.#offs.map(({ from, ms }) => ({ from, at: Date.parse(text) - ms }));
     return Math.max(...instants.filter(({ from, at }) => at >= from && at <= until).map(({ at }) => at));

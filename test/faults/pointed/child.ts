@@ -3,7 +3,7 @@
  * `jumpTo` at SIGUSR2.
  */
 import { loadConfig } from '../../../src/config.ts';
-import { facesOf } from '../../../src/kit/clock-steps.ts';
+import { facesOf } from '../../../src/kit/clock.ts';
 import { systemClock } from '../../../src/kit/system-clock.ts';
 import { startHub } from '../../../src/main.ts';
 import type { Pointed } from '../points.ts';
