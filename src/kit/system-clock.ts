@@ -4,8 +4,7 @@
  * SYSTEM-CLOCK-1  A timer that fires late, because the process was stopped or busy, first lets the event loop read its
  *     sockets: an answer that arrived meanwhile counts before its time-out.
  */
-import type { Clock } from './clock.ts';
-import { facesOf } from './clock.ts';
+import { type Clock, facesOf } from './clock.ts';
 
 const begun = Date.now() - performance.now();
 

@@ -5,8 +5,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import type { Clock } from '../../src/kit/clock.ts';
-import { facesOf } from '../../src/kit/clock.ts';
+import { type Clock, facesOf } from '../../src/kit/clock.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { HeldWrites } from '../delivery/held-writes.ts';
 import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';

@@ -6,8 +6,7 @@
  * TEST-AGENDA-3  What a dead hub had asked for never happens.
  */
 import TinyQueue from 'tinyqueue';
-import type { Clock } from '../../src/kit/clock.ts';
-import { facesOf } from '../../src/kit/clock.ts';
+import { type Clock, facesOf } from '../../src/kit/clock.ts';
 import type { WallClock } from './wall-clock.ts';
 
 /** One life of a hub process, from its start to its end or crash. */

@@ -5,8 +5,7 @@
  *     waits for the next advance.
  * TEST-SIMULATED-CLOCK-2  `step` moves the time of day alone, and the clock notices it at once.
  */
-import type { Clock } from '../../src/kit/clock.ts';
-import { facesOf } from '../../src/kit/clock.ts';
+import { type Clock, facesOf } from '../../src/kit/clock.ts';
 
 interface Timer {
   readonly due: number;

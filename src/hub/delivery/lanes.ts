@@ -15,8 +15,7 @@ import type { Seq } from '../../../storage/contract.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Item } from './item.ts';
-import { GroupedRoundRobin, MultisetMin } from './queues.ts';
-import { none, type Source, Sources } from './sources.ts';
+import { GroupedRoundRobin, MultisetMin, noSource, type Source, Sources } from './queues.ts';
 
 /** The lanes of one module. */
 interface Queue {
@@ -156,12 +155,12 @@ export class Lanes {
 
   /** What memory holds of a module, and lanes have left in the log of it. */
   heldOf(module: ObjectModule): Pick<Source, 'size' | 'skipped'> {
-    return this.#known(module)?.sources ?? none;
+    return this.#known(module)?.sources ?? noSource;
   }
 
   /** The same of one sending partner. */
   heldFrom(module: ObjectModule, sender: PartyId): Source {
-    return this.#known(module)?.sources.of(this.#partnerOf(sender)) ?? none;
+    return this.#known(module)?.sources.of(this.#partnerOf(sender)) ?? noSource;
   }
 
   /** Leaves a delivery in the log when its lane has `most` in memory, or has left some before it there. */

@@ -1,5 +1,5 @@
 /**
- * Data structures of the delivery queues: every delivery changes them, so neither may walk over a backlog.
+ * Data structures of the delivery queues: every delivery changes them, so none may walk over a backlog.
  *
  * QUEUES-1  A member is in a `RoundRobin` once; adding it again keeps its place.
  * QUEUES-2  A `GroupedRoundRobin` keeps a group without members only while it is its only one.
@@ -194,5 +194,51 @@ export class MultisetMin {
     for (const [at, held] of this.#held) if (held === 0) this.#held.delete(at);
     this.#queue = new TinyQueue([...this.#held.keys()]);
     this.#gone = 0;
+  }
+}
+
+/** What memory holds of a sending partner. */
+export interface Source {
+  /** Deliveries in memory. */
+  readonly size: number;
+  /** Deliveries that its lanes have left in the log. */
+  readonly skipped: number;
+  /** Lanes that are ready or in flight; the others wait, for another attempt or another lane. */
+  readonly moving: number;
+}
+
+export const noSource: Source = { size: 0, skipped: 0, moving: 0 };
+
+/** Counts what memory holds of one module of a receiver, by sending partner: the room of each follows from it. [WINDOW-2] */
+export class Sources {
+  /** Only those of which there is something. */
+  readonly #sources = new Map<string, { -readonly [K in keyof Source]: number }>();
+  #size = 0;
+  #skipped = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  of(partner: string): Source {
+    return this.#sources.get(partner) ?? noSource;
+  }
+
+  count(partner: string, { size = 0, skipped = 0, moving = 0 }: Partial<Source>): void {
+    let source = this.#sources.get(partner);
+    if (!source) {
+      source = { size: 0, skipped: 0, moving: 0 };
+      this.#sources.set(partner, source);
+    }
+    source.size += size;
+    source.skipped += skipped;
+    source.moving += moving;
+    this.#size += size;
+    this.#skipped += skipped;
+    if (source.size + source.skipped + source.moving === 0) this.#sources.delete(partner);
   }
 }
