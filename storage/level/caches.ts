@@ -1,7 +1,7 @@
 /**
- * In-memory caches of rows. Most pushes change an object that was pushed a moment ago, and each change reads its row first
- * (`RowCache`); partners tend to ask for the same pages (`ListCache`, by entry in the order index). They are separate, so
- * that a walk through a whole list evicts no recently written row.
+ * In-memory caches of rows, and a memory of what was set last (`TwoGenerations`). Most pushes change an object that was pushed a moment
+ * ago, and each change reads its row first (`RowCache`); partners tend to ask for the same pages (`ListCache`, by entry in the order
+ * index). They are separate, so that a walk through a whole list evicts no recently written row.
  *
  * CACHES-1  Each cache is bounded in number of rows and in characters, and evicts the oldest first.
  * CACHES-2  The row cache never differs from the database: a row is cached from when its batch is on the disk until it
@@ -135,5 +135,34 @@ export class ListCache {
   /** The order index reports that a row was written at this entry or left it. */
   delete(entry: string): void {
     this.#rows.delete(entry);
+  }
+}
+
+/** A bounded memory of the entries set last. When the younger of its two generations is full, the older is dropped whole. */
+export class TwoGenerations<V> {
+  readonly #max: number;
+  #young = new Map<string, V>();
+  #old = new Map<string, V>();
+
+  /** Keeps at least the last `max` entries, and at most twice as many. */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get(key: string): V | undefined {
+    return this.#young.get(key) ?? this.#old.get(key);
+  }
+
+  set(key: string, value: V): void {
+    if (this.#young.size >= this.#max) {
+      this.#old = this.#young;
+      this.#young = new Map();
+    }
+    this.#young.set(key, value);
+  }
+
+  clear(): void {
+    this.#young = new Map();
+    this.#old = new Map();
   }
 }

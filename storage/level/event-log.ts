@@ -11,13 +11,21 @@
  *     that it relies on: it never gives less than there is.
  */
 import { closing } from '../../src/kit/closing.ts';
-import type { Commit, EventQuery, NewEvent, Put, RowKey, Seq, StoredEvent } from '../contract.ts';
-import { Damaged } from '../contract.ts';
+import {
+  type Commit,
+  Damaged,
+  type EventQuery,
+  type NewEvent,
+  type Put,
+  type RowKey,
+  type Seq,
+  type StoredEvent,
+} from '../contract.ts';
 import * as keys from '../keys.ts';
 import { type Content, decode, encode, encodeBytes, headOf, inspect } from '../records.ts';
+import type { TwoGenerations } from './caches.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, soughtKeys, type Unreadable } from './leveldb.ts';
 import type { Horizon } from './trim-point.ts';
-import type { TwoGenerations } from './two-generations.ts';
 
 /** `gone`: 1 when the commit removed the row. */
 export type Touched = [kind: string, owner: string, id: string, gone: 0 | 1];

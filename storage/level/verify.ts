@@ -18,7 +18,7 @@
 import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
-import { ListCache, RowCache } from './caches.ts';
+import { ListCache, RowCache, TwoGenerations } from './caches.ts';
 import { type EventHead, indexKeys, type RowHead, type Touched } from './event-log.ts';
 import { DigestMaker, IndexDigest, Tally } from './index-digest.ts';
 import { chunks, type Database, type OnPoint } from './leveldb.ts';
@@ -28,7 +28,6 @@ import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
 import { type Seal, Sealing } from './seal.ts';
 import { type Horizon, NO_HORIZON, plus, readHorizon } from './trim-point.ts';
-import { TwoGenerations } from './two-generations.ts';
 import { isBarred } from './unopened.ts';
 
 /**
