@@ -27,7 +27,7 @@ import { encode } from '../records.ts';
 import { writeBackup } from './backup.ts';
 import type { Sealing } from './backup-keys.ts';
 import { indexKeys, type Prepared, prepare, stage } from './event-log.ts';
-import { type Group, type Job, newGroup } from './jobs.ts';
+import { type Group, type Job, newGroup, Versions } from './jobs.ts';
 import { BALLAST_BYTES, type Batch, SYNCED } from './leveldb.ts';
 import { Lifecycle, type LifecycleOptions } from './lifecycle.ts';
 import type { Mounted } from './mounted.ts';
@@ -38,7 +38,6 @@ import { splitLarge } from './seal.ts';
 import { filesWith } from './side-files.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
 import type { Found } from './verify.ts';
-import { Versions } from './versions.ts';
 
 /** How long a settle may stay unsynced, ms. CONTRACT-6 allows about 1 s. */
 const FLUSH_MS = 500;

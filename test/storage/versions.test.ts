@@ -1,10 +1,10 @@
 /** How the versions of the rows are read on which commits were decided. */
 import { named } from '../../storage/keys.ts';
 import { RowCache } from '../../storage/level/caches.ts';
+import { Versions } from '../../storage/level/jobs.ts';
 import type { Database } from '../../storage/level/leveldb.ts';
 import { OrderIndex } from '../../storage/level/order-index.ts';
 import type { Found } from '../../storage/level/verify.ts';
-import { Versions } from '../../storage/level/versions.ts';
 import { encode } from '../../storage/records.ts';
 import { t } from '../support/tap.ts';
 
