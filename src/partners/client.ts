@@ -19,12 +19,13 @@ import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { curves, withoutPrimes } from '../kit/key-exchange.ts';
+import { memoized } from '../kit/memo.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { bareHost, parsedUrl } from '../kit/url.ts';
 import { instanceHeader, writeHeaders } from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
 import { outcomeOf } from './outcome.ts';
 import { followingSlashes } from './slash.ts';
-import { targetOf } from './target.ts';
 import { AnswerRoom } from './wire/answer-room.ts';
 import { onread } from './wire/connection.ts';
 import { Connections, type Connector } from './wire/connections.ts';
@@ -293,4 +294,43 @@ function requestOf(
   if (call.body !== null) headers['Content-Type'] = 'application/json';
   const { method, source, about } = call;
   return { method, headers, body: call.bytes ?? call.body, partner: about?.partner, source, ...target };
+}
+
+/** A URL that parsing would not change: an origin, and a path and query without anything to encode or resolve. */
+const plainUrl = /^(https?:\/\/[a-z0-9.:[\]-]+)(\/[A-Za-z0-9\-._~!$&()*+,;=:@%/?]*)(?<!\?)$/;
+const dotSegment = /\/(?:\.|%2e)/i;
+/** Parsing is slow and origins are few, so of a plain URL only the origin is parsed, once. Null: parsing changes it. */
+const originOf = memoized((origin) => {
+  const url = parsedUrl(origin);
+  return url?.origin === origin ? placeOf(url) : null;
+});
+
+/** What is known of an origin: the parts of a `URL` are computed at each look. */
+interface Place {
+  /** Input of the egress guard; for a plain URL only the origin. */
+  readonly url: URL;
+  readonly origin: string;
+  /** Without brackets. */
+  readonly hostname: string;
+}
+
+const placeOf = (url: URL): Place => ({ url, origin: url.origin, hostname: bareHost(url) });
+
+interface Target extends Place {
+  readonly path: string;
+}
+
+/**
+ * Splits a URL into origin and path; null when `text` is none. Every delivery has its own URL, and parsing it whole would be the most
+ * expensive step of making its request; nearly all URLs are so plain that parsing would not change them.
+ */
+export function targetOf(text: string): Target | null {
+  const [, begin, path] = dotSegment.test(text) ? [] : (plainUrl.exec(text) ?? []);
+  const known = begin === undefined ? null : originOf(begin);
+  if (known && path !== undefined) {
+    const { url, origin, hostname } = known;
+    return { url, origin, hostname, path };
+  }
+  const url = parsedUrl(text);
+  return url && { path: url.pathname + url.search, ...placeOf(url) };
 }

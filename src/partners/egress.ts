@@ -134,7 +134,7 @@ export function egressGuard(allowed: readonly string[], own = noPlaces, names: N
   let known: { readonly own: string; readonly host: string; readonly judged: WeakMap<URL, string | null> } | null =
     null;
 
-  /** Cached per URL object: every call needs it, and `target.ts` yields the same few objects. */
+  /** Cached per URL object: every call needs it, and `targetOf` yields the same few objects. */
   function refusalOf(url: URL): string | null {
     const publicUrl = own.publicUrl();
     if (publicUrl === null) return urlRefusal(url);

@@ -2,7 +2,7 @@
  * A URL that is taken apart without a parser leads where the parser says.
  */
 
-import { targetOf } from '../../src/partners/target.ts';
+import { targetOf } from '../../src/partners/client.ts';
 import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
