@@ -1,7 +1,7 @@
 /** What calls to partners count while they are in flight, and what counting costs each of them. */
 import { promiseHooks } from 'node:v8';
 import type { PartyId } from '../../src/domain/party.ts';
-import { countedPorts } from '../../src/hub/partners/counted-ports.ts';
+import { countedPorts } from '../../src/hub/partners/reports.ts';
 import type { HubPorts, OutboundCall } from '../../src/hub/ports/ports.ts';
 import { t } from '../support/tap.ts';
 
@@ -14,7 +14,7 @@ function counting(answer: () => Promise<unknown>) {
   return { inFlight, call: (of: object) => client.call(of as OutboundCall) };
 }
 
-t.test('a call is in flight to its partner until it has ended, however it ends [COUNTED-PORTS-2]', async (t) => {
+t.test('a call is in flight to its partner until it has ended, however it ends [REPORTS-5]', async (t) => {
   for (const end of ['resolves', 'rejects'] as const) {
     const { inFlight, call } = counting(async () => {
       if (end === 'rejects') throw new Error('the client is broken');

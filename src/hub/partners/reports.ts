@@ -1,12 +1,15 @@
 /**
  * Reports of partners: pushes that were refused, warnings by field, and quirks that the hub made up for, so that
- * nobody needs the partner's own log to see what it does wrong. [D69, D70, D86]
+ * nobody needs the partner's own log to see what it does wrong. [D69, D70, D86] `countedPorts` counts what clients make up for.
  *
  * REPORTS-1  What is noted is written within `gatherMs` of the first note, and at most once in `pauseMs` per partner:
  *     a partner that repeats itself costs a bounded number of events. A crash loses the notes of that time.
  * REPORTS-2  Per partner the last `keptMax` refusals are kept, each with at most 65,536 characters of its body;
  *     of more than `pendingMax` different ones in one pause only the last are written.
  * REPORTS-3  A reader of a report writes what was noted on this node first.
+ * REPORTS-4  What a client made up for in one call is counted once, whatever the call is for and however it ends.
+ * REPORTS-5  A call is in flight to its partner until it has ended, whatever it is for; a partner without calls has
+ *     no entry.
  */
 import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -23,12 +26,12 @@ import {
   type TallyKind,
 } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { keepNewest } from '../../kit/memo.ts';
+import { addTo, keepNewest } from '../../kit/memo.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { cut, rowSeen, unlisted } from '../kernel/row-codecs.ts';
-import type { CallSubject } from '../ports/ports.ts';
+import type { CallSubject, HubPorts } from '../ports/ports.ts';
 
 const keptMax = 200;
 const pendingMax = 50;
@@ -221,4 +224,59 @@ export class PartnerReports {
 export async function refusalsOf({ store }: Pick<Context, 'store'>, partner: PartyId): Promise<Row[]> {
   const { rows } = await store.list({ kind: 'refused', shelves: [partner], offset: 0, limit: keptMax });
   return [...rows].reverse();
+}
+
+/**
+ * The ports with clients that count what they made up for: all calls of the hub pass here, so that no part of it has to count. [D70]
+ * `inFlight`: where calls are counted by partner.
+ */
+export function countedPorts(
+  ports: HubPorts,
+  used: (about: CallSubject, quirks: readonly Quirk[]) => void,
+  inFlight: Map<PartyId, number>,
+): HubPorts {
+  const { client, versions, lists } = ports;
+  /** [REPORTS-5] */
+  const during = async <T>(about: CallSubject | undefined, call: Promise<T>): Promise<T> => {
+    if (!about) return call;
+    addTo(inFlight, about.partner, 1);
+    try {
+      return await call;
+    } finally {
+      addTo(inFlight, about.partner, -1);
+    }
+  };
+  const count = (about: CallSubject | undefined, quirks: readonly Quirk[] | undefined) => {
+    if (about && quirks && quirks.length > 0) used(about, quirks);
+  };
+  return {
+    ...ports,
+    client: {
+      refusal: (url) => client.refusal(url),
+      async call(call) {
+        const outcome = await during(call.about, client.call(call));
+        count(call.about, outcome.quirks);
+        return outcome;
+      },
+    },
+    versions: {
+      async discover(partner) {
+        const discovered = await during(partner.about, versions.discover(partner));
+        count(partner.about, discovered.quirks);
+        return discovered;
+      },
+    },
+    lists: {
+      pages(list) {
+        const pages = lists.pages(list);
+        return {
+          async next() {
+            const page = await during(list.about, pages.next());
+            if (page.value?.kind === 'page') count(list.about, page.value.quirks);
+            return page;
+          },
+        };
+      },
+    },
+  };
 }
