@@ -29,7 +29,6 @@ import { quota } from './kernel/quota.ts';
 import { Recorder } from './kernel/recorder.ts';
 import { withStoreErrors } from './kernel/store-errors.ts';
 import { Timers } from './kernel/timers.ts';
-import { Traffic } from './kernel/traffic.ts';
 import { WriteCoalescer } from './kernel/write-coalescer.ts';
 import { Audit } from './maintain/audit.ts';
 import { Backups } from './maintain/backups.ts';
@@ -325,7 +324,6 @@ function coreOf(opened: Store, ports: HubPorts, settings: HubSettings, isDoor: b
     circuits,
     breakerFeed: new BreakerFeed(circuits),
     contacts: new Contacts(clock, directory, settings),
-    traffic: new Traffic(),
     timers,
     ports,
     settings,

@@ -5,9 +5,9 @@
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Traffic } from '../../src/hub/kernel/contacts.ts';
 import type { Context } from '../../src/hub/kernel/context.ts';
 import { Recorder } from '../../src/hub/kernel/recorder.ts';
-import { Traffic } from '../../src/hub/kernel/traffic.ts';
 import { History, hoursKind, minutesKind } from '../../src/hub/maintain/history.ts';
 import type { Put, Row, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
@@ -69,7 +69,14 @@ async function anHour(store: Store, partners: number): Promise<[number[], number
   };
   const timers = { arm, disarm: nowhere };
   const directory = { partners: () => [] };
-  const context = { store, recorder, traffic, directory, timers, ports: { clock, log: silent } } as unknown as Context;
+  const context = {
+    store,
+    recorder,
+    contacts: { traffic },
+    directory,
+    timers,
+    ports: { clock, log: silent },
+  } as unknown as Context;
   const recorded = new History(context);
   await recorded.recover();
   const took: number[] = [];

@@ -182,7 +182,8 @@ export class Attempts {
 
   /** `isHealed`: there is a whole object to send in place of a part that was refused. */
   #applyOutcome(receiver: Receiver, lane: Lane, item: Item, outcome: Outcome, isHealed = false): void {
-    const { ports, directory, traffic } = this.#context;
+    const { ports, directory } = this.#context;
+    const { traffic } = this.#context.contacts;
     const at = ports.clock.now();
     const { module, since } = item;
     const partner = directory.partnerOf(item.receiver);

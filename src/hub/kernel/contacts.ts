@@ -1,15 +1,18 @@
 /**
- * What passed between the hub and each partner last, for operators: its last answer to a call of the hub, the last call
- * that failed and why, and its pushes by module. In memory, of this process.
+ * What passed between the hub and each partner, for operators: its last answer to a call of the hub, the last call
+ * that failed and why, and its pushes by module; and counts of all that passed, until the next point of the history takes them
+ * (`Traffic`). In memory, of this process.
  *
  * CONTACTS-1  Pushes are counted from the committed events, so that the owner of several nodes sees those that other
  *     nodes answered.
  * CONTACTS-2  A CPO is silent when it is CONNECTED and has pushed nothing for its `silent_after_h` or else `silentAfterH`, counted from its last push,
  *     from its (re)connection, or, without a known push, from the start of the hub.
+ * CONTACTS-3  Memory of counts is bounded by partners and bands: what the history does not take is added up.
  */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
 import type { Outcome } from '../../domain/errors.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
+import { bandOf, type Point } from '../../domain/history.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
@@ -46,6 +49,7 @@ interface Called {
 }
 
 export class Contacts {
+  readonly traffic = new Traffic();
   readonly #clock: Clock;
   readonly #directory: PartnerDirectory;
   readonly #silentAfterH: number;
@@ -77,6 +81,7 @@ export class Contacts {
   follow(event: StoredEvent): void {
     const partner = pusherOf(this.#directory, event);
     if (!partner) return;
+    this.traffic.pushed(partner.id);
     const pushes = this.#pushesOf(partner.id, (event.data as ObjectEventData).module);
     const at = this.#clock.steady(instantOf(event.at));
     advance(pushes, Math.floor(at / minuteMs));
@@ -162,7 +167,7 @@ export class Contacts {
 }
 
 /** The partner that pushed an object; undefined for other events, and for what the hub or an operator stored. */
-export function pusherOf(directory: PartnerDirectory, { type, data, party }: StoredEvent): Partner | undefined {
+function pusherOf(directory: PartnerDirectory, { type, data, party }: StoredEvent): Partner | undefined {
   if (!pushed.has(type)) return;
   const { by, owner } = data as ObjectEventData;
   return by === undefined && party !== null ? directory.partnerOf(owner) : undefined;
@@ -172,4 +177,66 @@ export function pusherOf(directory: PartnerDirectory, { type, data, party }: Sto
 function advance(pushes: Pushes, minute: number): void {
   for (let next = Math.max(pushes.minute + 1, minute - 59); next <= minute; next++) pushes.minutes[next % 60] = 0;
   pushes.minute = Math.max(pushes.minute, minute);
+}
+
+type Tally = Pick<Point, 'pushes' | 'deliveries' | 'errors' | 'bands'>;
+
+/** Of one partner. */
+class Counts {
+  pushes = 0;
+  deliveries = 0;
+  errors = 0;
+  readonly #bands = new Map<number, number>();
+
+  took(ms: number): void {
+    const band = bandOf(ms);
+    this.deliveries += 1;
+    this.#bands.set(band, (this.#bands.get(band) ?? 0) + 1);
+  }
+
+  get tally(): Tally {
+    const { pushes, deliveries, errors } = this;
+    return { pushes, deliveries, errors, bands: [...this.#bands].sort(([a], [b]) => a - b).flat() };
+  }
+}
+
+/** Counts what passes between the hub and each partner. [CONTACTS-3] */
+export class Traffic {
+  #counts = new Map<PartyId, Counts>();
+  #begun: () => void = () => {};
+
+  /** Called at the first count since the last `take`. */
+  onBegun(listener: () => void): void {
+    this.#begun = listener;
+  }
+
+  pushed(partner: PartyId): void {
+    this.#countsOf(partner).pushes += 1;
+  }
+
+  /** The partner took a delivery; its last attempt lasted `ms`. */
+  delivered(partner: PartyId, ms: number): void {
+    this.#countsOf(partner).took(ms);
+  }
+
+  /** An attempt at a delivery to the partner failed. */
+  failed(partner: PartyId): void {
+    this.#countsOf(partner).errors += 1;
+  }
+
+  /** What was counted since the last call. */
+  take(): Map<PartyId, Tally> {
+    const taken = this.#counts;
+    this.#counts = new Map();
+    return new Map([...taken].map(([partner, counts]) => [partner, counts.tally]));
+  }
+
+  #countsOf(partner: PartyId): Counts {
+    const known = this.#counts.get(partner);
+    if (known) return known;
+    const counts = new Counts();
+    this.#counts.set(partner, counts);
+    if (this.#counts.size === 1) this.#begun();
+    return counts;
+  }
 }

@@ -11,7 +11,6 @@ import type { Contacts } from './contacts.ts';
 import type { PartnerDirectory } from './directory.ts';
 import type { Recorder } from './recorder.ts';
 import type { Timers } from './timers.ts';
-import type { Traffic } from './traffic.ts';
 
 export interface Context {
   readonly store: Store;
@@ -21,7 +20,6 @@ export interface Context {
   readonly circuits: Circuits;
   readonly breakerFeed: BreakerFeed;
   readonly contacts: Contacts;
-  readonly traffic: Traffic;
   readonly timers: Timers;
   readonly ports: HubPorts;
   readonly settings: HubSettings;

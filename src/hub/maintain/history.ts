@@ -30,7 +30,6 @@ import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
 import { partnerOf } from '../kernel/actor-names.ts';
-import { pusherOf } from '../kernel/contacts.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 
@@ -79,7 +78,7 @@ export class History {
 
   constructor(context: Context) {
     this.#context = context;
-    context.traffic.onBegun(() => this.#begin());
+    context.contacts.traffic.onBegun(() => this.#begin());
   }
 
   /** Loads the minutes that are part of no hour yet, and begins. */
@@ -97,11 +96,8 @@ export class History {
     else if (this.#open.size > 0 || this.#down.size > 0) this.#armFor(hourMs);
   }
 
-  /** An event was committed. */
+  /** An event was committed. Pushes are counted by `contacts.ts`. */
   follow(event: StoredEvent): void {
-    const { directory, traffic } = this.#context;
-    const pusher = pusherOf(directory, event);
-    if (pusher) traffic.pushed(pusher.id);
     if (event.type.startsWith('partner.')) this.#look(partnerOf(event.stream));
   }
 
@@ -180,7 +176,7 @@ export class History {
 
   /** Adds up what was counted since the last call, and for how long partners were down. */
   #gather(now: number): void {
-    for (const [partner, tally] of this.#context.traffic.take()) this.#add(partner, { ...nothing, ...tally });
+    for (const [partner, tally] of this.#context.contacts.traffic.take()) this.#add(partner, { ...nothing, ...tally });
     for (const [partner, since] of this.#down) {
       if (now > since) this.#add(partner, { ...nothing, down: (now - since) / 1000 });
       this.#down.set(partner, now);
