@@ -31,9 +31,8 @@ import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
 import { sealedSecrets } from './hub/notify/notifier.ts';
 import { sealedTokens } from './hub/onboarding/sealed-tokens.ts';
-import type { HubKind, HubPorts, PostedNotification } from './hub/ports/ports.ts';
+import type { HubKind, HubPorts, HubSettings, PostedNotification } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
-import { memoized } from './kit/memo.ts';
 import type { createLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { admission } from './ocpi/admission.ts';
@@ -105,8 +104,8 @@ export interface Surroundings extends Replaceable {
   readonly visitors: Visitors;
   /** Of the process, too. Default: one of the hub's own. */
   readonly limiter?: RateLimiter;
-  /** The hub's public URL, without a trailing slash. */
-  readonly publicUrl: () => string;
+  /** On which the hub listens: the configured one may be 0. */
+  readonly port: number;
   /** By what else the hub is reached. Default: by nothing. */
   readonly reached?: Omit<OwnPlaces, 'publicUrl'>;
   /** Checked before each call to a partner. */
@@ -149,7 +148,7 @@ export const limiterOf = (config: Config, clock: Clock, others?: OtherNodes): Ra
 
 /** Rejects with `ConfigError` when the keys do not open the stored secrets. After a failure nothing is left open. */
 export async function assemble(store: Store, config: Config, around: Surroundings): Promise<Assembled> {
-  const { log, clock, random, metrics, visitors, publicUrl, mayCall, inFlightMax = inFlightBorne } = around;
+  const { log, clock, random, metrics, visitors, mayCall, inFlightMax = inFlightBorne } = around;
   const { connectMs, headMs, windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
@@ -167,8 +166,10 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     });
     const names = createNames({ servers: config.dnsServers ?? [], clock });
     closing.unshift(async () => names.close());
+    const settings = hubSettings(config, around.port);
+    const { publicUrl } = settings;
     const egress = egressGuard(config.egressAllow, { publicUrl, ...(around.reached ?? alone) }, names);
-    const instance = () => instanceOf(publicUrl(), config);
+    const instance = instanceOf(settings);
     const userAgent = `ocpi-hub/${version}`;
     const calls = {
       egress,
@@ -190,9 +191,8 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       post: (notification: PostedNotification) => webhooks.post(notification),
       mail,
       disk: () => diskOf(config.dataDir),
-      consoleUrl: () => (config.operators === null ? publicUrl() : ''),
+      consoleUrl: () => (config.operators === null ? publicUrl : ''),
     });
-    const settings = Object.defineProperty({ ...hubSettings(config, config.port) }, 'publicUrl', { get: publicUrl });
     const ports = {
       clock,
       random,
@@ -310,7 +310,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
           ...nodes,
         }),
       );
-      const isSecure = () => (config.oidcRedirectUrl ?? publicUrl()).startsWith('https:');
+      const isSecure = (config.oidcRedirectUrl ?? publicUrl).startsWith('https:');
       await scope.register(signIn({ provider, sessions, secrets, operations, visitors, isSecure, now, log }), {
         prefix: '/console/oidc',
       });
@@ -325,7 +325,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       isHere: isForOperators,
       refusal: (...parts) => new Problem(...parts),
       isReady: () => ready,
-      publicUrl,
+      publicUrl: () => publicUrl,
       clock,
       meter: metrics.inspectors,
       log,
@@ -366,9 +366,8 @@ export function serverOptions({ tls, connectionsMax }: Config, visitors: Visitor
 }
 
 /** The hub's id in `X-Hub-Instance`: the same on all of its nodes and after restarts, and no secret. [EGRESS-4] */
-const instanceOf = (publicUrl: string, { countryCode, partyId }: Pick<Config, 'countryCode' | 'partyId'>) =>
-  idOf(`${countryCode}-${partyId} ${publicUrl}`);
-const idOf = memoized((text) => createHash('sha256').update(text).digest('base64url').slice(0, 22));
+const instanceOf = ({ countryCode, partyId, publicUrl }: HubSettings): string =>
+  createHash('sha256').update(`${countryCode}-${partyId} ${publicUrl}`).digest('base64url').slice(0, 22);
 
 /** Runs all functions in order, even after a failure, then throws the first failure. */
 export async function closeAll(closing: (() => Promise<void>)[]): Promise<void> {

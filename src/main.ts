@@ -178,10 +178,9 @@ export async function startHub(
   try {
     const operators = await listenForOperators(config, visitors, clock, (...request) => answer(...request));
     if (operators) closing.unshift(() => cut(operators.server));
-    let { port } = config;
     await listen(early.server, config, 'HUB');
     closing.unshift(() => cut(early.server));
-    port = (early.server.address() as AddressInfo).port;
+    const { port } = early.server.address() as AddressInfo;
     logFailedAccepts(early.server, log, clock);
     const open = () =>
       openLevelStore({
@@ -199,13 +198,12 @@ export async function startHub(
     await removeUnsealed(config.dataDir);
     closing.push(watchedClock(config, replaced, { log, metrics }));
     closing.push(() => store.close());
-    const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     metrics.cluster.role('owner');
     const reached = {
       listeners: () => [early.server, ...(operators ? [operators.server] : [])].flatMap(placesOf),
       nodes: () => [],
     };
-    const ports = { log, clock, random, metrics, visitors, publicUrl, reached, early, named: named.now, ...others };
+    const ports = { log, clock, random, metrics, visitors, port, reached, early, named: named.now, ...others };
     const around = operators ? { ...ports, operators: operators.server } : ports;
     const hub = await reopenable(store, () => starting.until(() => assemble(store, config, around), isFull));
     closing.unshift(() => hub.close(inFlightGraceMs));
@@ -255,7 +253,6 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     starting.opened();
     metrics.cluster.sees(() => store.sight());
     closing.push(watchedClock(config, replaced, { log, metrics }), () => store.close());
-    const publicUrl = () => config.publicUrl ?? listenUrl(config, port);
     const { passed } = metrics.cluster;
     const passing = secrets.length === 0 ? null : new Passing({ secrets, visitors, passed, log });
     const view = () => viewOf(store, config, { node, addresses });
@@ -267,7 +264,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     const peers = () => node?.neighbours.all() ?? [];
     const grants = passing === null ? undefined : new GrantsTold({ peers, passing });
     const limiter = limiterOf(config, clock, grants);
-    const shared = { log, clock, random, metrics, visitors, limiter, publicUrl, reached, named: named.now, ...others };
+    const shared = { log, clock, random, metrics, visitors, limiter, port, reached, named: named.now, ...others };
     const serve = async (tenure: Tenure) => {
       const mayCall = ({ unwritten = false }) =>
         tenure.isHeld() || (unwritten && node?.mayCallUnwritten(tenure) === true);

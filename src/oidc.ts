@@ -22,12 +22,12 @@ export type OidcConfig = Pick<
 /** Null when no provider is configured. `consoleUrl` serves unless a redirect URL is set. */
 export function oidcOf(
   config: OidcConfig,
-  consoleUrl: () => string,
+  consoleUrl: string,
   named: () => readonly Operator[],
 ): SignInProvider | null {
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: secret, oidcRoles: roles } = config;
   if (issuer === null || clientId === null || roles === null) return null;
-  const redirectUrl = () => config.oidcRedirectUrl ?? `${consoleUrl()}/console/oidc/callback`;
+  const redirectUrl = config.oidcRedirectUrl ?? `${consoleUrl}/console/oidc/callback`;
   const server = new URL(issuer);
 
   let found: Promise<Configuration> | null = null;
@@ -73,7 +73,7 @@ export function oidcOf(
         verifier: client.randomPKCECodeVerifier(),
       };
       const url = client.buildAuthorizationUrl(configuration, {
-        redirect_uri: redirectUrl(),
+        redirect_uri: redirectUrl,
         scope: 'openid email profile',
         state: pending.state,
         nonce: pending.nonce,
@@ -85,7 +85,7 @@ export function oidcOf(
     async finish(search, { state, nonce, verifier }) {
       const client = await import('openid-client');
       const configuration = await discovered();
-      const url = new URL(`${redirectUrl()}${search}`);
+      const url = new URL(`${redirectUrl}${search}`);
       const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true };
       try {
         const tokens = await client.authorizationCodeGrant(configuration, url, checks);

@@ -86,7 +86,7 @@ export interface SignInOptions {
   readonly operations: Pick<AuditVerbs, 'noteAct'>;
   readonly visitors: Visitors;
   /** Whether browsers reach the console by https. */
-  readonly isSecure: () => boolean;
+  readonly isSecure: boolean;
   /** Wall clock, ms. */
   readonly now: () => number;
   readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>;
@@ -97,7 +97,7 @@ export function signIn(options: SignInOptions): FastifyPluginAsync {
   const { provider, sessions, secrets, operations, visitors, isSecure, now, log } = options;
   const cookies = expiring((value) => pending.parse(value), 'operator sign-in', secrets, now);
   const setCookie = (reply: FastifyReply, value: string, maxAgeMs: number) => {
-    const attributes = `Path=/console/oidc; Max-Age=${maxAgeMs / 1000}; HttpOnly; SameSite=Lax${isSecure() ? '; Secure' : ''}`;
+    const attributes = `Path=/console/oidc; Max-Age=${maxAgeMs / 1000}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
     void reply.header('set-cookie', `${cookieName}=${value}; ${attributes}`);
   };
 

@@ -180,9 +180,7 @@ export function createHub(
   }
   let ready = false;
   const hub: Hub = {
-    get publicUrl() {
-      return settings.publicUrl;
-    },
+    publicUrl: settings.publicUrl,
     party: { country_code: settings.countryCode, party_id: settings.partyId },
     known(named) {
       const id = keyOf(named);

@@ -63,7 +63,7 @@ export interface OcpiServerOptions {
   /** Whether a request came in where partners are served; absent: always. */
   readonly isHere?: (request: IncomingMessage) => boolean;
   /** The hub's id in `X-Hub-Instance`. */
-  readonly instance?: () => string;
+  readonly instance?: string;
   /** While the door refuses every request: the `Retry-After` of the refusal, seconds. Null: the door is open. */
   readonly shutForS?: () => number | null;
 }
@@ -160,7 +160,7 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
     const retryAfterS = shutForS();
     if (retryAfterS !== null) throw new HubError('unavailable', { retryAfterS });
     const instance = request.headers[instanceHeader.toLowerCase()];
-    if (instance !== undefined && instance === options.instance?.()) throw new HubError('loop');
+    if (instance !== undefined && instance === options.instance) throw new HubError('loop');
     const route = request.routeOptions.config.ocpi;
     const credential = authenticate(hub, request.headers.authorization, visitors.exact(request.raw));
     passage.credential = credential;

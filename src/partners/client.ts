@@ -38,7 +38,7 @@ export interface PartnerClientOptions {
   /** Program and version. Web application firewalls refuse requests without a User-Agent. [D57] */
   readonly userAgent?: string;
   /** The hub's id in `X-Hub-Instance`, by which it knows its own calls; null: none is sent. [EGRESS-4] */
-  readonly instance?: () => string | null;
+  readonly instance?: string | null;
   /** Timeout of connecting, TLS handshake included, ms. */
   readonly connectMs?: number;
   /**
@@ -70,7 +70,7 @@ const addressesTried = 3;
 const defaults = {
   clock: systemClock,
   userAgent: 'ocpi-hub',
-  instance: (): string | null => null,
+  instance: null as string | null,
   connectMs: 3_000,
   headMs: 10_000,
   connectionsMax: 64,
@@ -287,8 +287,7 @@ function requestOf(
   if (target instanceof Error) return target;
   const headers = writeHeaders(call);
   if (!call.isAnonymous) headers['User-Agent'] = userAgent;
-  const id = instance();
-  if (id !== null) headers[instanceHeader] = id;
+  if (instance !== null) headers[instanceHeader] = instance;
   headers.Accept = 'application/json';
   headers['Accept-Encoding'] = 'identity';
   if (call.body !== null) headers['Content-Type'] = 'application/json';

@@ -49,13 +49,14 @@ export interface Place {
 
 /** What the hub itself is reached by. [EGRESS-4] */
 export interface OwnPlaces {
-  readonly publicUrl: () => string | null;
+  /** Null: none is known. */
+  readonly publicUrl: string | null;
   readonly listeners: () => readonly Place[];
   /** URLs of the other nodes. */
   readonly nodes: () => readonly string[];
 }
 
-const noPlaces: OwnPlaces = { publicUrl: () => null, listeners: () => [], nodes: () => [] };
+const noPlaces: OwnPlaces = { publicUrl: null, listeners: () => [], nodes: () => [] };
 const itself = "the hub's own address is not allowed";
 
 /** Public addresses that must not be called: Azure serves virtual machines their metadata and secrets there. */
@@ -131,20 +132,14 @@ function reaches(place: Place, { localAddress = '', remoteAddress = '', remotePo
 export function egressGuard(allowed: readonly string[], own = noPlaces, names: Names = createNames()): Egress {
   const ranges = readRanges(allowed);
 
-  let known: { readonly own: string; readonly host: string; readonly judged: WeakMap<URL, string | null> } | null =
-    null;
+  const ownHost = own.publicUrl === null ? null : hostOf(new URL(own.publicUrl));
+  const judged = new WeakMap<URL, string | null>();
 
   /** Cached per URL object: every call needs it, and `targetOf` yields the same few objects. */
   function refusalOf(url: URL): string | null {
-    const publicUrl = own.publicUrl();
-    if (publicUrl === null) return urlRefusal(url);
-    if (known?.own !== publicUrl) {
-      known = { own: publicUrl, host: hostOf(new URL(publicUrl)), judged: new WeakMap() };
-    }
-    const { host, judged } = known;
     const before = judged.get(url);
     if (before !== undefined) return before;
-    const refusal = urlRefusal(url) ?? (hostOf(url) === host ? itself : null);
+    const refusal = urlRefusal(url) ?? (hostOf(url) === ownHost ? itself : null);
     judged.set(url, refusal);
     return refusal;
   }

@@ -43,13 +43,12 @@ export function webhookClient(options: WebhookClientOptions): WebhookClient {
     const { url, body, timeoutMs } = notification;
     const target = sentTo(url, egress);
     if (target instanceof Error) return Promise.resolve({ kind: 'failed', status: null, error: target });
-    const id = instance();
     const headers = {
       ...signedHeaders(notification, clock.wall()),
       'User-Agent': userAgent,
       'Content-Type': 'application/json',
       'Accept-Encoding': 'identity',
-      ...(id !== null && { [instanceHeader]: id }),
+      ...(instance !== null && { [instanceHeader]: instance }),
     };
     // A socket that is kept between two notifications would mostly be closed by the time of the next one.
     const sent = { ...target, method: 'POST' as const, headers, body, reset: true };

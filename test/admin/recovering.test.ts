@@ -31,7 +31,7 @@ async function listening(t: Test, dataDir = directoryFor(t), methods: (store: St
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'recovering' });
   t.teardown(() => store.close());
   const hub = await assemble(storeWith(store, methods(store)), config, {
-    ...{ log: createLog(config.logLevel), random: Math.random, metrics: createMetrics('0'), publicUrl: () => url },
+    ...{ log: createLog(config.logLevel), random: Math.random, metrics: createMetrics('0'), port: 0 },
     ...{ clock: systemClock, visitors: welcome },
   });
   t.teardown(() => hub.close(0));

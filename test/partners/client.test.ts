@@ -950,7 +950,7 @@ t.test('A listener of all interfaces is called at no address of its machine [EGR
     await once(server.listen(0, all), 'listening');
     t.teardown(() => server.close().closeAllConnections());
     const place = server.address() as AddressInfo;
-    const own = { publicUrl: () => null, listeners: () => [place], nodes: () => [] };
+    const own = { publicUrl: null, listeners: () => [place], nodes: () => [] };
     const [guarded, open] = [egressGuard(everything, own), egressGuard(everything)].map((egress) =>
       clientOf(t, { egress }),
     );

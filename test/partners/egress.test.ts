@@ -117,7 +117,7 @@ t.test('A name that does not resolve stays an error of the resolver', async (t) 
 
 t.test('A connection to a listener of the hub or of another node is refused, whatever its name', async (t) => {
   const { connectionRefusal, names } = egressGuard(['127.0.0.0/8', '::1'], {
-    publicUrl: () => null,
+    publicUrl: null,
     listeners: () => [
       { address: '127.0.0.1', port: 8080 },
       { address: '::', port: 8443 },
