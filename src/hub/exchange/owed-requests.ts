@@ -37,8 +37,8 @@ export function owedRequests(
     ...(session && { behind: streamOf('sessions', change.owner, session) }),
   };
   // Digests of an erased person must not take the place of what a receiver has.
-  const isErased = before?.forwarded === true && hasPseudonym(before.body);
-  if (toWhole.length === 0 || isErased) return { owed: asItCame };
+  const isErased = () => before?.forwarded === true && hasPseudonym(before.body);
+  if (toWhole.length === 0 || isErased()) return { owed: asItCame };
   const at = address(owner, { ...change, id, within: [] });
   const whole: Owed = { method: 'PUT', ...at, body: changedBody(before?.body ?? null, change) ?? '' };
   return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };
