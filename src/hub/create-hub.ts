@@ -18,12 +18,11 @@ import { ingest } from './exchange/ingest.ts';
 import { objectQuota } from './exchange/object-quota.ts';
 import { OrphanCases } from './exchange/orphan-cases.ts';
 import { readObjects } from './exchange/read-objects.ts';
-import { partnerOf } from './kernel/actor-names.ts';
 import { BreakerFeed } from './kernel/breaker-feed.ts';
 import { Circuits } from './kernel/circuits.ts';
 import { Contacts } from './kernel/contacts.ts';
 import type { Context } from './kernel/context.ts';
-import { PartnerDirectory } from './kernel/directory.ts';
+import { PartnerDirectory, partnerIdIn } from './kernel/directory.ts';
 import { openToken } from './kernel/partner-token.ts';
 import { quota } from './kernel/quota.ts';
 import { Recorder } from './kernel/recorder.ts';
@@ -161,9 +160,9 @@ export function createHub(
     recorder.feed.onCommitted((event) => {
       directory.follow(event);
       if (event.type === 'partner.registered' || event.type === 'partner.rotated')
-        circuits.renew(partnerOf(event.stream));
+        circuits.renew(partnerIdIn(event.stream));
       // Finds a token that another node sealed under another key before a request needs it.
-      const changed = event.type.startsWith('partner.') ? directory.partner(partnerOf(event.stream)) : undefined;
+      const changed = event.type.startsWith('partner.') ? directory.partner(partnerIdIn(event.stream)) : undefined;
       if (changed) openToken(context.ports, changed);
       // An erasure searches for what is still in memory here. [PERSONS-5]
       if (event.type === 'row.rebuilt') flushing = reports.flushAll();

@@ -17,7 +17,7 @@ import { instantText } from '../../domain/instant.ts';
 import { isModule, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { withTimeout } from '../../kit/clock.ts';
-import { courierActor } from '../kernel/actor-names.ts';
+import { courierActor } from '../partners/partner-actors.ts';
 import { AdaptiveWindow } from './adaptive-window.ts';
 import type { Measured } from './backpressure.ts';
 import { DeadCounts, groupOf } from './dead-counts.ts';
@@ -39,6 +39,7 @@ const attemptsMeant = 16;
 
 export class Receiver implements Sender {
   readonly partnerId: PartyId;
+  readonly #courierId: string;
   readonly #desk: Desk<Receiver>;
   readonly #lanes: Lanes;
   readonly lanes: LaneCounts;
@@ -60,6 +61,7 @@ export class Receiver implements Sender {
   constructor(desk: Desk<Receiver>, partnerId: PartyId) {
     this.#desk = desk;
     this.partnerId = partnerId;
+    this.#courierId = courierActor(partnerId);
     const enter = (party: PartyId, event: StoredEvent) => this.#take(party, event, null);
     const { context, writer, erasures, pages, counts } = desk;
     const lanes = new Lanes((sender) => context.directory.partnerOf(sender)?.id ?? sender);
@@ -276,7 +278,7 @@ export class Receiver implements Sender {
   readonly #upToHeld = (module: ObjectModule): Seq => this.#heldUpTo.get(module) ?? 0;
 
   get #courier() {
-    return this.#desk.context.supervisor.snapshot(courierMachine, courierActor(this.partnerId));
+    return this.#desk.context.supervisor.snapshot(courierMachine, this.#courierId);
   }
 
   /** Starts no further attempt; resolves when the calls in flight have ended. */

@@ -49,6 +49,11 @@ function unlink(links: Map<PartyId, Ends>, from: PartyId, to: PartyId): void {
 /** Kind of a token; a `former` token stays valid until its successor is used or its time is over. */
 type TokenKind = Credential['kind'] | 'former';
 
+/** Stream of a partner's events, and the id of its actor. */
+export const partnerStream = (id: PartyId): string => `partner:${id}`;
+/** The partner in the id of its stream or of one of its actors. */
+export const partnerIdIn = (actor: string): PartyId => actor.slice(actor.indexOf(':') + 1);
+
 export const routeKey = (emsp: PartyId, cpo: PartyId): string => `${emsp}/${cpo}`;
 /** Event stream of a routing rule. */
 export const routeStream = (emsp: PartyId, cpo: PartyId): string => `route:${routeKey(emsp, cpo)}`;

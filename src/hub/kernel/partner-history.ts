@@ -7,7 +7,7 @@
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { CircuitChange } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { partnerStream } from './actor-names.ts';
+import { partnerStream } from './directory.ts';
 
 const pageEvents = 500;
 

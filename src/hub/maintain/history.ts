@@ -29,8 +29,8 @@ import {
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
-import { partnerOf } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { partnerIdIn } from '../kernel/directory.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 
 /** Owner of the points of the whole hub. */
@@ -98,7 +98,7 @@ export class History {
 
   /** An event was committed. Pushes are counted by `contacts.ts`. */
   follow(event: StoredEvent): void {
-    if (event.type.startsWith('partner.')) this.#look(partnerOf(event.stream));
+    if (event.type.startsWith('partner.')) this.#look(partnerIdIn(event.stream));
   }
 
   /** Points of an owner in the minutes that are part of no hour yet, by begin of the minute. */

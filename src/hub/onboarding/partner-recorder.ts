@@ -6,8 +6,8 @@
 import type { Seq } from '../../../storage/contract.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { partnerStream } from '../kernel/directory.ts';
 import type { Recording } from '../kernel/recorder.ts';
 import { partnerPut } from '../kernel/row-codecs.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';

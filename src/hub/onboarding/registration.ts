@@ -34,8 +34,8 @@ import {
 } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { partnerStream } from '../kernel/directory.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';

@@ -4,8 +4,8 @@
  */
 import type { Store } from '../../../storage/contract.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { partnerStream } from '../kernel/directory.ts';
 import type { Registration } from './registration.ts';
 
 /** The sealed partner tokens of a store, which the keys of this start must be able to open. */

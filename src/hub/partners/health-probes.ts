@@ -14,8 +14,8 @@ import type { ProbeView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { Running } from '../../kit/concurrency.ts';
-import { partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { partnerStream } from '../kernel/directory.ts';
 import { tokenFor } from '../kernel/partner-token.ts';
 
 /** Time-out of a probe, ms; a partner that answers later counts as unreachable. */

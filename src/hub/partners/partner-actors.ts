@@ -6,10 +6,13 @@ import { type PartnerRules, partnerMachine } from '../../../machines/partner.ts'
 import type { ActorSpec, HeardEvent } from '../../../machines/supervisor.ts';
 import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import { courierActor, partnerOf, partnerStream } from '../kernel/actor-names.ts';
 import type { Context } from '../kernel/context.ts';
+import { partnerIdIn, partnerStream } from '../kernel/directory.ts';
 import { historyAfter, partnerHistory } from '../kernel/partner-history.ts';
 import { heard } from '../kernel/row-codecs.ts';
+
+/** Id of the courier actor of a partner. */
+export const courierActor = (id: PartyId): string => `courier:${id}`;
 
 /** Effects of the machines that other parts of the hub implement. */
 export interface PartnerHands {
@@ -33,7 +36,7 @@ export class PartnerActors {
     this.#partnerMachine = this.#handedPartner();
     this.#courierMachine = courierMachine.provide({
       // The machine publishes its new state after its effects, and the pump must see that state.
-      actions: { pump: ({ self }) => queueMicrotask(() => hands.pump(partnerOf(self.id))) },
+      actions: { pump: ({ self }) => queueMicrotask(() => hands.pump(partnerIdIn(self.id))) },
     });
     this.#rules = { offlineAfterMs: settings.offlineAfterS * 1000 };
   }
@@ -65,8 +68,8 @@ export class PartnerActors {
   #handedPartner(): typeof partnerMachine {
     return partnerMachine.provide({
       actions: {
-        recordOffline: ({ self }) => this.#hands.reachable(partnerOf(self.id), false),
-        recordOnline: ({ self }) => this.#hands.reachable(partnerOf(self.id), true),
+        recordOffline: ({ self }) => this.#hands.reachable(partnerIdIn(self.id), false),
+        recordOnline: ({ self }) => this.#hands.reachable(partnerIdIn(self.id), true),
       },
     });
   }
