@@ -172,6 +172,8 @@ export function createHub(
       directory.follow(event);
       contacts.follow(event);
       dispatcher.offer(event);
+      // Of the others none reads a push, or another event of an object.
+      if (event.type.startsWith('object.')) return;
       redrive.follow(event);
       notifier.follow(event);
       history.follow(event);
