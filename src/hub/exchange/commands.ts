@@ -38,12 +38,11 @@ import { untilDone, untilDoneOrLate } from '../kernel/until-done.ts';
 import type { Caller, CommandAnswer, CommandRequest, Hub, Reading } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';
-import { readAnswer } from './command-answer.ts';
 import { findCpo, refuseForeignToken } from './command-routing.ts';
 import { commandKey, commandRow, foundAgainBy, named } from './command-rows.ts';
 import { instrument } from './instrument.ts';
 import type { OrphanCases } from './orphan-cases.ts';
-import { callPartner, type Failure, failureOf } from './sync-calls.ts';
+import { callPartner, type Failure, failureOf, readAnswer } from './sync-calls.ts';
 
 const prefix = 'command:';
 const actorId = (id: string) => `${prefix}${id}`;

@@ -1,6 +1,6 @@
 /**
  * Synchronous calls to partners (authorize, commands, callbacks): one attempt each, through a circuit breaker of the
- * partner. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
+ * partner, and what their answers say. An OFFLINE partner is still called; an open circuit fails the call at once. [interface, Errors]
  *
  * A call is never sent twice, not even when a re-used connection ends without an answer. Such an end is neutral for the circuit.
  *
@@ -10,13 +10,15 @@
  *     wait behind them.
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
-import { ambiguousName } from '../../domain/json-text.ts';
+import { ambiguousName, setMembers } from '../../domain/json-text.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
+import { enumValue, isDigits } from '../../domain/quirks.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { perTurn } from '../../kit/turns.ts';
 import type { Context } from '../kernel/context.ts';
 import { openToken } from '../kernel/partner-token.ts';
+import type { CommandAnswer } from '../ports/hub.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 
 export interface SyncCall
@@ -138,4 +140,24 @@ export function failureOf({ class: met, httpStatus, ocpiStatus }: Outcome): Fail
 export function unambiguousText({ dataText, data }: Outcome, decisive: string): string | null {
   const text = dataText ?? JSON.stringify(data) ?? '';
   return ambiguousName(text, new Set([decisive])) === null ? text : null;
+}
+
+/** Upper bound of the wait for a result, seconds. */
+const timeoutMaxS = 86_400;
+
+/**
+ * The CPO's CommandResponse, with the default for an unusable `timeout`; null when unusable itself. A refusal has no result to wait for:
+ * its `timeout` of 0 passes. With ACCEPTED 0 is unusable: the eMSP would take a command that goes on for failed. [D28, D72]
+ */
+export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
+  const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
+  const result = enumValue(told);
+  const text = unambiguousText(outcome, 'result');
+  if (typeof result !== 'string' || result === '' || text === null) return null;
+  const seconds = isDigits(timeout) ? Number(timeout) : timeout;
+  const isEnough = (of: number) => of > 0 || (of === 0 && result !== 'ACCEPTED');
+  const isUsable = typeof seconds === 'number' && Number.isFinite(seconds) && isEnough(seconds);
+  const used = isUsable && seconds > 0 ? Math.min(seconds, timeoutMaxS) : defaultTimeoutS;
+  const isPlain = isUsable && seconds === timeout;
+  return { result, timeout: used, text: isPlain ? text : setMembers(text, new Map([['timeout', String(used)]])) };
 }
