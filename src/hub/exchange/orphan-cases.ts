@@ -22,8 +22,7 @@ import { nextTurn } from '../../kit/system-clock.ts';
 import { type Context, newTrace, wakeAt } from '../kernel/context.ts';
 import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
 import { untilDone } from '../kernel/until-done.ts';
-import { FollowUpFloor } from './follow-up-floor.ts';
-import { ended, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
+import { ended, FollowUpFloor, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
 import { actorId, actorKinds, named, OrphanRecords, orphanRow, streamOf } from './orphan-records.ts';
 
 const askAgainMs = 60_000;

@@ -6,6 +6,8 @@
  *     it, and its eMSP may have been told so before the hub could record it.
  * ORPHAN-FOLLOW-UPS-2  The grace counts from when this node reads the event of another one, whose clock may differ; after a
  *     restart or takeover from the recorded time.
+ * ORPHAN-FOLLOW-UPS-3  The floor passes an event only when a whole interval has gone by since it was dispatched in which no
+ *     follow-up failed, and at its end none is under way: the follow-up of an event begins at the latest moments after it.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { type CommandRecord, mayBeAccepted } from '../../domain/command.ts';
@@ -16,6 +18,7 @@ import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { Clock } from '../../kit/clock.ts';
+import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
 import { billedKey, readObject, rowData } from '../kernel/row-codecs.ts';
 
@@ -28,6 +31,11 @@ const tailPages = 1_000;
 /** Without a floor: span of the last events that may lack their follow-ups, and pages of it at most. */
 const unknownMs = 60_000;
 const unknownPages = 20;
+
+/** Name of the floor in the outbox. */
+const dest = 'orphan-follow-ups';
+/** Time between two writes of the floor: a longer one makes the next owner read more of the log. */
+const intervalMs = 10_000;
 
 /** Types of events that a door records and that may need a follow-up by the owner. */
 const atDoors: ReadonlySet<string> = new Set([
@@ -158,3 +166,59 @@ function asksForMore(event: StoredEvent): boolean {
 }
 
 const kindOf = ({ type }: StoredEvent) => (type.startsWith('object.') ? 'object' : type);
+
+/**
+ * Up to where in the log all follow-ups of sessions are done, kept as a floor in the outbox: an owner that follows one
+ * that died reads on from there, however long there was none.
+ */
+export class FollowUpFloor {
+  readonly #context: Context;
+  /** Follow-ups under way. */
+  #under = 0;
+  /** What was dispatched when the interval began; null after a failure. */
+  #upTo: Seq | null = null;
+  #written: Seq = 0;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** Null for a store in which none was written yet. */
+  async read(): Promise<Seq | null> {
+    return (await this.#context.store.floors()).find((floor) => floor.dest === dest)?.seq ?? null;
+  }
+
+  /** Counts a follow-up until it has ended. */
+  during<T>(followUp: Promise<T>): Promise<T> {
+    this.#under++;
+    return followUp
+      .catch((error: unknown) => {
+        this.#upTo = null;
+        throw error;
+      })
+      .finally(() => void this.#under--);
+  }
+
+  /** Writes the floor from now on. */
+  keep(): void {
+    const { timers, ports } = this.#context;
+    timers.arm(dest, ports.clock.now() + intervalMs, () => {
+      this.#step();
+      this.keep();
+    });
+  }
+
+  /** [ORPHAN-FOLLOW-UPS-3] */
+  #step(): void {
+    const { store, recorder, ports } = this.#context;
+    const seq = this.#upTo;
+    this.#upTo = recorder.feed.upTo;
+    const fence = store.held();
+    if (seq === null || seq <= this.#written || this.#under > 0 || !fence) return;
+    this.#written = seq;
+    store.settle(fence, [], [{ dest, seq }]).catch((error: unknown) => {
+      this.#written = 0;
+      ports.log.warn({ err: error }, 'could not note which events were followed; next try in 10 s');
+    });
+  }
+}
