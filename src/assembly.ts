@@ -60,7 +60,7 @@ import {
   turnOfLoop,
 } from './process-load.ts';
 import { hubKeys } from './secrets.ts';
-import { isWithin } from './transport/networks.ts';
+import { isWithin } from './transport/client-address.ts';
 import { isAtOperators } from './transport/trusted.ts';
 import type { Visitors } from './transport/visitors.ts';
 import { diskOf } from './upkeep-metrics.ts';

@@ -10,7 +10,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { CallerRole } from '../api/audit.ts';
 import type { Operator } from '../api/operators.ts';
-import { isWithin } from '../transport/networks.ts';
+import { isWithin } from '../transport/client-address.ts';
 import { markAdmitted } from '../transport/trusted.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { Problem } from './problem.ts';

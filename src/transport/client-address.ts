@@ -1,14 +1,14 @@
 /**
- * The network address that a request came from, by which callers without a token are counted.
+ * The network address that a request came from, by which callers without a token are counted; and whether an address lies
+ * within a network.
  *
  * CLIENT-ADDRESS-1  `X-Forwarded-For` counts only from a trusted proxy, and of its entries the last one that is not a
  *     trusted proxy itself: the entries before it are whatever the caller wrote.
  * CLIENT-ADDRESS-2  IPv6 addresses count by their first 64 bits, which is what one subscriber has.
  */
 import type { IncomingMessage } from 'node:http';
-import { isIP, isIPv6, type Socket } from 'node:net';
+import { BlockList, isIP, isIPv6, type Socket } from 'node:net';
 import { memoized } from '../kit/memo.ts';
-import { isWithin } from './networks.ts';
 
 export interface ClientAddresses {
   /** By which callers are counted. [CLIENT-ADDRESS-2] */
@@ -74,3 +74,24 @@ const counted = memoized((address) => {
   const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
   return `${network.join(':')}::/64`;
 });
+
+const listOf = new WeakMap<readonly string[], BlockList>();
+
+/** Whether an address lies within one of several networks. `networks`: CIDR ranges or single addresses, which must be valid; a list is parsed once. */
+export function isWithin(networks: readonly string[], address: string): boolean {
+  const family = isIP(address);
+  const list = listOf.get(networks) ?? parsed(networks);
+  listOf.set(networks, list);
+  // Also knows an IPv4 address that is written as IPv6 (`::ffff:192.0.2.1`).
+  return family !== 0 && list.check(address, family === 6 ? 'ipv6' : 'ipv4');
+}
+
+function parsed(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = '', bits] = network.split('/');
+    const isSix = isIP(address) === 6;
+    list.addSubnet(address, Number(bits ?? (isSix ? 128 : 32)), isSix ? 'ipv6' : 'ipv4');
+  }
+  return list;
+}
