@@ -17,7 +17,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { perTurn } from '../../kit/turns.ts';
 import type { Context } from '../kernel/context.ts';
-import { openToken } from '../kernel/partner-token.ts';
+import { openToken } from '../kernel/directory.ts';
 import type { CommandAnswer } from '../ports/hub.ts';
 import type { OutboundCall } from '../ports/ports.ts';
 

@@ -1,6 +1,7 @@
 /**
  * In-memory directory of partners, parties, tokens and routes, so that a request is authenticated and routed without a
- * read of the store. It loads the rows at start and then folds the events of the log, those of other nodes included.
+ * read of the store. It loads the rows at start and then folds the events of the log, those of other nodes included. A partner's own token
+ * is sealed in it; `openToken` opens it.
  */
 import type { Put, RowKey, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -10,6 +11,7 @@ import type { Partner, PartnerEvent, PartyId, PartyRole } from '../../domain/par
 import { applyToPartner, endpointOf, isOwed, isRegistered, keyOf, partyKey } from '../../domain/party.ts';
 import type { Directory, Route } from '../../domain/routing.ts';
 import type { Credential } from '../ports/hub.ts';
+import type { HubPorts } from '../ports/ports.ts';
 
 /**
  * Version row of the directory: every change of partners or routes writes it, so that a decision can state which
@@ -278,4 +280,26 @@ export class PartnerDirectory implements Directory {
       if (digest) this.#tokens.delete(digest);
     }
   }
+}
+
+/**
+ * Opens the sealed token of a partner; null when it has none, or the keys of this node do not open it. On several nodes another one may
+ * have sealed it under a key that this node lacks: then the hub makes no call, and the node is notified.
+ */
+export function openToken(ports: HubPorts, { id, partnerToken }: Partner): string | null {
+  if (partnerToken === null) return null;
+  try {
+    return ports.secrets.open(partnerToken, id);
+  } catch (error) {
+    ports.log.error({ err: error, partyId: id }, 'the token of a partner cannot be opened');
+    ports.unopened?.();
+    return null;
+  }
+}
+
+/** The token to call the partner with. Throws `conflict` when there is none, or the keys of this node do not open it. */
+export function tokenFor(ports: HubPorts, partner: Partner): string {
+  const token = openToken(ports, partner);
+  if (token === null) throw new HubError('conflict', { message: `the hub cannot open the token of ${partner.id}` });
+  return token;
 }

@@ -14,7 +14,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
-import { tokenFor } from '../kernel/partner-token.ts';
+import { tokenFor } from '../kernel/directory.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { worstFirst } from './check-findings.ts';
 import { CheckRun } from './check-run.ts';

@@ -15,8 +15,7 @@ import { HubError } from '../../domain/errors.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
-import { partnerStream } from '../kernel/directory.ts';
-import { tokenFor } from '../kernel/partner-token.ts';
+import { partnerStream, tokenFor } from '../kernel/directory.ts';
 
 /** Time-out of a probe, ms; a partner that answers later counts as unreachable. */
 const probeTimeoutMs = 10_000;

@@ -20,7 +20,7 @@ import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
-import { tokenFor } from '../kernel/partner-token.ts';
+import { tokenFor } from '../kernel/directory.ts';
 import type { Caller } from '../ports/hub.ts';
 import type { ListBounds, PartnerPage } from '../ports/ports.ts';
 
