@@ -6,9 +6,11 @@
  *     `foldedPerTurn` characters of objects that were folded: one object must not block the hub.
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryChange } from '../../api/deliveries.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { applyToObject, type Change } from '../../domain/fold.ts';
 import type { HubObject } from '../../domain/object.ts';
+import type { PartyId } from '../../domain/party.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 
 /** A change may have a body of 4 MiB. */
@@ -70,4 +72,28 @@ export async function* foldedTo(
     yield { change, object };
     if (change.seq >= event.seq) return;
   }
+}
+
+interface Reader {
+  readonly receiver: PartyId;
+  /** Whether the delivery of an earlier event arrived at the receiver. */
+  readonly isDelivered: (seq: Seq) => Promise<boolean>;
+}
+
+/**
+ * Diff of a delivery for its receiver: the object after the delivery's event, and the object as of the last delivery
+ * before it that arrived, because a PATCH alone shows neither. Null when the history's beginning was trimmed, or when it is too long to fold for one
+ * request.
+ */
+export async function changeBy(store: Store, event: StoredEvent, reader: Reader): Promise<DeliveryChange | null> {
+  let before: DeliveryChange['before'] = null;
+  for await (const { change, object } of foldedTo(store, event)) {
+    if (object === null && (change.data as ObjectEventData).method !== 'DELETE') return null;
+    const body = object?.body ?? null;
+    if (change.seq === event.seq) return { before, after: body };
+    if (change.to.includes(reader.receiver) && (await reader.isDelivered(change.seq))) {
+      before = { seq: change.seq, at: change.at, body };
+    }
+  }
+  return null;
 }

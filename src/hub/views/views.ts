@@ -26,12 +26,12 @@ import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import type { TimeBounds } from '../kernel/log-span.ts';
+import { changeBy } from '../kernel/object-history.ts';
 import { keptShelves, objectFromRow, rowData } from '../kernel/row-codecs.ts';
 import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { DeliveryDetail, PageRequest } from '../ports/operator.ts';
 import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
-import { changeBy } from './delivery-diff.ts';
 import { eventView, eventViews } from './events.ts';
 
 /** Rows that a filtered page examines, and rows per read: more would delay other requests. */
