@@ -15,6 +15,7 @@
  */
 import TinyQueue from 'tinyqueue';
 import { type ListQuery, type Position, type RowKey, smallBody } from '../contract.ts';
+import type { ListCache } from './caches.ts';
 import { SortedList } from './sorted-list.ts';
 
 const NUL = '\0';
@@ -62,11 +63,11 @@ export interface Page {
 
 export class OrderIndex {
   readonly #kinds = new Map<string, Kind>();
-  readonly #touched: (entry: string) => void;
+  readonly #listed: Pick<ListCache, 'delete'>;
 
-  /** `touched` is called with every entry at which a row is written, and with every entry that a row leaves. */
-  constructor(touched: (entry: string) => void = () => {}) {
-    this.#touched = touched;
+  /** `listed` forgets every entry at which a row is written, and every entry that a row leaves. [CACHES-3] */
+  constructor(listed: Pick<ListCache, 'delete'> = { delete: () => {} }) {
+    this.#listed = listed;
   }
 
   /** Moves a row of `size` characters to its place. A row with a null shelf is on no list. */
@@ -77,7 +78,7 @@ export class OrderIndex {
     else kind.sizes.delete(name);
     const entry = shelf === null ? undefined : sortable([upd, key.owner, key.id, shelf].join(NUL));
     const old = kind.entries.get(name);
-    if (entry !== undefined) this.#touched(entry);
+    if (entry !== undefined) this.#listed.delete(entry);
     if (entry !== undefined && entry === old) return;
     if (old !== undefined) this.#takeOut(kind, name, old);
     if (shelf === null || entry === undefined) {
@@ -153,7 +154,7 @@ export class OrderIndex {
       if (list?.size === 0) kind.lists.delete(of);
     }
     kind.entries.delete(name);
-    this.#touched(old);
+    this.#listed.delete(old);
   }
 
   #kind(name: string): Kind {

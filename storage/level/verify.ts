@@ -82,7 +82,7 @@ export class Pass {
     horizon: NO_HORIZON,
     token: 0,
     store: null,
-    order: new OrderIndex((entry) => this.#listed.delete(entry)),
+    order: new OrderIndex(this.#listed),
     open: new OpenDeliveries(),
     commits: new TwoGenerations(RECENT_EVENTS),
     kept: new TwoGenerations(KEPT_STREAMS),
