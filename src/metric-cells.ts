@@ -80,8 +80,9 @@ class ByLabels<L extends string, Cell> {
 
   of(labels: Labels<L>): Cell {
     let branch = this.#root;
-    for (const name of this.#names) {
-      const value = labels[name];
+    // By index: a loop over the items of lists of several kinds makes an object for each item.
+    for (let at = 0; at < this.#names.length; at++) {
+      const value = labels[this.#names[at] as L];
       let next = branch.next.get(value);
       if (next === undefined) {
         next = { next: new Map(), cell: null };
@@ -117,10 +118,7 @@ class Spread<L extends string> implements CellHistogram<L> {
   observe(labels: Labels<L>, value: number): void {
     const cell = this.#cells.of(labels);
     let at = 0;
-    for (const bound of this.#bounds) {
-      if (value <= bound) break;
-      at += 1;
-    }
+    while (value > (this.#bounds[at] ?? Number.POSITIVE_INFINITY)) at += 1;
     cell.within[at] = (cell.within[at] ?? 0) + 1;
     cell.sum += value;
     cell.count += 1;

@@ -16,6 +16,7 @@ import { ownedModules } from './domain/modules.ts';
 import { keptReasons } from './domain/ownership.ts';
 import type { Operations } from './hub/ports/operator.ts';
 import { type Meter, notedTypes } from './hub/ports/ports.ts';
+import { memoized } from './kit/memo.ts';
 import { type Cells, cellsIn } from './metric-cells.ts';
 import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
 
@@ -198,7 +199,7 @@ function happening({ counter, histogram }: Cells): Pick<Metrics, 'meter' | 'answ
   for (const type of notedTypes) unrecorded.inc({ type }, 0);
   return {
     answered({ route, method, httpStatus, ocpiStatus, seconds }) {
-      const module = moduleOf(route);
+      const module = moduleOf(route ?? '');
       requests.inc({ module, method, http_status: httpStatus, ocpi_status: ocpiStatus ?? '' });
       requestSeconds.observe({ module }, seconds);
     },
@@ -377,11 +378,11 @@ function standing(registry: Registry): (operations: Operations | null, isRecover
 }
 
 /** `/ocpi/2.2.1/sessions/:country_code/…` → `sessions`. */
-function moduleOf(route: string | undefined): string {
-  const [, door, ...rest] = route?.split(/[/?]/) ?? [];
+const moduleOf = memoized((route): string => {
+  const [, door, ...rest] = route.split(/[/?]/);
   if (door !== 'ocpi') return door === 'admin' ? door : 'other';
   return rest[0] === 'versions' ? 'versions' : rest[1] || 'versions';
-}
+});
 
 let ofProcess: Registry | undefined;
 
