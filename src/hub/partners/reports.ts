@@ -236,46 +236,38 @@ export function countedPorts(
   inFlight: Map<PartyId, number>,
 ): HubPorts {
   const { client, versions, lists } = ports;
-  /** [REPORTS-5] */
-  const during = async <T>(about: CallSubject | undefined, call: Promise<T>): Promise<T> => {
+  const counted = async <T>(
+    about: CallSubject | undefined,
+    call: Promise<T>,
+    quirksOf: (ended: T) => readonly Quirk[] | undefined,
+  ): Promise<T> => {
     if (!about) return call;
+    // [REPORTS-5]
     addTo(inFlight, about.partner, 1);
     try {
-      return await call;
+      const ended = await call;
+      const quirks = quirksOf(ended);
+      if (quirks && quirks.length > 0) used(about, quirks);
+      return ended;
     } finally {
       addTo(inFlight, about.partner, -1);
     }
-  };
-  const count = (about: CallSubject | undefined, quirks: readonly Quirk[] | undefined) => {
-    if (about && quirks && quirks.length > 0) used(about, quirks);
   };
   return {
     ...ports,
     client: {
       refusal: (url) => client.refusal(url),
-      async call(call) {
-        const outcome = await during(call.about, client.call(call));
-        count(call.about, outcome.quirks);
-        return outcome;
-      },
+      call: (call) => counted(call.about, client.call(call), ({ quirks }) => quirks),
     },
     versions: {
-      async discover(partner) {
-        const discovered = await during(partner.about, versions.discover(partner));
-        count(partner.about, discovered.quirks);
-        return discovered;
-      },
+      discover: (partner) => counted(partner.about, versions.discover(partner), ({ quirks }) => quirks),
     },
     lists: {
       pages(list) {
         const pages = lists.pages(list);
-        return {
-          async next() {
-            const page = await during(list.about, pages.next());
-            if (page.value?.kind === 'page') count(list.about, page.value.quirks);
-            return page;
-          },
-        };
+        const quirksOf = ({ value }: Awaited<ReturnType<typeof pages.next>>) =>
+          value?.kind === 'page' ? value.quirks : undefined;
+        return { next: () => counted(list.about, pages.next(), quirksOf) };
       },
     },
   };
