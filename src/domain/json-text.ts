@@ -94,7 +94,7 @@ function skipValue(text: string, from: number): number {
 }
 
 /** Span of one field of the object that begins at `from`; undefined when it has none. [JSON-TEXT-2] */
-function member(text: string, from: number, name: string): Span | undefined {
+export function member(text: string, from: number, name: string): Span | undefined {
   let found: Span | undefined;
   eachMember(text, from, (key, span) => {
     if (key === name) found = span;

@@ -7,7 +7,7 @@
  */
 
 import { instantText } from '../domain/instant.ts';
-import { items, members, slice, splice } from '../domain/json-text.ts';
+import { items, member, members, slice, splice } from '../domain/json-text.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { excessOf } from './body.ts';
 import type { Refusal } from './status-codes.ts';
@@ -167,7 +167,7 @@ export function soleObject(data: unknown): unknown {
  * D72]
  */
 export function soleObjectText(text: string, data: unknown): string | undefined {
-  const span = members(text).get('data');
+  const span = member(text, 0, 'data');
   if (!span) return undefined;
   const [only] = soleObject(data) === data ? [span] : items(text, span);
   return only && slice(text, only);
@@ -175,7 +175,7 @@ export function soleObjectText(text: string, data: unknown): string | undefined 
 
 /** `timestamp` of an envelope that `readEnvelope` accepted, as it stands there; null when it has none, or no text. */
 export function envelopeTime(text: string): string | null {
-  const span = members(text).get('timestamp');
+  const span = member(text, 0, 'timestamp');
   const value: unknown = span && JSON.parse(slice(text, span));
   return typeof value === 'string' ? value : null;
 }
@@ -184,7 +184,7 @@ export function envelopeTime(text: string): string | null {
  * Texts of the items of `data` in an envelope that `readEnvelope` accepted; empty when `data` is no array. [ENVELOPE-2]
  */
 export function envelopeItems(text: string): string[] {
-  const data = members(text).get('data');
+  const data = member(text, 0, 'data');
   if (!data || text[data.start] !== '[') return [];
   return items(text, data).map((span) => slice(text, span));
 }
