@@ -165,9 +165,10 @@ export function authorize(
     const named = { direction, uid: request.uid, from: caller.id, to: to ?? '', ...answer };
     const data = Object.keys(quirks).length > 0 ? { ...named, quirks } : named;
     coalescer.add({
-      facts: [{ stream: authorizeStream(emsp), event: { type: 'token.authorized', data }, party: caller.id }],
-      unfenced: true,
-      trace: caller.trace,
+      stream: authorizeStream(emsp),
+      event: { type: 'token.authorized', data },
+      party: caller.id,
+      correlationId: caller.trace.correlationId,
       at: recorder.instant(),
     });
   }

@@ -44,6 +44,8 @@ export interface Fact {
   readonly body?: string | null;
   /** Of the request that caused the fact, when the recording has facts of several requests. */
   readonly correlationId?: string;
+  /** When it happened, RFC 3339, when the recording has facts of several instants. */
+  readonly at?: string;
 }
 
 export interface Recording {
@@ -125,7 +127,7 @@ export class Recorder {
     const events = recording.facts.map((fact) => ({
       stream: fact.stream,
       type: fact.event.type,
-      at,
+      at: fact.at ?? at,
       party: fact.party,
       // Empty where what is followed up after a restart was no request.
       correlationId: (fact.correlationId ?? recording.trace?.correlationId) || null,
@@ -183,9 +185,10 @@ export class Recorder {
   /** Records a fact that no caller waits for; a failure is logged and counted. */
   note(recording: Noted): void {
     this.record(recording).catch((error: unknown) => {
-      const types = recording.facts.map((fact) => fact.event.type);
-      for (const type of types) this.#ports.meter.unrecorded(type);
-      this.#unrecorded({ err: error, events: types }, String(error));
+      for (const { event } of recording.facts) {
+        this.#ports.meter.unrecorded(event.type);
+        this.#unrecorded({ err: error, events: [event.type] }, String(error));
+      }
     });
   }
 

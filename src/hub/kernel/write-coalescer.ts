@@ -1,6 +1,5 @@
 /**
- * Coalesces facts that no caller waits for: the facts of 20 ms go to the store together, so that they share a batch and
- * its fsync.
+ * Coalesces facts that no caller waits for: the facts of 20 ms go to the store as one commit.
  *
  * WRITE-COALESCER-1  A fact keeps the instant at which it arrived, and goes to the store at most `gatherMs` later.
  * WRITE-COALESCER-2  `close` flushes the pending facts; a fact that arrives after `close` goes to the store at once.
@@ -14,21 +13,21 @@ const gatherMs = 20;
 const gatheredMax = 256;
 
 /** [WRITE-COALESCER-1] */
-type Timed = Noted & { readonly at: string };
+type Timed = Noted['facts'][number] & { readonly at: string };
 
 export class WriteCoalescer {
-  readonly #recorder: { note(recording: Timed): void };
+  readonly #recorder: { note(recording: Noted): void };
   readonly #clock: Clock;
   #gathered: Timed[] = [];
   #closed = false;
 
-  constructor(recorder: { note(recording: Timed): void }, clock: Clock) {
+  constructor(recorder: { note(recording: Noted): void }, clock: Clock) {
     this.#recorder = recorder;
     this.#clock = clock;
   }
 
-  add(recording: Timed): void {
-    this.#gathered.push(recording);
+  add(fact: Timed): void {
+    this.#gathered.push(fact);
     if (this.#closed || this.#gathered.length >= gatheredMax) this.#handOver();
     else if (this.#gathered.length === 1) this.#clock.setTimeout(() => this.#handOver(), gatherMs);
   }
@@ -39,8 +38,8 @@ export class WriteCoalescer {
   }
 
   #handOver(): void {
-    const gathered = this.#gathered;
+    const facts = this.#gathered;
     this.#gathered = [];
-    for (const recording of gathered) this.#recorder.note(recording);
+    if (facts.length > 0) this.#recorder.note({ facts, unfenced: true, trace: null });
   }
 }
