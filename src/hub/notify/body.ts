@@ -18,7 +18,7 @@ export function mailOf(batch: readonly Owed[], name: string, consoleUrl: string)
   const [first] = batch;
   const subject = batch.length === 1 && first ? first.notice.what : `${batch.length} notifications`;
   const blocks = batch.map(({ at, notice: { type, what, since, page } }) =>
-    [what, `  ${type}, since ${since}, told at ${at}`, `  ${linkTo(consoleUrl, page)}`].join('\n'),
+    [what, `  ${type}, since ${since}, sent at ${at}`, `  ${linkTo(consoleUrl, page)}`].join('\n'),
   );
   return { subject: `[${name}] ${subject}`, text: `${blocks.join('\n\n')}\n` };
 }

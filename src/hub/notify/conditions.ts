@@ -14,8 +14,8 @@ import type { Context } from '../kernel/context.ts';
 /** Percentage points of free disk above the limit at which `disk.low` is over, so that it does not flicker. */
 const diskMargin = 2;
 
-/** Dead letters of a partner of which operators are told: nothing bounds their number but the age of their events, and each takes memory. */
-const deadTold = [1, 1_000, 10_000, 100_000, 1_000_000];
+/** Dead letters of a partner of which operators are notified: nothing bounds their number but the age of their events, and each takes memory. */
+const deadNotified = [1, 1_000, 10_000, 100_000, 1_000_000];
 
 export interface Seen {
   readonly context: Context;
@@ -79,7 +79,7 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
   },
   'partner.dead_letter': {
     *find(seen) {
-      for (const count of deadTold) yield* deadAtLeast(count)(seen);
+      for (const count of deadNotified) yield* deadAtLeast(count)(seen);
     },
   },
   'partner.host_change': {

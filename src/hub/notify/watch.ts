@@ -50,7 +50,7 @@ export interface WatchParts extends Pick<Seen, 'dispatcher' | 'orphans'> {
 
 export class Watch {
   readonly #parts: WatchParts;
-  /** Those that were told and hold, by name. */
+  /** Those that were notified and hold, by name. */
   readonly #open = new Map<string, Condition>();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | null = null;
@@ -90,7 +90,7 @@ export class Watch {
       try {
         await this.#recordAll([...this.#open.values()].map((one) => ended(one, secrets.newId(), false)));
       } catch (error) {
-        log.error({ err: error }, 'could not forget what operators were told of: they are not told of it again');
+        log.error({ err: error }, 'could not forget the notified conditions: operators are not notified of them again');
       }
     });
   }
@@ -164,7 +164,7 @@ export class Watch {
       else this.#open.set(nameOf(notice), notice);
       const { type, kind: of, subject, what } = notice;
       if (!isEnd(notice)) ports.log.warn({ kind: of, subject, what }, 'operators notified');
-      else ports.log.info({ kind: of, subject, type }, 'what operators were told of has ended');
+      else ports.log.info({ kind: of, subject, type }, 'a notified condition has ended');
     }
     recorded();
   }
