@@ -91,7 +91,7 @@ t.before(async () => {
 
 t.teardown(() => hub.close());
 
-t.test('every route asks for a token first, and a viewer only reads (A2, A3)', async (t) => {
+t.test('every route asks for a token first, and a viewer may only read', async (t) => {
   const table = adminRoutes(hub.created.hub.operations);
   t.ok(table.length >= 18, `${table.length} routes`);
   for (const { method, path, role } of table) {
@@ -111,7 +111,7 @@ t.test('every route asks for a token first, and a viewer only reads (A2, A3)', a
   }
 });
 
-t.test('without a token nothing shows, not even whether a path exists (A2)', async (t) => {
+t.test('without a token nothing is shown, not even whether a path exists', async (t) => {
   for (const [method, path] of [
     ['GET', '/nothing'],
     ['DELETE', '/parties'],
@@ -138,7 +138,7 @@ t.test('without a token nothing shows, not even whether a path exists (A2)', asy
   );
 });
 
-t.test('a partner is added with its parties and shown without a token ever again', async (t) => {
+t.test('a partner is added with its parties, and its token is never shown again', async (t) => {
   const roles = [cpo('AAA'), { ...cpo('AAB'), business_details: { name: 'Charge & Co' } }];
   const added = await admin<Added>('POST', '/parties', { body: { roles, token_encoding: 'plain' } });
   t.equal(added.status, 201);
@@ -193,7 +193,7 @@ t.test('a wrong field is named, with what was expected, and nothing changes', as
   t.equal((await admin('GET', '/parties')).text, before);
 });
 
-t.test('what cannot be read at all is 400, 413 or 415', async (t) => {
+t.test('a body that cannot be read at all is 400, 413 or 415', async (t) => {
   refused(t, await admin('POST', '/parties', { text: '{"roles":' }), 400, /not JSON/);
   refused(t, await admin('POST', '/parties', { text: JSON.stringify({ roles: 'x'.repeat(300_000) }) }), 413, /large/);
   const asText = { text: '{}', headers: { 'content-type': 'text/plain' } };
@@ -271,7 +271,7 @@ t.test('endpoints set by the operator are shown as such', async (t) => {
   t.strictSame((await admin('PUT', '/parties/DE-DDE/endpoints', { body: { endpoints: [] } })).json.endpoints, []);
 });
 
-t.test('an initial token can be issued anew, and a suspended partner is shown as such', async (t) => {
+t.test('an initial token can be issued again, and a suspended partner is shown as suspended', async (t) => {
   const added = await admin('POST', '/parties', { body: { roles: [cpo('EEA')] } });
   const again = await admin('POST', '/parties/NL-EEA/initial-token');
   t.equal(again.status, 201);
@@ -357,7 +357,7 @@ t.test('a cursor that no list has issued is refused, and not read as an empty pa
   }
 });
 
-t.test('the event log tells who did what under which correlation id [D14]', async (t) => {
+t.test('the event log shows who did what under which correlation id [D14]', async (t) => {
   const ids = { 'X-Request-ID': 'request-1', 'X-Correlation-ID': 'correlation-of-this-test' };
   const added = await admin<Added>('POST', '/parties', { body: { roles: [cpo('HHH')] }, headers: ids });
   t.equal(added.headers.get('x-request-id'), 'request-1');
@@ -428,7 +428,7 @@ t.test('openapi.json describes every route that is served, and needs no token', 
   });
 });
 
-t.test('what operators set is there after a restart', async (t) => {
+t.test('what operators set survives a restart', async (t) => {
   const dataDir = join(t.testdir({}), 'data');
   const first = hub;
   t.teardown(() => {

@@ -43,58 +43,65 @@ const entriesOf = async (hub: TestHub, query = '') =>
   ((await admin(hub, 'GET', `/audit?limit=1000${query}`)) as { items: AuditEntry[] }).items.reverse();
 const checkOf = (hub: TestHub) => admin(hub, 'GET', '/audit/check') as Promise<AuditCheck>;
 
-t.test('three operators act: who, what, why and from where, also what was refused [D91]', async (t) => {
-  const { hub, as } = await staffed(t);
-  await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
-  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const begun = (await entriesOf(hub)).length;
-  const [vera, sam, olga, ada] = ['vera', 'sam', 'olga', 'ada'].map(as);
-  const acts = [
-    [vera, 'POST', '/parties/NL-EMS/probe', undefined, 403],
-    [sam, 'POST', '/parties/NL-EMS/probe?reason=ticket%2012', undefined, 200],
-    [sam, 'POST', '/parties/NL-EMS/suspend', { reason: 'just so' }, 403],
-    [olga, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true, reason: 'contract 7' }, 200],
-    [olga, 'PATCH', '/parties/NL-EMS', { paused: true }, 200],
-    [olga, 'PATCH', '/parties/NL-EMS', { pause: true }, 422],
-    [olga, 'POST', '/parties/NL-EMS/initial-token', undefined, 403],
-    [olga, 'POST', '/parties/NL-EMS/connect', { versions_url: 'http://127.0.0.1:9/versions', token: 'hers' }, 403],
-    [ada, 'POST', '/parties/NL-EMS/suspend?reason=it%20left', undefined, 200],
-    [ada, 'POST', '/parties/NL-EMS/initial-token', { reason: 'it is back' }, 201],
-    [ada, 'DELETE', '/redrives/none', undefined, 404],
-  ] as const;
-  for (const [act, method, path, body, status] of acts) {
-    const met = await act?.(method, path, body);
-    t.equal(met?.status, status, `${method} ${path}: ${JSON.stringify(met?.body)}`);
-  }
-  const entries = (await entriesOf(hub)).slice(begun);
-  t.match(
-    entries.map(({ operator, role, verb, about, reason, status }) => [operator, role, verb, about, reason, status]),
-    [
-      ['vera', 'viewer', 'POST /parties/{id}/probe', '/parties/NL-EMS/probe', null, 403],
-      ['sam', 'support', 'POST /parties/{id}/probe', '/parties/NL-EMS/probe', 'ticket 12', 200],
-      ['sam', 'support', 'POST /parties/{id}/suspend', '/parties/NL-EMS/suspend', null, 403],
-      ['olga', 'operator', 'PUT /routes/{emsp}/{cpo}', '/routes/NL-EMS/NL-CPO', 'contract 7', 200],
-      ['olga', 'operator', 'PATCH /parties/{id}', '/parties/NL-EMS', null, 200],
-      ['olga', 'operator', 'PATCH /parties/{id}', '/parties/NL-EMS', null, 422],
-      ['olga', 'operator', 'POST /parties/{id}/initial-token', '/parties/NL-EMS/initial-token', null, 403],
-      ['olga', 'operator', 'POST /parties/{id}/connect', '/parties/NL-EMS/connect', null, 403],
-      ['ada', 'admin', 'POST /parties/{id}/suspend', '/parties/NL-EMS/suspend', 'it left', 200],
-      ['ada', 'admin', 'POST /parties/{id}/initial-token', '/parties/NL-EMS/initial-token', 'it is back', 201],
-      ['ada', 'admin', 'DELETE /redrives/{id}', '/redrives/none', null, 404],
-    ],
-  );
-  t.ok(entries.every(({ address }) => address === '127.0.0.1'));
-  t.same(await entriesOf(hub, '&operator=sam').then(({ length }) => length), 2, 'filtered by name');
-  t.same(await entriesOf(hub, '&verb=suspend&about=nl-ems').then(({ length }) => length), 2, 'by verb and path');
-  t.match(await itemsOf(hub, '/events?type=route.set'), [{ by: 'operator', who: 'olga' }], 'the fact says who');
-  t.match(await itemsOf(hub, '/events?type=partner.suspended'), [{ by: 'operator', who: 'ada' }]);
-  t.notMatch(JSON.stringify(await itemsOf(hub, '/events?type=audit')), /127\.0\.0\.1|it left/, 'for its readers alone');
-  t.match(await checkOf(hub), { broken: null, last: begun + acts.length });
-  t.equal((await as('olga')('GET', '/audit')).status, 403, 'an admin alone reads it');
-  t.same((await as('sam')('GET', '/caller')).body, { name: 'sam', role: 'support' });
-});
+t.test(
+  'three operators act, and the audit log has who, what, why and from where, refused acts included [D91]',
+  async (t) => {
+    const { hub, as } = await staffed(t);
+    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+    await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const begun = (await entriesOf(hub)).length;
+    const [vera, sam, olga, ada] = ['vera', 'sam', 'olga', 'ada'].map(as);
+    const acts = [
+      [vera, 'POST', '/parties/NL-EMS/probe', undefined, 403],
+      [sam, 'POST', '/parties/NL-EMS/probe?reason=ticket%2012', undefined, 200],
+      [sam, 'POST', '/parties/NL-EMS/suspend', { reason: 'just so' }, 403],
+      [olga, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true, reason: 'contract 7' }, 200],
+      [olga, 'PATCH', '/parties/NL-EMS', { paused: true }, 200],
+      [olga, 'PATCH', '/parties/NL-EMS', { pause: true }, 422],
+      [olga, 'POST', '/parties/NL-EMS/initial-token', undefined, 403],
+      [olga, 'POST', '/parties/NL-EMS/connect', { versions_url: 'http://127.0.0.1:9/versions', token: 'hers' }, 403],
+      [ada, 'POST', '/parties/NL-EMS/suspend?reason=it%20left', undefined, 200],
+      [ada, 'POST', '/parties/NL-EMS/initial-token', { reason: 'it is back' }, 201],
+      [ada, 'DELETE', '/redrives/none', undefined, 404],
+    ] as const;
+    for (const [act, method, path, body, status] of acts) {
+      const met = await act?.(method, path, body);
+      t.equal(met?.status, status, `${method} ${path}: ${JSON.stringify(met?.body)}`);
+    }
+    const entries = (await entriesOf(hub)).slice(begun);
+    t.match(
+      entries.map(({ operator, role, verb, about, reason, status }) => [operator, role, verb, about, reason, status]),
+      [
+        ['vera', 'viewer', 'POST /parties/{id}/probe', '/parties/NL-EMS/probe', null, 403],
+        ['sam', 'support', 'POST /parties/{id}/probe', '/parties/NL-EMS/probe', 'ticket 12', 200],
+        ['sam', 'support', 'POST /parties/{id}/suspend', '/parties/NL-EMS/suspend', null, 403],
+        ['olga', 'operator', 'PUT /routes/{emsp}/{cpo}', '/routes/NL-EMS/NL-CPO', 'contract 7', 200],
+        ['olga', 'operator', 'PATCH /parties/{id}', '/parties/NL-EMS', null, 200],
+        ['olga', 'operator', 'PATCH /parties/{id}', '/parties/NL-EMS', null, 422],
+        ['olga', 'operator', 'POST /parties/{id}/initial-token', '/parties/NL-EMS/initial-token', null, 403],
+        ['olga', 'operator', 'POST /parties/{id}/connect', '/parties/NL-EMS/connect', null, 403],
+        ['ada', 'admin', 'POST /parties/{id}/suspend', '/parties/NL-EMS/suspend', 'it left', 200],
+        ['ada', 'admin', 'POST /parties/{id}/initial-token', '/parties/NL-EMS/initial-token', 'it is back', 201],
+        ['ada', 'admin', 'DELETE /redrives/{id}', '/redrives/none', null, 404],
+      ],
+    );
+    t.ok(entries.every(({ address }) => address === '127.0.0.1'));
+    t.same(await entriesOf(hub, '&operator=sam').then(({ length }) => length), 2, 'filtered by name');
+    t.same(await entriesOf(hub, '&verb=suspend&about=nl-ems').then(({ length }) => length), 2, 'by verb and path');
+    t.match(await itemsOf(hub, '/events?type=route.set'), [{ by: 'operator', who: 'olga' }], 'the fact says who');
+    t.match(await itemsOf(hub, '/events?type=partner.suspended'), [{ by: 'operator', who: 'ada' }]);
+    t.notMatch(
+      JSON.stringify(await itemsOf(hub, '/events?type=audit')),
+      /127\.0\.0\.1|it left/,
+      'for its readers alone',
+    );
+    t.match(await checkOf(hub), { broken: null, last: begun + acts.length });
+    t.equal((await as('olga')('GET', '/audit')).status, 403, 'an admin alone reads it');
+    t.same((await as('sam')('GET', '/caller')).body, { name: 'sam', role: 'support' });
+  },
+);
 
-t.test('reading bodies is an act, reading all else is not', async (t) => {
+t.test('reading a body is audited, reading anything else is not', async (t) => {
   const { hub, as } = await staffed(t);
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const begun = (await entriesOf(hub)).length;
@@ -105,7 +112,7 @@ t.test('reading bodies is an act, reading all else is not', async (t) => {
   t.match((await entriesOf(hub)).slice(begun), [{ operator: 'vera', verb: 'GET /parties/{id}/report', status: 200 }]);
 });
 
-t.test('[AUDIT-4] a page that asks again and again is one reading in 15 minutes', async (t) => {
+t.test('[AUDIT-4] repeated reads by one page are one audited reading in 15 minutes', async (t) => {
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const { hub, as } = await staffed(t, {}, clock);
   await as('ada')('POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }] });
@@ -123,7 +130,7 @@ t.test('[AUDIT-4] a page that asks again and again is one reading in 15 minutes'
   t.match(await checkOf(hub), { broken: null });
 });
 
-t.test('[AUDIT-2] a removed entry shows, and a changed one, also after a restart', async (t) => {
+t.test('[AUDIT-2] a removed or changed audit entry is detected, also after a restart', async (t) => {
   const { hub, as, dataDir, settings } = await staffed(t);
   for (let n = 0; n < 6; n += 1) await as('olga')('PUT', `/routes/NL-E${n}0/NL-CPO`, { active: true });
   t.match(await checkOf(hub), { entries: 6, first: 1, last: 6, broken: null });
@@ -161,7 +168,7 @@ t.test('[AUDIT-2] a removed entry shows, and a changed one, also after a restart
   t.match(await checkOf(again), { broken: { n: 1, reason: 'missing' } });
 });
 
-t.test('[AUDIT-2] acts and removals while a check reads make no missing entries', async (t) => {
+t.test('[AUDIT-2] writes and removals during a verification cause no missing entries', async (t) => {
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   const acts: (() => Promise<unknown>)[] = [];
   // As of a database, whose scan is several reads: here of one row each.
@@ -188,22 +195,25 @@ t.test('[AUDIT-2] acts and removals while a check reads make no missing entries'
   t.match(await checkOf(hub), { entries: 2, first: 6, last: 7, broken: null });
 });
 
-t.test('[AUDIT-3] entries outlive the log and end after their own time, which is an entry', async (t) => {
-  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
-  const { hub, as } = await staffed(t, { HUB_EVENTS_KEEP_DAYS: '2', HUB_AUDIT_KEEP_DAYS: '20' }, clock);
-  const pass = async (days: number, done: () => Promise<boolean>) => {
-    clock.advance(days * dayMs);
-    await inTime({ clock, hub }, 20_000, 'a sweep', done);
-  };
-  for (let n = 0; n < 3; n += 1) await as('olga')('PUT', `/routes/NL-E${n}0/NL-CPO`, { active: true });
-  await pass(5, async () => (await itemsOf(hub, '/events?type=log.trimmed')).length > 0);
-  t.match(await itemsOf(hub, '/events?type=log.trimmed'), [{}], 'the log was trimmed');
-  t.match(await checkOf(hub), { entries: 3, first: 1, broken: null });
-  await as('ada')('DELETE', '/routes/NL-E00/NL-CPO');
-  await pass(16, async () => (await checkOf(hub)).first !== 1);
-  t.match(await checkOf(hub), { entries: 2, first: 4, last: 5, broken: null });
-  t.match((await entriesOf(hub)).at(-1), { operator: 'hub', role: null, about: 'entries 1 to 3' });
-});
+t.test(
+  '[AUDIT-3] audit entries outlive the log and expire after their own time, and the expiry is audited',
+  async (t) => {
+    const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+    const { hub, as } = await staffed(t, { HUB_EVENTS_KEEP_DAYS: '2', HUB_AUDIT_KEEP_DAYS: '20' }, clock);
+    const pass = async (days: number, done: () => Promise<boolean>) => {
+      clock.advance(days * dayMs);
+      await inTime({ clock, hub }, 20_000, 'a sweep', done);
+    };
+    for (let n = 0; n < 3; n += 1) await as('olga')('PUT', `/routes/NL-E${n}0/NL-CPO`, { active: true });
+    await pass(5, async () => (await itemsOf(hub, '/events?type=log.trimmed')).length > 0);
+    t.match(await itemsOf(hub, '/events?type=log.trimmed'), [{}], 'the log was trimmed');
+    t.match(await checkOf(hub), { entries: 3, first: 1, broken: null });
+    await as('ada')('DELETE', '/routes/NL-E00/NL-CPO');
+    await pass(16, async () => (await checkOf(hub)).first !== 1);
+    t.match(await checkOf(hub), { entries: 2, first: 4, last: 5, broken: null });
+    t.match((await entriesOf(hub)).at(-1), { operator: 'hub', role: null, about: 'entries 1 to 3' });
+  },
+);
 
 t.test('HUB_REQUIRE_REASON=true: no act without a reason [D91]', async (t) => {
   const { as, hub } = await staffed(t, { HUB_REQUIRE_REASON: 'true' });
@@ -224,26 +234,29 @@ t.test('HUB_REQUIRE_REASON=true: no act without a reason [D91]', async (t) => {
   );
 });
 
-t.test('[TOKENS-2] a token ends, counts from its networks alone, and the file is read again', async (t) => {
-  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
-  const { hub, as, file } = await staffed(t, {}, clock);
-  const statusOf = async (name: string) => (await as(name)('GET', '/caller')).status;
-  operatorsFile(file, [
-    { name: 'vera', role: 'admin', expires_at: '2026-01-10T09:00:00Z' },
-    { name: 'near', role: 'viewer', networks: ['127.0.0.0/8'] },
-    { name: 'far', role: 'viewer', networks: ['192.0.2.0/24'] },
-  ]);
-  t.equal(await statusOf('near'), 401, 'not read yet');
-  t.equal(hub.reloadOperators(), 3);
-  t.same(await Promise.all(['vera', 'near', 'far', 'sam'].map(statusOf)), [200, 200, 401, 401]);
-  clock.advance(3_600_000);
-  t.equal(await statusOf('vera'), 401, 'it has ended');
-  chmodSync(file, 0o644);
-  t.throws(() => hub.reloadOperators(), { message: /others may read or write it/ });
-  t.equal(await statusOf('near'), 200, 'those in use stay [OPERATORS-1]');
-});
+t.test(
+  '[TOKENS-2] a token expires, works from its networks alone, and the operators file can be re-read',
+  async (t) => {
+    const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+    const { hub, as, file } = await staffed(t, {}, clock);
+    const statusOf = async (name: string) => (await as(name)('GET', '/caller')).status;
+    operatorsFile(file, [
+      { name: 'vera', role: 'admin', expires_at: '2026-01-10T09:00:00Z' },
+      { name: 'near', role: 'viewer', networks: ['127.0.0.0/8'] },
+      { name: 'far', role: 'viewer', networks: ['192.0.2.0/24'] },
+    ]);
+    t.equal(await statusOf('near'), 401, 'not read yet');
+    t.equal(hub.reloadOperators(), 3);
+    t.same(await Promise.all(['vera', 'near', 'far', 'sam'].map(statusOf)), [200, 200, 401, 401]);
+    clock.advance(3_600_000);
+    t.equal(await statusOf('vera'), 401, 'it has ended');
+    chmodSync(file, 0o644);
+    t.throws(() => hub.reloadOperators(), { message: /others may read or write it/ });
+    t.equal(await statusOf('near'), 200, 'those in use stay [OPERATORS-1]');
+  },
+);
 
-t.test('[OPERATORS-1] a file that is not valid ends the start with the reason', async (t) => {
+t.test('[OPERATORS-1] an operators file that is not valid stops the start with the reason', async (t) => {
   const place = directoryFor(t);
   const path = join(place, 'operators.json');
   const twice = [named[0], named[0]].map((one) => one ?? { name: '', role: '' });

@@ -53,7 +53,7 @@ t.test('the request is shown as it is sent, byte for byte, with its token hidden
   for (const secret of [emsp.token, Buffer.from(emsp.token).toString('base64')]) t.notMatch(text, secret);
 });
 
-t.test('what a delivery changes is told against what had arrived before it', async (t) => {
+t.test('a delivery shows what it changes, compared with what had arrived before it', async (t) => {
   const { send, details } = await pair(t, (body) => body.includes('"kwh":7'));
   const first = JSON.stringify(sessionBody('S1', { kwh: 1 }));
   await send('PUT', first);
@@ -70,7 +70,7 @@ t.test('what a delivery changes is told against what had arrived before it', asy
   t.match(JSON.parse(last?.change?.after ?? ''), { id: 'S1', cdr_token: { uid: 'CARD1' } }, 'whole, not the fragment');
 });
 
-t.test('a deleted object ends as nothing, and its request has no body', async (t) => {
+t.test('a deleted object is shown as absent, and its request has no body', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const body = JSON.stringify(tariffBody('T1'));
@@ -86,7 +86,7 @@ t.test('a deleted object ends as nothing, and its request has no body', async (t
   t.equal(found.change?.after, null);
 });
 
-t.test('a receiver without an endpoint for the module has no address to show', async (t) => {
+t.test('a receiver without an endpoint for the module has no address', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const modules = [['tariffs', 'RECEIVER']] as const;

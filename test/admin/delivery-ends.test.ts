@@ -64,7 +64,7 @@ for (const query of ['?state=DELIVERED', '?state=DELIVERED&receiver=NL-EMS&limit
 }
 
 t.test(
-  'a delivery that dies while it is shown is shown as dead, and a replay of what was delivered omits it',
+  'a delivery that dies while it is being shown is shown as dead, and a replay of delivered ones omits it',
   async (t) => {
     const { hub, answer, id, stateNow } = await aboutToDie(t);
     const hasEnded = afterLooking(hub, async () => {

@@ -15,7 +15,7 @@ import { t } from '../support/tap.ts';
 
 const refused = { status: 404, text: '{"status_code":2003}' };
 
-t.test('each state is listed whole, newest first, in pages of any size', atLength, async (t) => {
+t.test('each state is listed completely, newest first, in pages of any size', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => (/[37]$/.test(path) ? refused : {}) });
   const away = { status: 503, text: '{}' };
@@ -75,7 +75,7 @@ t.test('each state is listed whole, newest first, in pages of any size', atLengt
   );
 });
 
-t.test('a dead letter that is written while its list is read is in the list', async (t) => {
+t.test('a dead letter that is written while its list is being read is in the list', async (t) => {
   let isHeld = false;
   const [mayWrite, write] = gate();
   const [isWritten, written] = gate();
@@ -107,60 +107,63 @@ t.test('a dead letter that is written while its list is read is in the list', as
   t.match(items, [{ state: 'DEAD', object: 'NL-CPO/S1' }]);
 });
 
-t.test('a partner stands for all of its parties: in lists, re-drives, discards, and on the command line', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub, { emsp: () => refused });
-  await partnerFor(t, hub, {
-    ...{ role: 'EMSP', countryCode: 'NL', partyId: 'AAA', answer: () => refused },
-    others: [{ role: 'EMSP', country_code: 'NL', party_id: 'BBB' }],
-  });
-  await admin(hub, 'PUT', '/routes/NL-BBB/NL-CPO', { active: true });
-  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
-  await hub.settled();
-  t.match(await admin(hub, 'GET', '/parties/NL-AAA'), { queue: { dead: 1 } });
-
-  for (const state of ['state=DEAD&', '', 'class=not_found&']) {
-    for (const [query, wanted] of [
-      ['partner=NL-AAA', ['NL-BBB']],
-      ['partner=nl-bbb', ['NL-BBB']],
-      ['partner=NL-AAA&receiver=NL-BBB', ['NL-BBB']],
-      ['partner=NL-AAA&receiver=NL-AAA', []],
-      ['partner=NL-AAA&receiver=NL-EMS', []],
-      ['receiver=NL-AAA', []],
-    ] as const) {
-      const { items } = await admin(hub, 'GET', `/deliveries?${state}${query}`);
-      const found = (items as DeliveryView[]).map(({ receiver }) => receiver);
-      t.strictSame(found, wanted, `${state}${query}`);
-    }
-  }
-  const filter = { partner: 'NL-AAA' };
-  const ofBbb = { matched: 1, by_receiver: { 'NL-BBB': 1 } };
-  t.match(await admin(hub, 'POST', '/discard', { filter, dry_run: true }), ofBbb);
-  for (const state of ['DEAD', 'ANY'])
-    t.match(await admin(hub, 'POST', '/redrive', { filter: { ...filter, state }, dry_run: true }), ofBbb);
-
-  const env = { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken };
-  const listed = await runCommand(['deliveries', '--partner', 'NL-AAA', '--json'], env);
-  t.match(JSON.parse(listed.out).items, [{ receiver: 'NL-BBB' }]);
-  t.match((await runCommand(['redrive', '--partner', 'NL-AAA', '--dry-run'], env)).out, '1 matched');
-
-  for (const path of ['/redrive', '/discard']) {
-    const { id } = await admin(hub, 'POST', path, { filter });
-    t.match(await ended(hub, `/redrives/${id}`), { state: 'DONE', queued: 1 }, path);
+t.test(
+  'filters by a partner match all of its parties: in lists, re-drives, discards and the command line',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub, { emsp: () => refused });
+    await partnerFor(t, hub, {
+      ...{ role: 'EMSP', countryCode: 'NL', partyId: 'AAA', answer: () => refused },
+      others: [{ role: 'EMSP', country_code: 'NL', party_id: 'BBB' }],
+    });
+    await admin(hub, 'PUT', '/routes/NL-BBB/NL-CPO', { active: true });
+    await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
     await hub.settled();
-  }
-  t.match((await admin(hub, 'GET', '/deliveries?state=DISCARDED')).items, [{ receiver: 'NL-BBB' }]);
+    t.match(await admin(hub, 'GET', '/parties/NL-AAA'), { queue: { dead: 1 } });
 
-  t.match(await admin(hub, 'GET', '/parties/NL-BBB'), { id: 'NL-AAA' }, 'a party leads to its partner');
-  const bearer = { Authorization: `Bearer ${hub.adminToken}` };
-  for (const [method, path, body] of [
-    ['POST', '/parties/NL-BBB/suspend', {}],
-    ['GET', '/deliveries?partner=NL-CCC', undefined],
-    ['POST', '/redrive', { filter: { partner: 'NL-CCC' } }],
-    ['POST', '/discard', { filter: { partner: 'NL-CCC' } }],
-  ] as const)
-    t.equal((await callOnce(method, `${hub.url}/admin/v1${path}`, body, bearer)).status, 404, path);
-});
+    for (const state of ['state=DEAD&', '', 'class=not_found&']) {
+      for (const [query, wanted] of [
+        ['partner=NL-AAA', ['NL-BBB']],
+        ['partner=nl-bbb', ['NL-BBB']],
+        ['partner=NL-AAA&receiver=NL-BBB', ['NL-BBB']],
+        ['partner=NL-AAA&receiver=NL-AAA', []],
+        ['partner=NL-AAA&receiver=NL-EMS', []],
+        ['receiver=NL-AAA', []],
+      ] as const) {
+        const { items } = await admin(hub, 'GET', `/deliveries?${state}${query}`);
+        const found = (items as DeliveryView[]).map(({ receiver }) => receiver);
+        t.strictSame(found, wanted, `${state}${query}`);
+      }
+    }
+    const filter = { partner: 'NL-AAA' };
+    const ofBbb = { matched: 1, by_receiver: { 'NL-BBB': 1 } };
+    t.match(await admin(hub, 'POST', '/discard', { filter, dry_run: true }), ofBbb);
+    for (const state of ['DEAD', 'ANY'])
+      t.match(await admin(hub, 'POST', '/redrive', { filter: { ...filter, state }, dry_run: true }), ofBbb);
+
+    const env = { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken };
+    const listed = await runCommand(['deliveries', '--partner', 'NL-AAA', '--json'], env);
+    t.match(JSON.parse(listed.out).items, [{ receiver: 'NL-BBB' }]);
+    t.match((await runCommand(['redrive', '--partner', 'NL-AAA', '--dry-run'], env)).out, '1 matched');
+
+    for (const path of ['/redrive', '/discard']) {
+      const { id } = await admin(hub, 'POST', path, { filter });
+      t.match(await ended(hub, `/redrives/${id}`), { state: 'DONE', queued: 1 }, path);
+      await hub.settled();
+    }
+    t.match((await admin(hub, 'GET', '/deliveries?state=DISCARDED')).items, [{ receiver: 'NL-BBB' }]);
+
+    t.match(await admin(hub, 'GET', '/parties/NL-BBB'), { id: 'NL-AAA' }, 'a party leads to its partner');
+    const bearer = { Authorization: `Bearer ${hub.adminToken}` };
+    for (const [method, path, body] of [
+      ['POST', '/parties/NL-BBB/suspend', {}],
+      ['GET', '/deliveries?partner=NL-CCC', undefined],
+      ['POST', '/redrive', { filter: { partner: 'NL-CCC' } }],
+      ['POST', '/discard', { filter: { partner: 'NL-CCC' } }],
+    ] as const)
+      t.equal((await callOnce(method, `${hub.url}/admin/v1${path}`, body, bearer)).status, 404, path);
+  },
+);
 
 /** The deliveries of an event stay in the order of its receivers. */
 function oldestFirst(ids: readonly string[]): string[] {

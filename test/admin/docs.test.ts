@@ -104,7 +104,7 @@ function misfits(schema: Schema | undefined, value: unknown): string[] {
   return result.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? [];
 }
 
-t.test('the document is whole: references, ids, parameters, tags, security, answers', async (t) => {
+t.test('the OpenAPI document is complete: references, ids, parameters, tags, security, answers', async (t) => {
   const hub = await hubFor(t);
   const { raw, document } = await documentOf(hub);
   t.match(document, {
@@ -142,7 +142,7 @@ t.test('the document is whole: references, ids, parameters, tags, security, answ
   t.strictSame(dialects, [], 'one dialect for the whole document');
 });
 
-t.test('a request body is called required exactly where the route refuses to do without', async (t) => {
+t.test('a request body is required in the document exactly where the route requires it', async (t) => {
   const hub = await hubFor(t);
   const { document } = await documentOf(hub);
   for (const { method, path, body } of adminRoutes(hub.created.hub.operations)) {
@@ -172,7 +172,7 @@ async function inhabited(t: Test): Promise<RunningHub> {
   return hub;
 }
 
-t.test('what is answered is what is described', async (t) => {
+t.test('answers match their description', async (t) => {
   const hub = await inhabited(t);
   const { document } = await documentOf(hub);
   const answered = async (path: string, asked: string, status = '200') => {
@@ -205,7 +205,7 @@ t.test('what is answered is what is described', async (t) => {
   t.not(misfits(schemaOf(redrive?.responses[200]), job).length, 0, 'and they are not one another');
 });
 
-t.test('what is refused is a problem as described', async (t) => {
+t.test('refusals are problems that match their description', async (t) => {
   const hub = await hubFor(t);
   const { document } = await documentOf(hub);
   const refusals = [
@@ -273,7 +273,7 @@ t.test('/admin/docs needs no token and nothing from anywhere else [contract, 3]'
   t.equal(slash.status, 200);
 });
 
-t.test('the page shows every operation under its noun, with parameters, shapes and refusals', async (t) => {
+t.test('the page shows every operation under its noun, with parameters, schemas and refusals', async (t) => {
   const hub = await hubFor(t);
   const { document } = await documentOf(hub);
   const { html } = await pageOf(hub);
@@ -304,7 +304,7 @@ t.test('the page shows every operation under its noun, with parameters, shapes a
   for (const [, id = ''] of html.matchAll(/href="#([^"]+)"/g)) t.ok(targets.has(id), `#${id} leads somewhere`);
 });
 
-t.test('whatever stands in the description is text on the page, never markup (D1)', async (t) => {
+t.test('text of the description is never markup on the page', async (t) => {
   const hub = await hubFor(t);
   const { raw } = await documentOf(hub);
   const html = docsPage(marked(raw) as Parameters<typeof docsPage>[0]);
@@ -322,7 +322,7 @@ function marked(value: unknown, key = ''): unknown {
   return Object.fromEntries(Object.entries(value).map(([inner, of]) => [name(inner), marked(of, inner)]));
 }
 
-t.test('a command line names the variable of the token, and its body is one that the route takes', async (t) => {
+t.test('an example command names the variable of the token, and the route accepts its body', async (t) => {
   const hub = await hubFor(t);
   const { html } = await pageOf(hub);
   t.notOk(html.includes(hub.adminToken));

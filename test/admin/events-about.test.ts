@@ -54,7 +54,7 @@ async function recorded(t: Test, hub: Hub, type: string, count = 1): Promise<voi
 }
 
 t.test(
-  'what happens to partners, deliveries, commands, cases and routes is found by party and by object [D80]',
+  'events about partners, deliveries, commands, cases and routes are found by party and by object [D80]',
   async (t) => {
     const { hub, clock, cpo, emsp } = await scene(t);
     for (const id of ['S1', 'DEAD'])
@@ -130,7 +130,7 @@ t.test(
   },
 );
 
-t.test('an operator’s acts are recorded as an operator’s, and a circuit says why it opened [D80]', async (t) => {
+t.test('acts of operators are recorded as theirs, and a circuit says why it opened [D80]', async (t) => {
   const { hub, cpo } = await scene(t);
   const put = (circuit: string, state: string) => admin(hub, 'POST', `/parties/NL-CPO/circuits/${circuit}`, { state });
   await put('async', 'open');
@@ -186,7 +186,7 @@ t.test('an operator’s acts are recorded as an operator’s, and a circuit says
   );
 });
 
-t.test('a circuit that its calls opened says how many failed, and one that credentials closed says so', async (t) => {
+t.test('a circuit says whether failures (and how many) or credentials opened it', async (t) => {
   let isIll = true;
   // A retry of one object can come before the first try of another, so the count may be above three.
   const hub = await hubFor(t, { HUB_CIRCUIT_FAILURES: '3', HUB_RETRY_SCHEDULE_S: '0.01' });
@@ -212,7 +212,7 @@ t.test('a circuit that its calls opened says how many failed, and one that crede
   await quiet(hub);
 });
 
-t.test('events of an older store are found by what their streams and data tell', async (t) => {
+t.test('events of an older store are found by their streams and data', async (t) => {
   const dataDir = join(directoryFor(t), 'data');
   const first = await hubFor(t, {}, {}, dataDir);
   await partnerFor(t, first, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -252,7 +252,7 @@ t.test('events of an older store are found by what their streams and data tell',
   }
 });
 
-t.test('the list of orphans has cases alone, and a route may be removed twice [D77]', async (t) => {
+t.test('the list of orphans has only cases, and removing a route twice succeeds [D77]', async (t) => {
   const { hub, cpo, emsp } = await scene(t);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
   const stop = { response_url: `${emsp.url}/ocpi/result`, session_id: 'S1' };

@@ -9,7 +9,7 @@ import { quiet } from '../support/observed.ts';
 import { admin } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 
-t.test('events are read from the end back to any event, and on from there when more come', async (t) => {
+t.test('events are read from the end back to any event, and forward from there', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const push = async (id: string) => void (await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariffBody(id)));
@@ -46,7 +46,7 @@ t.test('events are read from the end back to any event, and on from there when m
   t.strictSame(seqs(await page(`order=newest&after=${since.last_seq}`)), [], 'and nothing comes twice');
 });
 
-t.test('the stream has either order, and an order that is none is refused', async (t) => {
+t.test('the stream supports both orders, and refuses an unknown one', async (t) => {
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const get = (query: string) =>

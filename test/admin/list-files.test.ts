@@ -43,7 +43,7 @@ const cellIn = (item: Item, column: string): string => {
   return typeof value === 'number' ? text : text.replaceAll(/(^|[;\t\n])(?=[=+\-@\t])/g, "$1'");
 };
 
-t.test('[LIST-FILES-1, LIST-FILES-3] every list answers all of its items as lines and as CSV', async (t) => {
+t.test('[LIST-FILES-1, LIST-FILES-3] every list exports all of its items as NDJSON and as CSV', async (t) => {
   const { hub, file } = await listsFor(t);
   const document = (await admin(hub, 'GET', '/openapi.json')) as { paths: Readonly<Record<string, Operations>> };
   const lists = Object.entries(document.paths).flatMap(([path, { get }]) => {
@@ -71,7 +71,7 @@ t.test('[LIST-FILES-1, LIST-FILES-3] every list answers all of its items as line
 });
 
 t.test(
-  '[LIST-FILES-1] a file goes on behind its first page, has the filter, and as many items as a limit says',
+  '[LIST-FILES-1] a file continues beyond the first page, applies the filter, and has as many items as the limit says',
   async (t) => {
     const { hub, file } = await listsFor(t);
     const { operations } = hub.created.hub;
@@ -107,7 +107,7 @@ t.test(
   },
 );
 
-t.test('[LIST-FILES-1] a limit counts the items of a file, however few a page finds', async (t) => {
+t.test('[LIST-FILES-1] a limit counts the items of the whole file, not those of a page', async (t) => {
   const limits: unknown[] = [];
   const sparse = route({
     ...{ method: 'GET', path: '/made-up', summary: '', query: z.looseObject({}) },
@@ -133,7 +133,7 @@ t.test('[LIST-FILES-1] a limit counts the items of a file, however few a page fi
   t.strictSame(await found({}), [1, 3, 5, 7, 9]);
 });
 
-t.test('[LIST-FILES-2] a file whose later page fails is destroyed', async (t) => {
+t.test('[LIST-FILES-2] a file ends with an error when a later page fails', async (t) => {
   let pages = 0;
   const failing = route({
     ...{ method: 'GET', path: '/made-up', summary: '', query: z.looseObject({}) },
@@ -154,30 +154,27 @@ t.test('[LIST-FILES-2] a file whose later page fails is destroyed', async (t) =>
   }
 });
 
-t.test(
-  '[LIST-FILES-3] no part of a text becomes a formula, whatever separates the cells of a spreadsheet',
-  async (t) => {
-    const items = ['foo;=HYPERLINK("x");bar', '=1', 'a\t@b\n-c\r\n+d', 'a-b=c; d', '\uFF1D1'].map((text, n) => ({
-      n: -n,
-      text,
-    }));
-    const list = route({
-      ...{ method: 'GET', path: '/made-up', summary: '', query: z.looseObject({}) },
-      answer: listOf(z.object({ n: z.number(), text: z.string() })),
-      run: () => ({ items, next_cursor: null }),
-    });
-    const raw = { params: {}, query: {}, body: undefined, trace: { requestId: '', correlationId: '' } };
-    const file = await fileOf(list, { ...raw, caller: { name: '', role: 'admin' } }, 'text/csv', (item) => item);
-    const text = String(await file?.content.map(String).reduce((all, part) => all + part, ''));
-    t.equal(
-      text,
-      `n,text
+t.test('[LIST-FILES-3] no text becomes a formula in a spreadsheet, whatever separates the cells', async (t) => {
+  const items = ['foo;=HYPERLINK("x");bar', '=1', 'a\t@b\n-c\r\n+d', 'a-b=c; d', '\uFF1D1'].map((text, n) => ({
+    n: -n,
+    text,
+  }));
+  const list = route({
+    ...{ method: 'GET', path: '/made-up', summary: '', query: z.looseObject({}) },
+    answer: listOf(z.object({ n: z.number(), text: z.string() })),
+    run: () => ({ items, next_cursor: null }),
+  });
+  const raw = { params: {}, query: {}, body: undefined, trace: { requestId: '', correlationId: '' } };
+  const file = await fileOf(list, { ...raw, caller: { name: '', role: 'admin' } }, 'text/csv', (item) => item);
+  const text = String(await file?.content.map(String).reduce((all, part) => all + part, ''));
+  t.equal(
+    text,
+    `n,text
 0,"foo;'=HYPERLINK(""x"");bar"
 -1,'=1
 -2,"a\t'@b\n'-c\r\n'+d"
 -3,"a-b=c; d"
 -4,'\uFF1D1
 `,
-    );
-  },
-);
+  );
+});

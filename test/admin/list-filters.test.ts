@@ -38,7 +38,7 @@ async function walked(hub: TestHub, path: string, limit: number) {
 }
 
 t.test(
-  'commands are found by party and by state, by session with or without its party, however many others are newer [D93]',
+  'commands are found by party, state and session (with or without its party), behind any number of newer ones [D93]',
   async (t) => {
     const hub = await hubFor(t);
     const all = Array.from({ length: 6000 }, (_, nth) => {
@@ -83,7 +83,7 @@ t.test(
   },
 );
 
-t.test('a value that a filter does not know is refused', async (t) => {
+t.test('an unknown filter value is refused', async (t) => {
   const hub = await hubFor(t);
   const wrong = [
     ...['commands?state=lost', 'commands?command=START', 'commands?emsp=NL', 'commands?from=yesterday'],
@@ -163,7 +163,7 @@ t.test('events and deliveries are found by time, oldest or newest first', async 
   t.strictSame(await objects(`${list}&from=${starts[1]}&to=${starts[3]}`), ['S2', 'S1']);
 });
 
-t.test('a search by time reads the part of the log that was recorded then', atLength, async (t) => {
+t.test('a search by time reads only the part of the log of that time', atLength, async (t) => {
   const hub = await hubFor(t);
   const { store } = hub.created.context;
   const event = { stream: 's', type: 'route.set', party: null, correlationId: null, to: [], data: {}, body: null };

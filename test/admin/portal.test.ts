@@ -59,7 +59,7 @@ const push = (cpo: PlainPartner, party_id: string) =>
     cdr_token: { country_code: 'NL', party_id, uid: 'CARD1', type: 'RFID', contract_id: `NL-${party_id}-C1` },
   });
 
-t.test('a partner sees its own state and dead letters, and sends its own again', async (t) => {
+t.test('a partner sees its own state and dead letters, and re-drives its own', async (t) => {
   const { hub, one, two, heal } = await scene(t);
   const call = await signedIn(hub, 'nl-one');
   t.match((await call('GET', '/caller')).json, { name: 'NL-ONE', role: 'partner' });
@@ -85,7 +85,7 @@ t.test('a partner sees its own state and dead letters, and sends its own again',
   t.equal((await call('GET', '/deliveries?state=DEAD')).json.items.length, 0);
 });
 
-t.test('what is of another partner is not there', async (t) => {
+t.test('nothing of another partner is visible', async (t) => {
   const { hub } = await scene(t);
   const call = await signedIn(hub, 'NL-ONE');
   const [others] = await deliveriesOf(hub, '?receiver=NL-TWO');
@@ -139,7 +139,7 @@ t.test('what is of another partner is not there', async (t) => {
     );
 });
 
-t.test('it rotates its token, and checks its endpoints', async (t) => {
+t.test('a partner rotates its token, and checks its endpoints', async (t) => {
   const { hub, one } = await scene(t);
   const call = await signedIn(hub, 'NL-ONE');
   const { json: issued, status } = await call('POST', '/parties/NL-ONE/initial-token');
@@ -151,7 +151,7 @@ t.test('it rotates its token, and checks its endpoints', async (t) => {
   await hub.settled();
 });
 
-t.test('a link and a session end, and suspending the partner ends both', async (t) => {
+t.test('a link and a session expire, and suspending the partner ends both', async (t) => {
   const { hub, clock, one } = await scene(t);
   const [day, hour] = [await linkOf(hub, 'NL-ONE'), await linkOf(hub, 'NL-ONE', { hours: 1 })];
   t.ok(day.startsWith(`${hub.url}/portal/#`), 'no server on the way sees the fragment');
@@ -182,7 +182,7 @@ t.test('a link and a session end, and suspending the partner ends both', async (
   await hub.settled();
 });
 
-t.test('neither opens as the other, nor anything else', async (t) => {
+t.test('a link is not accepted as a session, nor a session as a link, nor other tokens as either', async (t) => {
   const { hub } = await scene(t);
   const link = (await linkOf(hub, 'NL-ONE')).split('#')[1] ?? '';
   const { token } = JSON.parse((await open(hub, `#${link}`)).text) as { token: string };
@@ -223,43 +223,47 @@ t.test('the audit log has the link, the sign-in and each act, with the role part
   );
 });
 
-t.test('acts count against the quota of the partner, and refused ones are counted alone [QUOTA-6]', async (t) => {
-  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
-  const hub = await hubFor(t, { ...env, HUB_QUOTA_MB_PER_DAY: '1' }, { clock });
-  const one = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
-  const call = await signedIn(hub, 'NL-ONE');
-  const ownEntries = async () => {
-    const entries = await itemsOf(hub, '/audit');
-    return entries.filter(({ operator }) => operator === 'NL-ONE').map(({ verb }) => verb);
-  };
-  const metrics = async () =>
-    (await callOnce('GET', `${hub.url}/metrics`, undefined, { authorization: `Bearer ${hub.adminToken}` })).text;
-  const quotaOf = async () =>
-    Number(/^ocpi_hub_partner_load\{partner="NL-ONE",room="day"\} (\S+)/m.exec(await metrics())?.[1] ?? 0);
-  const before = await quotaOf();
-  const reason = 'x'.repeat(490);
-  for (let n = 0; n < 5; n++) t.equal((await call('POST', `/deliveries/${n}-NL-ONE/redrive`, { reason })).status, 404);
-  t.strictSame(await ownEntries(), ['POST /session'], 'a refused act is no entry');
-  t.equal(await quotaOf(), before, 'nor is it counted as written');
-  t.match(await metrics(), /ocpi_hub_refused_total\{partner="NL-ONE",module="portal",reason="notFound"\} 5/);
+t.test(
+  'acts count against the quota of the partner, and refused acts only against their own limit [QUOTA-6]',
+  async (t) => {
+    const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+    const hub = await hubFor(t, { ...env, HUB_QUOTA_MB_PER_DAY: '1' }, { clock });
+    const one = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
+    const call = await signedIn(hub, 'NL-ONE');
+    const ownEntries = async () => {
+      const entries = await itemsOf(hub, '/audit');
+      return entries.filter(({ operator }) => operator === 'NL-ONE').map(({ verb }) => verb);
+    };
+    const metrics = async () =>
+      (await callOnce('GET', `${hub.url}/metrics`, undefined, { authorization: `Bearer ${hub.adminToken}` })).text;
+    const quotaOf = async () =>
+      Number(/^ocpi_hub_partner_load\{partner="NL-ONE",room="day"\} (\S+)/m.exec(await metrics())?.[1] ?? 0);
+    const before = await quotaOf();
+    const reason = 'x'.repeat(490);
+    for (let n = 0; n < 5; n++)
+      t.equal((await call('POST', `/deliveries/${n}-NL-ONE/redrive`, { reason })).status, 404);
+    t.strictSame(await ownEntries(), ['POST /session'], 'a refused act is no entry');
+    t.equal(await quotaOf(), before, 'nor is it counted as written');
+    t.match(await metrics(), /ocpi_hub_refused_total\{partner="NL-ONE",module="portal",reason="notFound"\} 5/);
 
-  t.equal((await call('POST', '/parties/NL-ONE/check', { reason })).status, 202);
-  const act = Math.round(((await quotaOf()) - before) * 1_000_000);
-  t.ok(act >= 1024 + reason.length, `the act takes ${act} characters`);
-  for (let n = 0; n < 3; n++)
-    await one.call(
-      'PUT',
-      `/2.2.1/tokens/NL/ONE/T${n}`,
-      tokenBody(`T${n}`, { party_id: 'ONE', filler: 'x'.repeat(250_000) }),
-    );
-  t.ok((await quotaOf()) >= 1, 'the quota is used up');
-  t.equal((await call('POST', '/parties/NL-ONE/check')).status, 429);
-  t.equal((await open(hub, await linkOf(hub, 'NL-ONE'))).status, 201, 'it still signs in');
-  t.equal((await call('GET', '/caller')).status, 200, 'and reads');
-  t.strictSame(await ownEntries(), ['POST /parties/{id}/check', 'POST /session']);
-});
+    t.equal((await call('POST', '/parties/NL-ONE/check', { reason })).status, 202);
+    const act = Math.round(((await quotaOf()) - before) * 1_000_000);
+    t.ok(act >= 1024 + reason.length, `the act takes ${act} characters`);
+    for (let n = 0; n < 3; n++)
+      await one.call(
+        'PUT',
+        `/2.2.1/tokens/NL/ONE/T${n}`,
+        tokenBody(`T${n}`, { party_id: 'ONE', filler: 'x'.repeat(250_000) }),
+      );
+    t.ok((await quotaOf()) >= 1, 'the quota is used up');
+    t.equal((await call('POST', '/parties/NL-ONE/check')).status, 429);
+    t.equal((await open(hub, await linkOf(hub, 'NL-ONE'))).status, 201, 'it still signs in');
+    t.equal((await call('GET', '/caller')).status, 200, 'and reads');
+    t.strictSame(await ownEntries(), ['POST /parties/{id}/check', 'POST /session']);
+  },
+);
 
-t.test('a partner signs in although the audit log takes nothing, and a line of the log is the record', async (t) => {
+t.test('a partner can sign in while the audit log cannot be written; a log line records it', async (t) => {
   const { replaced, unwritten } = fullAudit();
   const hub = await hubFor(t, env, replaced);
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
@@ -268,7 +272,7 @@ t.test('a partner signs in although the audit log takes nothing, and a line of t
   t.match(unwritten().at(-1), /"operator":"NL-ONE","role":"partner","verb":"POST \/session"/);
 });
 
-t.test('where a change of host needs an admin, so does a new initial token', async (t) => {
+t.test('where a change of host needs an admin, a new initial token needs one, too', async (t) => {
   const hub = await hubFor(t, { ...env, HUB_CONFIRM_HOST_CHANGE: 'true' });
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
   const call = await signedIn(hub, 'NL-ONE');
@@ -278,7 +282,7 @@ t.test('where a change of host needs an admin, so does a new initial token', asy
   });
 });
 
-t.test('a partner has a budget of requests, which is not that of its pushes', async (t) => {
+t.test('a partner has a budget of portal requests, separate from that of its pushes', async (t) => {
   const hub = await hubFor(t, { ...env, HUB_RATE_OTHER_PER_MIN: '3' }, { clock: new SimulatedClock() });
   const one = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'ONE' });
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'TWO' });
@@ -290,7 +294,7 @@ t.test('a partner has a budget of requests, which is not that of its pushes', as
   t.equal((await (await signedIn(hub, 'NL-TWO'))('GET', '/caller')).status, 200, 'each its own');
 });
 
-t.test('links that open nothing are logged, bounded, and keep no operator out', async (t) => {
+t.test('invalid links are logged at a bounded rate, and lock no operator out', async (t) => {
   const lines: string[] = [];
   const logTo = { write: (line: string) => void lines.push(line) };
   const hub = await hubFor(t, { ...env, HUB_RATE_FAILED_TOKENS_PER_S: '2' }, { clock: new SimulatedClock(), logTo });
@@ -305,7 +309,7 @@ t.test('links that open nothing are logged, bounded, and keep no operator out', 
   t.equal((await open(hub, `#${'x'.repeat(10_000)}`)).status, 413);
 });
 
-t.test('checks that a partner begins leave those of others to be read', atLength, async (t) => {
+t.test('checks that a partner starts do not remove those of others', atLength, async (t) => {
   const { hub } = await scene(t);
   const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check');
   await hub.settled();
@@ -318,7 +322,7 @@ t.test('checks that a partner begins leave those of others to be read', atLength
   t.match(await itemsOf(hub, '/checks?party=NL-CPO'), [{ id }]);
 });
 
-t.test('each of its doors is one of the admin API', async (t) => {
+t.test('every portal route is a route of the admin API', async (t) => {
   const doors = portalRoutes({} as Operations, { isHostConfirmed: false }).map(
     ({ method, path }) => `${method} ${path}`,
   );

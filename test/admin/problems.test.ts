@@ -36,7 +36,7 @@ async function refusing(
   return (path) => callOnce('GET', url + path, undefined, { authorization: 'Bearer admin' });
 }
 
-t.test('a refusal of the hub has the status and words of its kind', async (t) => {
+t.test('a refusal of the hub has the status and message of its kind', async (t) => {
   const cases: [HubError, number, RegExp][] = [
     [new HubError('notFound'), 404, /no such thing/],
     [new HubError('notFound', { message: 'no party NL-NIL' }), 404, /^no party NL-NIL$/],
@@ -59,7 +59,7 @@ t.test('a refusal of the hub has the status and words of its kind', async (t) =>
   }
 });
 
-t.test('what is nobody’s refusal is a bug: 500 without its words, which the log has', async (t) => {
+t.test('an unexpected error is 500 without its message, which the log has', async (t) => {
   for (const error of [new TypeError('password=hunter2'), new HubError('commandTimeout')]) {
     const log: object[] = [];
     const fail = () => {
@@ -75,7 +75,7 @@ t.test('what is nobody’s refusal is a bug: 500 without its words, which the lo
   }
 });
 
-t.test('a request leaves one line in the log, without its token', async (t) => {
+t.test('a request is one log line, without its token', async (t) => {
   const log: object[] = [];
   const ask = await refusing(t, { parties: () => [] }, log);
   await ask('/admin/v1/parties?cursor=eA');
@@ -84,7 +84,7 @@ t.test('a request leaves one line in the log, without its token', async (t) => {
   t.notMatch(JSON.stringify(log), 'Bearer');
 });
 
-t.test('readyz is 503 while the hub is not ready, and says why; healthz is not', async (t) => {
+t.test('readyz is 503 with the reason while the hub is not ready; healthz is 200', async (t) => {
   const cases: [Omit<HubStatus['store'], 'verifying'>, string][] = [
     [{ state: 'open', reason: null }, 'recovering'],
     [{ state: 'failed', reason: 'disk full' }, 'store failed: disk full'],

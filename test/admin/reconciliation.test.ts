@@ -92,7 +92,7 @@ t.test('sessions and CDRs are compared by pair and day', async (t) => {
   );
 });
 
-t.test('CDRs behind the period count against the limit only when they matter to it', async (t) => {
+t.test('CDRs after the period count against the limit only when they matter to the period', async (t) => {
   const clock = new SimulatedClock('2026-05-01T08:00:00Z');
   let creditPages = 0;
   /** The days behind 1 May seem to have more CDRs than are compared at once; on demand, pages of credits. */

@@ -41,7 +41,7 @@ async function listening(t: Test, dataDir = directoryFor(t), methods: (store: St
   return { ask, recover: () => hub.recover() };
 }
 
-t.test('a hub that recovers answers pages, health and metrics at once', async (t) => {
+t.test('a recovering hub serves pages, health and metrics at once', async (t) => {
   const { ask } = await listening(t);
   for (const path of ['/console/', '/console/parties/NL-CPO', '/admin/docs']) {
     const page = await ask(path);
@@ -60,7 +60,7 @@ t.test('a hub that recovers answers pages, health and metrics at once', async (t
 });
 
 t.test(
-  'a hub that recovers refuses what needs the log with 503 in the form of the door, and says when to come again',
+  'a recovering hub refuses what needs the log with 503 in the form of the door and with Retry-After',
   async (t) => {
     const { ask, recover } = await listening(t);
     const form = async (...asked: Parameters<typeof ask>) => {
@@ -91,7 +91,7 @@ t.test(
 );
 
 t.test(
-  'a hub that recovers has no gauges of partners: 0 dead letters would look like new ones later [METRICS-4]',
+  'a recovering hub has no gauges of partners: 0 dead letters would look like new ones later [METRICS-4]',
   async (t) => {
     const dataDir = directoryFor(t);
     const before = await hubFor(t, {}, {}, dataDir);
@@ -125,7 +125,7 @@ t.test(
   },
 );
 
-t.test('what no door knows is a problem, whether the hub recovers or not', async (t) => {
+t.test('an unknown path is a problem, whether the hub recovers or not', async (t) => {
   const { ask, recover } = await listening(t);
   const look = async () => {
     for (const path of ['/nothing', '/admin', '/%zz']) {

@@ -23,7 +23,7 @@ const path = '/2.2.1/sessions/NL/CPO/S1';
 const missing = 'last_updated: expected string';
 const withoutDate = sessionBody('S1', { last_updated: undefined });
 
-t.test('a refused push is in the report, the trace of its object and of its request [D69]', async (t) => {
+t.test('a refused push is in the report and in the traces of its object and request [D69]', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
   const { cpo } = await routedPair(t, hub);
   for (const _ of [1, 2]) await cpo.call('PUT', path, withoutDate, { 'X-Correlation-ID': 'it-was-refused' });
@@ -79,7 +79,7 @@ t.test(
   },
 );
 
-t.test('a request that no route takes is in the report, the trace, the log line and the metric [D69]', async (t) => {
+t.test('a request on an unknown path is in the report, the trace, the log line and the metric [D69]', async (t) => {
   const lines: string[] = [];
   const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
   const logTo = { write: (line: string) => void lines.push(line) };
@@ -134,7 +134,7 @@ t.test('a request that no route takes is in the report, the trace, the log line 
   t.notOk(logged.find(({ party }) => party === null)?.path);
 });
 
-t.test('refusals are the same when method, path and reason are, and metrics count each [D86]', async (t) => {
+t.test('refusals with the same method, path and reason are one entry, and metrics count each [D86]', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
   const { cpo } = await routedPair(t, hub);
   const other = { ...withoutDate, last_updated: 'soon' };
@@ -155,7 +155,7 @@ t.test('refusals are the same when method, path and reason are, and metrics coun
   ]);
 });
 
-t.test('of a refused body the first 65,536 characters are kept [D69]', async (t) => {
+t.test('the first 65,536 characters of a refused body are kept [D69]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const body = { ...withoutDate, remark: 'x'.repeat(200_000) };
@@ -164,7 +164,7 @@ t.test('of a refused body the first 65,536 characters are kept [D69]', async (t)
   t.equal(refused[0]?.body, JSON.stringify(body).slice(0, 65_536));
 });
 
-t.test('a partner that repeats itself costs one event a minute, and a restart keeps the count', async (t) => {
+t.test('repeated refusals of a partner cost one event a minute, and a restart keeps the count', async (t) => {
   const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
   const directory = directoryFor(t);
   const hub = await hubFor(t, {}, { clock }, directory);
@@ -218,7 +218,7 @@ t.test('warnings are counted by module and field [D70]', async (t) => {
   ]);
 });
 
-t.test('dead letters are in the report of their receiver and of their sender', async (t) => {
+t.test('dead letters are in the reports of their receiver and of their sender', async (t) => {
   const hub = await hubFor(t);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   await partnerFor(t, hub, {

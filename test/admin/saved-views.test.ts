@@ -14,7 +14,7 @@ const save = (hub: TestHub, name: string, path: unknown) =>
 const kept = (hub: TestHub, name: string, path: string) => admin(hub, 'POST', '/views', { name, path });
 const listed = async (hub: TestHub) => (await itemsOf(hub, '/views')).map(({ name, path }) => `${name}: ${path}`);
 
-t.test('a view is saved, replaced, listed by name and removed, and lasts', async (t) => {
+t.test('a view is saved, replaced, listed by name and removed, and survives a restart', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:30:00Z');
   const dataDir = directoryFor(t);
   const env = { HUB_EVENTS_KEEP_DAYS: '1' };
@@ -41,7 +41,7 @@ t.test('a view is saved, replaced, listed by name and removed, and lasts', async
   t.match(await rebuilt(String(saved.id)), { id: saved.id, data: saved }, 'its row can be made again from the log');
 });
 
-t.test('rows of views and webhooks are made again from the log, and what was removed is not', async (t) => {
+t.test('rows of views and webhooks are rebuilt from the log, and removed ones stay removed', async (t) => {
   const hub = await hubFor(t);
   const webhook = { url: 'http://127.0.0.1:9/', active: false };
   const views = [await kept(hub, 'kept', '/events'), await kept(hub, 'gone', '/trace')].map(({ id }) => String(id));
@@ -58,7 +58,7 @@ t.test('rows of views and webhooks are made again from the log, and what was rem
   }
 });
 
-t.test('only addresses of the console are saved, and not without end', async (t) => {
+t.test('only addresses of the console are saved, and a bounded number of them', async (t) => {
   const hub = await hubFor(t);
   for (const path of [
     ...['https://example.com/', '//example.com', '/\\example.com', 'javascript:alert(1)', 'deliveries', ''],

@@ -39,18 +39,22 @@ type StoreStatus = { store: { state: string; reason: string | null; verifying: o
 const read = { path: '/2.2.1/sessions/NL/CPO/S3' };
 const firstOf = (events: readonly StoredEvent[], type: string) => events.find((event) => event.type === type);
 
-t.test('[STARTING-3] damage that the restoring hub meets: it starts as with the damage known', atLength, async (t) => {
-  const { dataDir, cpo, events } = await filled(t);
-  const { seq = 0 } = firstOf(events, 'partner.registered') ?? {};
-  await tamper(dataDir, (db) => db.del(keys.eventKey(seq)));
-  const hub = await hubFor(t, {}, { recent }, dataDir);
-  const { store } = (await admin(hub, 'GET', '/status')) as StoreStatus;
-  t.match(store, { state: 'quarantined', reason: `the log has lost event ${seq}` });
-  t.equal((await ocpi(hub, 'GET', read.path, { token: cpo.hubToken })).status, 503);
-});
+t.test(
+  '[STARTING-3] a hub that finds damage while it restores starts as if the damage had been known',
+  atLength,
+  async (t) => {
+    const { dataDir, cpo, events } = await filled(t);
+    const { seq = 0 } = firstOf(events, 'partner.registered') ?? {};
+    await tamper(dataDir, (db) => db.del(keys.eventKey(seq)));
+    const hub = await hubFor(t, {}, { recent }, dataDir);
+    const { store } = (await admin(hub, 'GET', '/status')) as StoreStatus;
+    t.match(store, { state: 'quarantined', reason: `the log has lost event ${seq}` });
+    t.equal((await ocpi(hub, 'GET', read.path, { token: cpo.hubToken })).status, 503);
+  },
+);
 
 t.test(
-  '[LIFECYCLE-7] damage that only the background meets: the hub serves, then partners get no answer',
+  '[LIFECYCLE-7] damage that background verification finds: the hub serves until then, and refuses partners afterwards',
   atLength,
   async (t) => {
     const { dataDir, cpo, events } = await filled(t);
@@ -64,7 +68,7 @@ t.test(
   },
 );
 
-t.test('[LIFECYCLE-7] an index that lost an entry: the hub makes it again and goes on', atLength, async (t) => {
+t.test('[LIFECYCLE-7] an index that lost an entry is rebuilt, and the hub goes on', atLength, async (t) => {
   const { dataDir, cpo, events } = await filled(t);
   const { seq = 0, stream = '' } = firstOf(events, 'partner.registered') ?? {};
   await tamper(dataDir, (db) => db.del(keys.streamKey(stream, seq)));

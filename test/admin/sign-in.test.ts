@@ -74,7 +74,7 @@ async function signedIn(at: Stage): Promise<string> {
 const asked = ({ hub }: Stage, token: string, path: string, method = 'GET') =>
   callOnce(method, `${hub.url}/admin/v1${path}`, undefined, { authorization: `Bearer ${token}` });
 
-t.test('a person signs in with the highest role that a claim gives, until the sign-in ends', async (t) => {
+t.test('a person signs in with the highest role that a claim gives, until the sign-in expires', async (t) => {
   const at = await stage(t, { HUB_OIDC_SESSION_H: '2' });
   const provided = await callOnce('GET', `${at.hub.url}/console/oidc/provider`);
   t.strictSame(JSON.parse(provided.text), { provider: { host: new URL(at.provider.issuer).host } });
@@ -103,7 +103,7 @@ t.test('a person signs in with the highest role that a claim gives, until the si
   t.equal((await asked(at, token, '/caller')).status, 401, 'it has ended');
 });
 
-t.test('a session that was changed, or that another provider gave, opens nothing', async (t) => {
+t.test('a session that was changed, or that another provider issued, is refused', async (t) => {
   const at = await stage(t);
   at.provider.person = { ...ada, groups: 'hub-noc' };
   const token = await signedIn(at);
@@ -124,42 +124,45 @@ t.test('a session that was changed, or that another provider gave, opens nothing
   }
 });
 
-t.test('who has no role, no usable name or the name of an operator is refused in words and audited', async (t) => {
-  const file = join(t.testdir({}), 'operators.json');
-  const anna = { name: 'anna@example.com', role: 'viewer', token_digest: digestOfToken('a token of hers') };
-  writeFileSync(file, JSON.stringify({ operators: [anna] }), { mode: 0o600 });
-  const at = await stage(t, { HUB_OPERATORS_FILE: file, HUB_RATE_FAILED_TOKENS_PER_S: '1000' });
-  const cases = [
-    [{ ...ada, email: anna.name }, /the name anna@example.com is that of an operator with a token/],
-    [
-      { email: 'eve@example.com', groups: ['staff'] },
-      /eve@example.com has no value in the claim groups that gives a role/,
-    ],
-    [{ email: 'eve@example.com' }, /has no value in the claim groups/],
-    [{ ...ada, email: 'admin' }, /the claim email is no name/],
-    [{ ...ada, email: 'Ada <ada@example.com>' }, /the claim email is no name/],
-    [{ groups: ada.groups }, /the claim email is no name/],
-    [null, /access_denied: not today/],
-  ] as const;
-  for (const [person, words] of cases) {
-    at.provider.person = person;
-    const { status, text } = await end(at, await led(at));
-    t.equal(status, 403, text);
-    t.match((JSON.parse(text) as { detail: string }).detail, words);
-  }
-  const { text } = await asked(at, at.hub.adminToken, '/audit');
-  const { items } = JSON.parse(text) as { items: { operator: string; role: null; status: number }[] };
-  t.strictSame(
-    items.map(({ operator, role, status }) => [operator, role, status]),
-    [
-      ['eve@example.com', null, 403],
-      ['eve@example.com', null, 403],
-      ['anna@example.com', null, 403],
-    ],
-  );
-});
+t.test(
+  'a person without a role, without a usable name or with an operator’s name is refused in words and audited',
+  async (t) => {
+    const file = join(t.testdir({}), 'operators.json');
+    const anna = { name: 'anna@example.com', role: 'viewer', token_digest: digestOfToken('a token of hers') };
+    writeFileSync(file, JSON.stringify({ operators: [anna] }), { mode: 0o600 });
+    const at = await stage(t, { HUB_OPERATORS_FILE: file, HUB_RATE_FAILED_TOKENS_PER_S: '1000' });
+    const cases = [
+      [{ ...ada, email: anna.name }, /the name anna@example.com is that of an operator with a token/],
+      [
+        { email: 'eve@example.com', groups: ['staff'] },
+        /eve@example.com has no value in the claim groups that gives a role/,
+      ],
+      [{ email: 'eve@example.com' }, /has no value in the claim groups/],
+      [{ ...ada, email: 'admin' }, /the claim email is no name/],
+      [{ ...ada, email: 'Ada <ada@example.com>' }, /the claim email is no name/],
+      [{ groups: ada.groups }, /the claim email is no name/],
+      [null, /access_denied: not today/],
+    ] as const;
+    for (const [person, words] of cases) {
+      at.provider.person = person;
+      const { status, text } = await end(at, await led(at));
+      t.equal(status, 403, text);
+      t.match((JSON.parse(text) as { detail: string }).detail, words);
+    }
+    const { text } = await asked(at, at.hub.adminToken, '/audit');
+    const { items } = JSON.parse(text) as { items: { operator: string; role: null; status: number }[] };
+    t.strictSame(
+      items.map(({ operator, role, status }) => [operator, role, status]),
+      [
+        ['eve@example.com', null, 403],
+        ['eve@example.com', null, 403],
+        ['anna@example.com', null, 403],
+      ],
+    );
+  },
+);
 
-t.test('a person signs in although the audit log takes nothing, and a line of the log is the record', async (t) => {
+t.test('a person can sign in while the audit log cannot be written; a log line records it', async (t) => {
   const { replaced, unwritten } = fullAudit();
   const at = await stage(t, {}, replaced);
   at.provider.person = ada;
@@ -167,7 +170,7 @@ t.test('a person signs in although the audit log takes nothing, and a line of th
   t.match(unwritten(), [/"operator":"ada@example.com".*"verb":"POST \/console\/oidc\/token"/]);
 });
 
-t.test('a sign-in ends in the browser that began it, with the answer to it, and within its time', async (t) => {
+t.test('a sign-in completes only in the browser that began it, with its own answer, in time', async (t) => {
   const at = await stage(t, { HUB_RATE_FAILED_TOKENS_PER_S: '1000000' });
   at.provider.person = ada;
   const [mine, yours] = [await led(at), await led(at)];
@@ -189,7 +192,7 @@ t.test('a sign-in ends in the browser that began it, with the answer to it, and 
   t.equal((await end(at, mine)).status, 400, 'too late');
 });
 
-t.test('[SIGN-IN-4] ends of sign-ins are limited by address, and so are the lines of refused ones', async (t) => {
+t.test('[SIGN-IN-4] callbacks of sign-ins are limited by address, and so are log lines of refused ones', async (t) => {
   const lines: string[] = [];
   const logTo = { write: (line: string) => void lines.push(line) };
   const at = await stage(t, { HUB_RATE_FAILED_TOKENS_PER_S: '2' }, { logTo });
@@ -219,7 +222,7 @@ t.test('an unreachable provider is answered with 502, and the next sign-in asks 
   }
 });
 
-t.test('without a provider there is no such sign-in', async (t) => {
+t.test('without a provider there is no sign-in by a provider', async (t) => {
   const hub = await hubFor(t);
   t.strictSame(JSON.parse((await callOnce('GET', `${hub.url}/console/oidc/provider`)).text), { provider: null });
   t.equal((await callOnce('POST', `${hub.url}/console/oidc/token`, { search: '?' })).status, 404);

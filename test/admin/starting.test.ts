@@ -17,45 +17,48 @@ import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
-t.test('before its store is open a hub is alive, is not ready, says how far it is, and refuses the rest', async (t) => {
-  const lines: { msg: string }[] = [];
-  const log = createLog('info', { write: (line) => void lines.push(JSON.parse(line)) });
-  const clock = new SimulatedClock();
-  const starting = new Starting(log, clock);
-  const early = createEarlyServer({}, starting.answer);
-  await new Promise<void>((resolve) => void early.server.listen(0, '127.0.0.1', resolve));
-  const app = createHttpServer({}, early);
-  t.teardown(() => app.close());
-  const { port } = early.server.address() as AddressInfo;
-  const ask = (path: string, method = 'GET') => callOnce(method, `http://127.0.0.1:${port}${path}`, undefined, {});
-  const body = async (path: string) => JSON.parse((await ask(path)).text) as object;
+t.test(
+  'before its store is open a hub is alive, not ready, shows its progress, and refuses everything else',
+  async (t) => {
+    const lines: { msg: string }[] = [];
+    const log = createLog('info', { write: (line) => void lines.push(JSON.parse(line)) });
+    const clock = new SimulatedClock();
+    const starting = new Starting(log, clock);
+    const early = createEarlyServer({}, starting.answer);
+    await new Promise<void>((resolve) => void early.server.listen(0, '127.0.0.1', resolve));
+    const app = createHttpServer({}, early);
+    t.teardown(() => app.close());
+    const { port } = early.server.address() as AddressInfo;
+    const ask = (path: string, method = 'GET') => callOnce(method, `http://127.0.0.1:${port}${path}`, undefined, {});
+    const body = async (path: string) => JSON.parse((await ask(path)).text) as object;
 
-  t.match(await ask('/healthz'), { status: 200, text: '{"status":"alive"}' });
-  const opening = { status: 'not ready', store: 'opening', reason: 'opening the store', verified: 0, events: null };
-  t.strictSame(await body('/readyz'), opening);
-  starting.progress({ step: 'verifying', verified: 1000, events: 3000 });
-  const ready = await ask('/readyz');
-  t.equal(ready.status, 503);
-  t.equal(ready.headers.get('retry-after'), '1');
-  t.match(JSON.parse(ready.text), { reason: 'verifying, 33 %', verified: 1000, events: 3000 });
-  t.equal((await ask('/readyz', 'HEAD')).text, '');
-  t.match(await ask('/admin/v1/status'), { status: 503, text: /"detail":"the hub is opening its store"/ });
-  t.match(await ask('/ocpi/versions'), { status: 503, text: /"status_code":\d+/ });
+    t.match(await ask('/healthz'), { status: 200, text: '{"status":"alive"}' });
+    const opening = { status: 'not ready', store: 'opening', reason: 'opening the store', verified: 0, events: null };
+    t.strictSame(await body('/readyz'), opening);
+    starting.progress({ step: 'verifying', verified: 1000, events: 3000 });
+    const ready = await ask('/readyz');
+    t.equal(ready.status, 503);
+    t.equal(ready.headers.get('retry-after'), '1');
+    t.match(JSON.parse(ready.text), { reason: 'verifying, 33 %', verified: 1000, events: 3000 });
+    t.equal((await ask('/readyz', 'HEAD')).text, '');
+    t.match(await ask('/admin/v1/status'), { status: 503, text: /"detail":"the hub is opening its store"/ });
+    t.match(await ask('/ocpi/versions'), { status: 503, text: /"status_code":\d+/ });
 
-  clock.advance(5000);
-  t.match(lines.at(-1), { msg: 'the store is not open yet', step: 'verifying', verified: 1000, events: 3000 });
-  starting.opened();
-  t.match(lines.at(-1), { msg: 'the store is open', verified: 1000, seconds: 5 });
-  const said = lines.length;
-  clock.advance(60_000);
-  t.equal(lines.length, said, 'nothing is said any more');
+    clock.advance(5000);
+    t.match(lines.at(-1), { msg: 'the store is not open yet', step: 'verifying', verified: 1000, events: 3000 });
+    starting.opened();
+    t.match(lines.at(-1), { msg: 'the store is open', verified: 1000, seconds: 5 });
+    const said = lines.length;
+    clock.advance(60_000);
+    t.equal(lines.length, said, 'nothing is said any more');
 
-  app.get('/healthz', async () => 'the app');
-  await app.ready();
-  t.match(await ask('/healthz'), { text: '{"status":"alive"}' }, 'not before it is handed over');
-  early.handOver();
-  t.equal((await ask('/healthz')).text, 'the app');
-});
+    app.get('/healthz', async () => 'the app');
+    await app.ready();
+    t.match(await ask('/healthz'), { text: '{"status":"alive"}' }, 'not before it is handed over');
+    early.handOver();
+    t.equal((await ask('/healthz')).text, 'the app');
+  },
+);
 
 t.test('a hub listens before it opens its store [MAIN-1]', async (t) => {
   const port = await freePort();
@@ -84,7 +87,7 @@ t.test('a hub that cannot open its store stops listening', async (t) => {
 });
 
 t.test(
-  'a start that fails for what passes is tried again, and for nothing else; a stop ends it [STARTING-4]',
+  'a start that fails for a passing reason is retried, any other is not; a stop ends the retries [STARTING-4]',
   async (t) => {
     const lines: { msg: string; reason?: string }[] = [];
     const log = createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) });
@@ -121,7 +124,7 @@ t.test(
   },
 );
 
-t.test('a first start on a full disk answers 503 with the reason, and is ready once there is room', async (t) => {
+t.test('a first start on a full disk answers 503 with the reason, and becomes ready once there is room', async (t) => {
   const disk = mounted();
   if (disk === null) return void t.plan(0, 'mounting a small file system is not allowed here');
   t.teardown(() => unmount(disk));
@@ -141,7 +144,7 @@ t.test('a first start on a full disk answers 503 with the reason, and is ready o
 });
 
 t.test(
-  'a hub whose database is away listens and waits, and ends with 0 when told to [STARTING-4]',
+  'a hub whose database is away listens and waits, and exits with 0 on SIGTERM [STARTING-4]',
   atLength,
   async (t) => {
     const port = await freePort();

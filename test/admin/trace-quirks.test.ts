@@ -69,7 +69,7 @@ async function session({ cpo, emsp }: Record<'cpo' | 'emsp', PlainPartner>, hub:
   await quiet(hub);
 }
 
-t.test('each step names the habits that showed in it, by party [D70]', async (t) => {
+t.test('each step names the quirks that were met in it, by party [D70]', async (t) => {
   const hub = await hubFor(t);
   const pair = await habitual(t, hub);
   await session(pair, hub);
@@ -106,7 +106,7 @@ t.test('each step names the habits that showed in it, by party [D70]', async (t)
   t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
 });
 
-t.test('ocpi-hub trace prints them [D70]', async (t) => {
+t.test('ocpi-hub trace prints quirks [D70]', async (t) => {
   const hub = await hubFor(t);
   await session(await habitual(t, hub), hub);
   const words = ['trace', 'NL-CPO/S1', '--url', hub.url, '--token', hub.adminToken];
@@ -118,7 +118,7 @@ t.test('ocpi-hub trace prints them [D70]', async (t) => {
 });
 
 t.test(
-  'a CDR before its rule, an eMSP without a receiver, and an exchange, have theirs [D60] [D63] [D70]',
+  'a CDR before its rule, an eMSP without a receiver, and an exchange show their quirks [D60] [D63] [D70]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo } = await routedPair(t, hub);
@@ -148,7 +148,7 @@ t.test(
   },
 );
 
-t.test('events and deliveries of earlier versions, which name no habit, are traced as before [D70]', async (t) => {
+t.test('events and deliveries of earlier versions, which name no quirk, are traced as before [D70]', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
   await routedPair(t, hub);
   const plain = { module: 'sessions', method: 'PUT', owner: 'NL-CPO', id: 'OLD', within: [], facts: {}, viewer: null };

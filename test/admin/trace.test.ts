@@ -72,7 +72,7 @@ const wholeStory = [
   ...['object.put', 'command.requested', 'command.answered', 'command.resultReceived', 'command.relayed'],
 ];
 
-t.test('a session is shown with its authorization, commands, watches and CDR, oldest first [D78]', async (t) => {
+t.test('a trace of a session has its authorization, commands, watches and CDR, oldest first [D78]', async (t) => {
   const story = await traceOf('NL-CPO/S1');
   t.match(story, { asked: 'NL-CPO/S1', key: 'NL-CPO/S1', kind: 'object', candidates: [], next_cursor: null });
   const types = typesOf(story);
@@ -91,7 +91,7 @@ t.test('a session is shown with its authorization, commands, watches and CDR, ol
   t.match(bill, [{ object: 'NL-CPO/C1', deliveries: [{ receiver: 'NL-EMS', state: 'DELIVERED' }] }]);
 });
 
-t.test('a use of the same token at another time is another story', async (t) => {
+t.test('a use of the same token at another time belongs to another trace', async (t) => {
   const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
   clock.advance(700_000);
   await cpo.push('POST', '/2.2.1/tokens/CARD1/authorize', {}, to);
@@ -102,7 +102,7 @@ t.test('a use of the same token at another time is another story', async (t) => 
   t.equal(await uses('NL-EMS/CARD1'), 3);
 });
 
-t.test('a CDR is shown with its session, and a token with its authorizations [D78]', async (t) => {
+t.test('a trace of a CDR has its session, and a trace of a token its authorizations [D78]', async (t) => {
   const bill = await traceOf('NL-CPO/C1');
   t.match(
     bill.steps.filter(({ object }) => object === 'NL-CPO/S1').map(({ module }) => module),
@@ -113,7 +113,7 @@ t.test('a CDR is shown with its session, and a token with its authorizations [D7
   t.equal(typesOf(token).filter((type) => type === 'token.authorized').length, 3);
 });
 
-t.test('an id alone finds session, CDR, location, EVSE, token, contract and command [D78]', async (t) => {
+t.test('an id alone finds a session, CDR, location, EVSE, token, contract or command [D78]', async (t) => {
   const meant: readonly (readonly [string, string])[] = [
     ['s1', 'NL-CPO/S1'],
     ['C1', 'NL-CPO/C1'],
@@ -146,7 +146,7 @@ t.test(
   },
 );
 
-t.test('several objects with one id are listed instead of guessed [D78]', async (t) => {
+t.test('several objects with one id are listed for a choice [D78]', async (t) => {
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/DOUBLE', sessionBody('DOUBLE', { cdr_token: wholeCard }));
   await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/DOUBLE?type=RFID', tokenBody('DOUBLE'));
   t.match(await traceOf('double'), {
@@ -158,7 +158,7 @@ t.test('several objects with one id are listed instead of guessed [D78]', async 
   });
 });
 
-t.test('an orphan case is part of the story, and is found by its own id [D78]', async (t) => {
+t.test('an orphan case is in the trace of its session, and is found by its own id [D78]', async (t) => {
   for (const _ of ['its grace', 'the next sweep']) {
     clock.advance(60_000);
     await hub.settled();
@@ -171,7 +171,7 @@ t.test('an orphan case is part of the story, and is found by its own id [D78]', 
   t.same(typesOf(await traceOf(found?.id ?? '')).slice(0, 2), ['orphan.armed', 'orphan.opened']);
 });
 
-t.test('a long log is searched in parts: the cursor goes on where the answer before ended', async (t) => {
+t.test('a long log is searched in parts: the cursor continues where the previous answer ended', async (t) => {
   const { store } = hub.created.context;
   await session('LONG', { cdr_token: { ...wholeCard, uid: 'CARD2' } });
   const at = new Date(clock.now()).toISOString();
@@ -193,26 +193,30 @@ t.test('a long log is searched in parts: the cursor goes on where the answer bef
   await t.rejects(traceOf('NL-CPO/LONG', '?cursor=x'), /422/);
 });
 
-t.test('of a busy object the newest events are shown, and that there are older ones', atLength, async (t) => {
-  const { store } = hub.created.context;
-  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/BUSY', locationBody('BUSY'));
-  await hub.settled();
-  t.equal((await traceOf('NL-CPO/BUSY')).has_older, false);
-  const [{ seq: first = 0, data } = {}] = await store.history('locations/NL-CPO/busy');
-  const change = event({ stream: 'locations/NL-CPO/busy', correlationId: 'busy', data });
-  for (let n = 0; n < 10_001; n += 1_429) await append(store, { events: Array(1_429).fill(change) });
-  const head = store.head();
-  for (const key of ['NL-CPO/BUSY', 'busy']) {
-    const { steps, has_older } = await traceOf(key);
-    t.equal(has_older, true, key);
-    t.strictSame([steps.length, steps[0]?.seq, steps.at(-1)?.seq], [10_000, head - 9_999, head], key);
-  }
-  t.ok(first < head - 9_999);
-  const { out } = await runCommand(['trace', 'NL-CPO/BUSY'], { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
-  t.match(out, /^NL-CPO\/BUSY: the newest 10000 steps, oldest first/);
-});
+t.test(
+  'the trace of a busy object shows its newest events, and says that there are older ones',
+  atLength,
+  async (t) => {
+    const { store } = hub.created.context;
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/BUSY', locationBody('BUSY'));
+    await hub.settled();
+    t.equal((await traceOf('NL-CPO/BUSY')).has_older, false);
+    const [{ seq: first = 0, data } = {}] = await store.history('locations/NL-CPO/busy');
+    const change = event({ stream: 'locations/NL-CPO/busy', correlationId: 'busy', data });
+    for (let n = 0; n < 10_001; n += 1_429) await append(store, { events: Array(1_429).fill(change) });
+    const head = store.head();
+    for (const key of ['NL-CPO/BUSY', 'busy']) {
+      const { steps, has_older } = await traceOf(key);
+      t.equal(has_older, true, key);
+      t.strictSame([steps.length, steps[0]?.seq, steps.at(-1)?.seq], [10_000, head - 9_999, head], key);
+    }
+    t.ok(first < head - 9_999);
+    const { out } = await runCommand(['trace', 'NL-CPO/BUSY'], { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
+    t.match(out, /^NL-CPO\/BUSY: the newest 10000 steps, oldest first/);
+  },
+);
 
-t.test('the events of an object with many receivers are shown within a limit of deliveries', async (t) => {
+t.test('the trace of an object with many receivers is bounded by a number of deliveries', async (t) => {
   const { store } = hub.created.context;
   const stream = 'locations/NL-CPO/wide';
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/WIDE', locationBody('WIDE'));
@@ -240,7 +244,7 @@ t.test('the events of an object with many receivers are shown within a limit of 
   t.equal((await traceOf('NL-CPO/WIDE')).steps.length, 1, 'the newest event is always shown');
 });
 
-t.test('every reason for which the domain owes a change to nobody has a sentence in the trace', async (t) => {
+t.test('every reason why a change is owed to nobody has a sentence in the trace', async (t) => {
   const domain = ['src/domain/ownership.ts', 'src/domain/routing.ts']
     .map((file) => readFileSync(file, 'utf8'))
     .join('\n');
@@ -251,7 +255,7 @@ t.test('every reason for which the domain owes a change to nobody has a sentence
 });
 
 t.test(
-  'the dead letters, re-drives and discards of an object and of what belongs to it are in its trace, however late',
+  'the trace of an object has all dead letters, re-drives and discards of it and its parts, however late',
   async (t) => {
     const time = new SimulatedClock('2026-03-01T10:00:00Z');
     const own = await hubFor(t, {}, { clock: time });
@@ -278,7 +282,7 @@ t.test(
   },
 );
 
-t.test('what the hub pulled is not shown as sent by its owner', async (t) => {
+t.test('a pulled object is not shown as sent by its owner', async (t) => {
   const own = await hubFor(t);
   const stay = tariffBody('STAY');
   let lists: Record<string, object[]> = { locations: [locationBody('L1')], tariffs: [tariffBody('T1'), stay] };

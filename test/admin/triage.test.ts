@@ -24,7 +24,7 @@ const statusOf = async (hub: TestHub, path: string, body: object) =>
 const rowOf = async (hub: TestHub, id: string) =>
   ((await admin(hub, 'GET', '/overview')).rows as Record<string, unknown>[]).find((row) => row.id === id);
 
-t.test('a group of dead letters is assigned, snoozed and remarked on, and wakes by itself', async (t) => {
+t.test('a group of dead letters is assigned, snoozed and commented on, and its snooze ends by itself', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00.000Z');
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, { clock }, dataDir);
@@ -69,7 +69,7 @@ t.test('a group of dead letters is assigned, snoozed and remarked on, and wakes 
   ]);
 });
 
-t.test('a triage ends with the last dead letter of its group; later ones are another matter', async (t) => {
+t.test('a triage ends with the last dead letter of its group; later dead letters begin a new one', async (t) => {
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dataDir);
   let status = 404;
@@ -105,7 +105,7 @@ t.test('a triage ends with the last dead letter of its group; later ones are ano
   t.strictSame(await itemsOf(again, '/dead-letters'), []);
 });
 
-t.test('the triage of dead letters of a second party of a partner outlives a restart', async (t) => {
+t.test('a triage of the dead letters of a partner’s second party survives a restart', async (t) => {
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dataDir);
   const names = { countryCode: 'NL', answer: () => ({ status: 404 }) } as const;
@@ -127,7 +127,7 @@ t.test('the triage of dead letters of a second party of a partner outlives a res
   await admin(again, 'POST', ofSecond, { remark: 'still there' });
 });
 
-t.test('a triage that meets the end of its group does not outlive it', async (t) => {
+t.test('a triage that is set while its group ends does not remain', async (t) => {
   const held = new HeldWrites();
   const hub = await hubFor(t, {}, { wrap: held.wrap });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
@@ -145,7 +145,7 @@ t.test('a triage that meets the end of its group does not outlive it', async (t)
   t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1, triage: null }]);
 });
 
-t.test('a triage ends once the end of its last dead letter survives a kill [DEAD-GROUPS-1]', async (t) => {
+t.test('the end of a triage survives a kill, as that of its last dead letter does [DEAD-GROUPS-1]', async (t) => {
   const held = new HeldWrites();
   const hub = await hubFor(t, {}, { wrap: held.wrap });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
@@ -207,7 +207,7 @@ t.test('later dead letters do not inherit a triage whose end the store refused',
   t.match(await itemsOf(hub, '/events?type=triage.ended'), [{ by: 'hub' }, { by: 'hub' }]);
 });
 
-t.test('a dead letter that is discarded while the log is trimmed over it is counted once', async (t) => {
+t.test('a dead letter that is discarded while its event is trimmed is counted once', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:30:00Z');
   const held = new HeldWrites();
   const isHeld = held.hold('trim');
@@ -232,7 +232,7 @@ t.test('a dead letter that is discarded while the log is trimmed over it is coun
   t.match((await admin(hub, 'GET', '/parties/NL-EMS')).queue, { dead: 1 });
 });
 
-t.test('a snoozed group hides no other one of the same partner', async (t) => {
+t.test('a snoozed group hides no other group of the same partner', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => ({ status: path.includes('S1') ? 404 : 400 }) });
   for (const id of ['S1', 'S2', 'S3']) await putSession(cpo, id);
@@ -245,7 +245,7 @@ t.test('a snoozed group hides no other one of the same partner', async (t) => {
   );
 });
 
-t.test('a triage is trimmed with its dead letters, and stays with them until then', async (t) => {
+t.test('a triage is trimmed with its dead letters, not earlier', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:30:00Z');
   const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '2' }, { clock });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
@@ -273,7 +273,7 @@ t.test('a triage is trimmed with its dead letters, and stays with them until the
   t.match(await itemsOf(hub, '/events?type=triage.ended'), [{ by: 'hub' }]);
 });
 
-t.test('what makes no sense is refused with the field that is wrong', async (t) => {
+t.test('an invalid triage is refused with the wrong field', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
   await putSession(cpo, 'S1');

@@ -20,7 +20,7 @@ const alone = {
 };
 const cdr_token = { country_code: 'NL', party_id: 'EMS', uid: names.uid, type: 'RFID', contract_id: names.contract_id };
 
-t.test('no name of a person in anything that a viewer is shown', async (t) => {
+t.test('a viewer is shown no name of a person anywhere', async (t) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken, HUB_RETRY_SCHEDULE_S: '3600' });
   let isEchoing = false;
   const echo = ({ body, path }: { body: string; path: string }) =>
@@ -118,7 +118,7 @@ t.test('no name of a person in anything that a viewer is shown', async (t) => {
   t.match(deliveries.text, '…', 'what is hidden is marked');
 });
 
-t.test('the log has no uid, neither of a trace nor of a refusal', async (t) => {
+t.test('the log has no uid of a trace or a refusal', async (t) => {
   const lines: string[] = [];
   const logTo = { write: (line: string) => void lines.push(line) };
   const hub = await hubFor(t, { HUB_LOG_LEVEL: 'info' }, { logTo });

@@ -57,47 +57,47 @@ async function verb<Result>(
   return (part.verbs[name] as (args: object) => Result | Promise<Result>)(args);
 }
 
-t.test('closed loop: so many requests, each once, objects by turns, refusals told apart', atLength, async (t) => {
-  const { url, sent } = await server(t, async (n) => (n % 5 === 0 ? '{"status_code":2001}' : success));
-  const load = await startLoad();
-  const options = { url, shape, connections: 4, objects: 3, seconds: 60, requests: 20 };
-  const outcome = await verb<{ accepted: number; refused: number }>(load, 'closed', options);
-  t.match(outcome, { accepted: 16, refused: 4 });
-  const serials = sent.map(({ serial }) => serial).sort((a, b) => a - b);
-  t.strictSame(serials, [...Array(20).keys()]);
-  for (const { path, serial, id } of sent) {
-    t.equal(id, `S${String(serial % 3).padStart(7, '0')}`);
-    t.ok(path.endsWith(`/${id}`));
-  }
-});
-
 t.test(
-  'open loop: stamps are the instants of the schedule, however late the answers come [load L2]',
+  'closed loop: the given number of requests, each once, objects in turn, refusals counted apart',
   atLength,
   async (t) => {
-    const held: (() => void)[] = [];
-    let isHeld = true;
-    const { url, sent } = await server(t, async () => {
-      if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
-      return success;
-    });
+    const { url, sent } = await server(t, async (n) => (n % 5 === 0 ? '{"status_code":2001}' : success));
     const load = await startLoad();
-    const options = { url, shape, connections: 2, objects: 1000, seconds: 0.2, perS: 500 };
-    const running = verb<{ accepted: number }>(load, 'open', options);
-    // Until after the last request was due nothing is answered, so all but two wait for a connection.
-    while (sent.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
-    await new Promise((resolve) => setTimeout(resolve, 400));
-    t.equal(sent.length, 2);
-    isHeld = false;
-    for (const release of held) release();
-    const { accepted } = await running;
-    t.equal(accepted, 100);
-    const first = sent.find(({ serial }) => serial === 0);
-    for (const { serial, instant } of sent) t.equal(Math.round((instant - (first?.instant ?? 0)) / 2000), serial);
+    const options = { url, shape, connections: 4, objects: 3, seconds: 60, requests: 20 };
+    const outcome = await verb<{ accepted: number; refused: number }>(load, 'closed', options);
+    t.match(outcome, { accepted: 16, refused: 4 });
+    const serials = sent.map(({ serial }) => serial).sort((a, b) => a - b);
+    t.strictSame(serials, [...Array(20).keys()]);
+    for (const { path, serial, id } of sent) {
+      t.equal(id, `S${String(serial % 3).padStart(7, '0')}`);
+      t.ok(path.endsWith(`/${id}`));
+    }
   },
 );
 
-t.test('receiver: what comes twice counts once, for each partner by itself [receiver R1]', atLength, async (t) => {
+t.test('open loop: requests carry the instants of the schedule, however late answers come', atLength, async (t) => {
+  const held: (() => void)[] = [];
+  let isHeld = true;
+  const { url, sent } = await server(t, async () => {
+    if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
+    return success;
+  });
+  const load = await startLoad();
+  const options = { url, shape, connections: 2, objects: 1000, seconds: 0.2, perS: 500 };
+  const running = verb<{ accepted: number }>(load, 'open', options);
+  // Until after the last request was due nothing is answered, so all but two wait for a connection.
+  while (sent.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  t.equal(sent.length, 2);
+  isHeld = false;
+  for (const release of held) release();
+  const { accepted } = await running;
+  t.equal(accepted, 100);
+  const first = sent.find(({ serial }) => serial === 0);
+  for (const { serial, instant } of sent) t.equal(Math.round((instant - (first?.instant ?? 0)) / 2000), serial);
+});
+
+t.test('receiver: a repeated delivery counts once, for each partner separately', atLength, async (t) => {
   const receiver = await startReceiver({ partners: 2 });
   t.teardown(() => verb(receiver, 'close'));
   const { urls } = receiver.ready as { urls: string[] };
@@ -124,7 +124,7 @@ t.test('receiver: what comes twice counts once, for each partner by itself [rece
   t.match(details, { data: { version: '2.2.1', endpoints: [{ identifier: 'credentials' }] } });
 });
 
-t.test('work of a baseline: one at a time and in order for an object, at most so many at once', async (t) => {
+t.test('work of a baseline: in order and one at a time for an object, with a bounded number at once', async (t) => {
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
   const push = inOrder<string>(2, (work) => {
@@ -147,7 +147,7 @@ t.test('work of a baseline: one at a time and in order for an object, at most so
   t.equal(begun.at(-1), 'a4', 'an object that was done begins anew');
 });
 
-t.test('statistics: middle, ends, and ratios within each round', async (t) => {
+t.test('statistics: median, extremes, and ratios within each round', async (t) => {
   t.strictSame(spread([3, 1, 2]), { median: 2, min: 1, max: 3 });
   t.equal(quantile([5, 1, 4, 2, 3], 0.95), 5);
   t.strictSame(ratios([2, 30, 400], [1, 10, 100]), { median: 3, min: 2, max: 4 });

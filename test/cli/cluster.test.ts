@@ -17,7 +17,7 @@ import { t } from '../support/tap.ts';
 t.test('a hub and its database', longer, async (t) => {
   const server = await startPostgres(t);
 
-  t.test('cluster shows every node and which of them is the owner, whichever is asked', async (t) => {
+  t.test('cluster shows every node and the owner, whichever node is queried', async (t) => {
     const nodes = await startNodes(t, server, 'shown');
     const owner = await nodes.owner();
     const [standby] = await nodes.standbys();
@@ -53,7 +53,7 @@ t.test('a hub and its database', longer, async (t) => {
     t.match(away.err, standby.url);
   });
 
-  t.test('store copy takes an embedded hub into the database, and a hub there goes on with it', async (t) => {
+  t.test('store copy copies an embedded hub into the database, and a hub there continues with it', async (t) => {
     const dataDir = join(directoryFor(t), 'data');
     const keys = { HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: 'the-key-of-both-hubs' };
     const port = await freePort();

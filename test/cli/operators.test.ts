@@ -10,7 +10,7 @@ import { t } from '../support/tap.ts';
 const isRoot = process.getuid?.() === 0;
 
 t.test(
-  '[CLI-OPERATORS-1] run by root it leaves the file to its owner',
+  '[CLI-OPERATORS-1] root leaves the operators file to its owner',
   { skip: !isRoot && 'only for root' },
   async (t) => {
     const file = operatorsFile(join(t.testdir({}), 'operators.json'), [{ name: 'anna', role: 'support' }]);

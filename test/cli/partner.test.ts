@@ -34,43 +34,47 @@ async function partnerProcess(t: Test, hub: TestHub, role: 'CPO' | 'EMSP', words
   return running;
 }
 
-t.test('partners with habits charge, stop and bill by themselves, also once a rule comes late', atLength, async (t) => {
-  const hub = await hubFor(t);
-  const emsp = await partnerProcess(t, hub, 'EMSP', '--answer not-subscribed --start-session NL-CPO --stop-after 0');
-  await eventually('it looks for a location', () => emsp.said.includes('It starts a session'));
-  const cpo = await partnerProcess(
-    t,
-    hub,
-    'CPO',
-    '--send lower-case --send early-cdr --driver-of NL-EMS --sessions 2/s',
-  );
-  await eventually('the CPO stands', () => cpo.said.includes('It answers what it is asked'));
-  await eventually('its early CDR is kept', async () => {
-    const kept = (await itemsOf(hub, '/stored-not-forwarded?cpo=NL-CPO')) as { module: string; reason: string }[];
-    return kept.some(({ module, reason }) => module === 'cdrs' && reason === 'not routed');
-  });
-  t.match(await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true }), { released: 1 });
-  await eventually('the session is billed', () => emsp.said.includes(' is billed by CDR-'));
-  t.match((await itemsOf(hub, '/commands')).reverse(), [
-    { command: 'START_SESSION', state: 'relayed', result: 'ACCEPTED' },
-    { command: 'STOP_SESSION', state: 'relayed', result: 'ACCEPTED' },
-  ]);
-  const authorized = () => itemsOf(hub, '/events?type=token.authorized');
-  await eventually('a card is authorized', async () => (await authorized()).length > 0);
-  t.match((await authorized())[0], { parties: ['NL-CPO', 'NL-EMS'] });
-  t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
-  const quirksOf = async (id: string) =>
-    new Set(
-      ((await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView).quirks.map((one) => one.quirk),
+t.test(
+  'partners with habits charge, stop and bill by themselves, also when their rule comes late',
+  atLength,
+  async (t) => {
+    const hub = await hubFor(t);
+    const emsp = await partnerProcess(t, hub, 'EMSP', '--answer not-subscribed --start-session NL-CPO --stop-after 0');
+    await eventually('it looks for a location', () => emsp.said.includes('It starts a session'));
+    const cpo = await partnerProcess(
+      t,
+      hub,
+      'CPO',
+      '--send lower-case --send early-cdr --driver-of NL-EMS --sessions 2/s',
     );
-  t.same([...(await quirksOf('NL-CPO'))].sort(), ['early-cdr', 'lower-case']);
-  const pushed = (emsp.said.match(/PUT +\/tokens/g) ?? []).length;
-  t.equal(pushed, 2, 'two drivers, so that its list of tokens has a second page');
-  for (const { child } of [cpo, emsp]) child.kill('SIGINT');
-  await eventually('both end', () => [cpo, emsp].every(({ child }) => child.exitCode === 0));
-});
+    await eventually('the CPO stands', () => cpo.said.includes('It answers what it is asked'));
+    await eventually('its early CDR is kept', async () => {
+      const kept = (await itemsOf(hub, '/stored-not-forwarded?cpo=NL-CPO')) as { module: string; reason: string }[];
+      return kept.some(({ module, reason }) => module === 'cdrs' && reason === 'not routed');
+    });
+    t.match(await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true }), { released: 1 });
+    await eventually('the session is billed', () => emsp.said.includes(' is billed by CDR-'));
+    t.match((await itemsOf(hub, '/commands')).reverse(), [
+      { command: 'START_SESSION', state: 'relayed', result: 'ACCEPTED' },
+      { command: 'STOP_SESSION', state: 'relayed', result: 'ACCEPTED' },
+    ]);
+    const authorized = () => itemsOf(hub, '/events?type=token.authorized');
+    await eventually('a card is authorized', async () => (await authorized()).length > 0);
+    t.match((await authorized())[0], { parties: ['NL-CPO', 'NL-EMS'] });
+    t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
+    const quirksOf = async (id: string) =>
+      new Set(
+        ((await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView).quirks.map((one) => one.quirk),
+      );
+    t.same([...(await quirksOf('NL-CPO'))].sort(), ['early-cdr', 'lower-case']);
+    const pushed = (emsp.said.match(/PUT +\/tokens/g) ?? []).length;
+    t.equal(pushed, 2, 'two drivers, so that its list of tokens has a second page');
+    for (const { child } of [cpo, emsp]) child.kill('SIGINT');
+    await eventually('both end', () => [cpo, emsp].every(({ child }) => child.exitCode === 0));
+  },
+);
 
-t.test('an eMSP stops the session that its command started, and no other', atLength, async (t) => {
+t.test('an eMSP stops only the session that its own command started', atLength, async (t) => {
   const hub = await hubFor(t);
   const name = { country_code: 'NL', party_id: 'CPO' };
   const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', ...name }] });

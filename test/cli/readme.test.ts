@@ -20,7 +20,7 @@ function typed(chapter: string): string {
   return [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, lines]) => lines).join('');
 }
 
-t.test('the walk of the README ends with the story of a session that reached its eMSP', async (t) => {
+t.test('the walk of the README ends with the trace of a session that reached its eMSP', async (t) => {
   const directory = directoryFor(t);
   symlinkSync(resolve('dist'), join(directory, 'dist'));
   const hub = await startChildHub({ dataDir: join(directory, 'data'), port: 0 });
@@ -57,7 +57,7 @@ t.test('the walk of the README ends with the story of a session that reached its
 });
 
 t.test(
-  'the campaign takes the line of the README, and names its parts when there is none of that name',
+  'the campaign accepts the command of the README, and lists its parts for an unknown name',
   atLength,
   async (t) => {
     const [, options = ''] = /^npm run campaign -- (.*?) +#/m.exec(readme) ?? [];

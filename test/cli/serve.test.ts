@@ -101,7 +101,7 @@ for (const [signal, tier] of [
 }
 
 t.test(
-  '[SERVE-3] SIGHUP ends no hub: with nothing to re-read it does nothing, and during the start it waits',
+  '[SERVE-3] SIGHUP ends no hub: without files to re-read it does nothing, during the start it waits',
   atLength,
   async (t) => {
     const dataDir = dataDirOf(t);
@@ -123,7 +123,7 @@ t.test(
   },
 );
 
-t.test('serve has 64 threads for name look-ups and files, or as many as the operator says', atLength, async (t) => {
+t.test('serve has 64 threads for file access, or as many as the operator sets', atLength, async (t) => {
   const threadsOf = async (name: keyof typeof settingsOf) =>
     readdirSync(`/proc/${(await hubOf(name)).served.child.pid}/task`).length;
   const [asUsual, few, emptied] = await Promise.all((['usual', 'insecure', 'behindProxy'] as const).map(threadsOf));
@@ -135,7 +135,7 @@ t.test('serve has 64 threads for name look-ups and files, or as many as the oper
 /** What the launcher sets in V8. */
 const v8Flags = '--no-allocation-site-pretenuring --no-wasm-tier-up --no-wasm-dynamic-tiering';
 
-t.test('V8 is told its rules before a module is read [OCPI-HUB-3, OCPI-HUB-5]', (t) => {
+t.test('the launcher sets the flags of V8 before any module is loaded [OCPI-HUB-3, OCPI-HUB-5]', (t) => {
   const hook = join(directoryFor(t), 'hook.cjs');
   writeFileSync(
     hook,
@@ -174,7 +174,7 @@ t.test('the parser of unusual answers is not optimized, which would take 25 to 3
   t.end();
 });
 
-t.test('a Node that is too old ends with 2 and one line that says which will do [OCPI-HUB-4]', (t) => {
+t.test('a Node that is too old exits with 2 and one line that names the versions that work [OCPI-HUB-4]', (t) => {
   const old = join(directoryFor(t), 'old.cjs');
   writeFileSync(
     old,
@@ -187,7 +187,7 @@ t.test('a Node that is too old ends with 2 and one line that says which will do 
   t.end();
 });
 
-t.test('serve ends with 1 and one line that names the setting when it cannot listen there', async (t) => {
+t.test('serve exits with 1 and one line that names the setting when it cannot listen', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
   t.teardown(() => other.close());
@@ -207,7 +207,7 @@ t.test('serve ends with 1 and one line that names the setting when it cannot lis
   }
 });
 
-t.test('a data directory that the hub cannot make or write is named, with what is expected of it', async (t) => {
+t.test('a data directory that cannot be made or written is named, with what is expected', async (t) => {
   const file = join(directoryFor(t), 'file');
   writeFileSync(file, '');
   const expected = 'expected a directory that the user of the hub can make and write';
@@ -264,29 +264,33 @@ t.test('serve ends with 1 and one clear line when another hub holds the data dir
   t.match(output.stderr, /^ocpi-hub: .+\n$/);
 });
 
-t.test('a token of operators that is easy to guess stops the start with 2 and one clear line', atLength, async (t) => {
+t.test('an operators’ token that is easy to guess stops the start with 2 and one clear line', atLength, async (t) => {
   const { output, ended } = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_ADMIN_TOKEN: 'a' });
   t.strictSame(await ended, [2, null]);
   t.match(output.stderr, /^ocpi-hub: HUB_ADMIN_TOKEN \(--admin-token\) is not usable: expected 24 to 256 [^\n]+\n$/);
 });
 
-t.test("every file of the hub and of its backups is its user's alone, whatever the umask was", atLength, async (t) => {
-  const dataDir = dataDirOf(t);
-  const directory = join(t.testdirName, 'backup');
-  const served = serve(t, { HUB_DATA_DIR: dataDir }, ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh']);
-  const url = await listening(served);
-  const hub = { url, adminToken: readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() };
-  const { id } = await admin(hub, 'POST', '/backup', { directory });
-  await eventually('it is made', async () => (await admin(hub, 'GET', `/backups/${String(id)}`)).state === 'DONE');
-  served.child.kill('SIGTERM');
-  t.strictSame(await served.ended, [0, null]);
-  for (const root of [dataDir, directory]) {
-    const names = ['', ...(readdirSync(root, { recursive: true }) as string[])];
-    t.ok(names.length > 5, `${names.length} files`);
-    const open = names.filter((name) => (statSync(join(root, name)).mode & 0o077) !== 0);
-    t.strictSame(open, [], `open to others in ${root}`);
-  }
-});
+t.test(
+  'every file of the hub and of its backups is readable by its user alone, whatever the umask',
+  atLength,
+  async (t) => {
+    const dataDir = dataDirOf(t);
+    const directory = join(t.testdirName, 'backup');
+    const served = serve(t, { HUB_DATA_DIR: dataDir }, ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh']);
+    const url = await listening(served);
+    const hub = { url, adminToken: readFileSync(join(dataDir, 'admin-token'), 'utf8').trim() };
+    const { id } = await admin(hub, 'POST', '/backup', { directory });
+    await eventually('it is made', async () => (await admin(hub, 'GET', `/backups/${String(id)}`)).state === 'DONE');
+    served.child.kill('SIGTERM');
+    t.strictSame(await served.ended, [0, null]);
+    for (const root of [dataDir, directory]) {
+      const names = ['', ...(readdirSync(root, { recursive: true }) as string[])];
+      t.ok(names.length > 5, `${names.length} files`);
+      const open = names.filter((name) => (statSync(join(root, name)).mode & 0o077) !== 0);
+      t.strictSame(open, [], `open to others in ${root}`);
+    }
+  },
+);
 
 t.test('a data directory that other users may read stops the start with 2 and one clear line', async (t) => {
   const dataDir = dataDirOf(t);
@@ -305,7 +309,7 @@ t.test('a data directory that other users may read stops the start with 2 and on
   t.equal(usable.mode & 0o777, 0o700, 'one that was there for its user alone is taken');
 });
 
-t.test('the log says that plain HTTP leaves loopback, and an http public URL is refused [D92]', async (t) => {
+t.test('the log warns of plain HTTP beyond loopback, and an http public URL is refused [D92]', async (t) => {
   const refused = serve(t, { HUB_DATA_DIR: dataDirOf(t), HUB_HOST: '0.0.0.0' });
   t.strictSame(await refused.ended, [2, null]);
   t.match(refused.output.stderr, /^ocpi-hub: HUB_INSECURE_HTTP \(--insecure-http\) is "false": expected [^\n]+\n$/);

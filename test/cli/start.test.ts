@@ -82,7 +82,7 @@ for (const [signal, tier] of [
   });
 }
 
-t.test('npm run demo passes SIGTERM on: hub and partners end, and npm with 0 after them', atLength, async (t) => {
+t.test('SIGTERM to npm run demo ends hub and partners, and then npm with 0', atLength, async (t) => {
   // Its partners and its operator use one address.
   const started = run(t, npm('run', 'demo'), { HUB_ADMIN_HOST: '127.0.0.1', HUB_ADMIN_PORT: '0' });
   await printed(started, /The CPO registers/);
@@ -91,7 +91,7 @@ t.test('npm run demo passes SIGTERM on: hub and partners end, and npm with 0 aft
 });
 
 t.test(
-  'on a terminal serve says where the console is and where the admin token, and Ctrl-C ends it with 0',
+  'on a terminal serve prints the address of the console and where the admin token is, and Ctrl-C exits with 0',
   atLength,
   async (t) => {
     for (const [env, token] of someOf([
@@ -110,7 +110,7 @@ t.test(
   },
 );
 
-t.test('on a terminal an erasure says what it takes, and asks before it begins', async (t) => {
+t.test('on a terminal an erasure lists what it will replace, and needs a confirmation', async (t) => {
   const hub = await hubFor(t);
   const erase = [process.execPath, command, 'erase', '--uid', '04A1B2C3D4E5F6'];
   const asking = run(t, onTerminal(erase), { HUB_URL: hub.url, HUB_ADMIN_TOKEN: hub.adminToken });
@@ -122,7 +122,7 @@ t.test('on a terminal an erasure says what it takes, and asks before it begins',
 });
 
 // What serve says on a terminal, which the test above shows.
-t.test('the console of a hub that listens on all addresses is shown at one that a browser can open', async (t) => {
+t.test('the printed console address of a hub that listens on all addresses works in a browser', async (t) => {
   for (const [host, shown] of [
     ['::', '[::1]'],
     ['0.0.0.0', '127.0.0.1'],

@@ -98,7 +98,7 @@ for (const [kind, stderrOf] of Object.entries(kinds)) {
   });
 }
 
-t.test('a pipe that is read again gets every line of the log', atLength, async (t) => {
+t.test('a paused pipe loses no line of the log', atLength, async (t) => {
   t.testdir({});
   const { stderr, read } = fullPipe(t);
   const child = serve(t, stderr(), {});

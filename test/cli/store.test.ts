@@ -57,62 +57,56 @@ async function damage(directory: string, key: string): Promise<void> {
   await db.close();
 }
 
-t.test(
-  'store verify says what it read, what is lost and what is repaired, and ends with 0 only when all is sound',
-  async (t) => {
-    const directory = await dataDir(t);
-    const sound = await run(['verify', '--data-dir', directory]);
-    t.equal(sound.code, 0, sound.err);
-    t.match(sound.out, /events {7}50 read, the last is 50\nrows {9}7\ndeliveries {3}1 open, 0 delivered.*\n.*\nsound/);
+t.test('store verify prints what it read, lost and repaired, and exits with 0 only for a sound store', async (t) => {
+  const directory = await dataDir(t);
+  const sound = await run(['verify', '--data-dir', directory]);
+  t.equal(sound.code, 0, sound.err);
+  t.match(sound.out, /events {7}50 read, the last is 50\nrows {9}7\ndeliveries {3}1 open, 0 delivered.*\n.*\nsound/);
 
-    await damage(directory, rowKey({ kind: 'sessions', owner: 'NL-TNM', id: '3' }));
-    const repairable = await run(['verify', '--data-dir', directory]);
-    t.equal(repairable.code, 1);
-    t.match(
-      repairable.out,
-      /to repair {4}the row sessions NL-TNM\/3 is damaged or missing: it is made again from the log/,
-    );
-    t.match(repairable.err, /is repaired when the hub starts/);
+  await damage(directory, rowKey({ kind: 'sessions', owner: 'NL-TNM', id: '3' }));
+  const repairable = await run(['verify', '--data-dir', directory]);
+  t.equal(repairable.code, 1);
+  t.match(
+    repairable.out,
+    /to repair {4}the row sessions NL-TNM\/3 is damaged or missing: it is made again from the log/,
+  );
+  t.match(repairable.err, /is repaired when the hub starts/);
 
-    for (const seq of [20, 21, 40]) await damage(directory, eventKey(seq));
-    const lost = await run(['verify', '--data-dir', directory, '--json']);
-    t.equal(lost.code, 1);
-    const report = JSON.parse(lost.out) as { faults: string[]; events: number };
-    t.strictSame(report.faults, ['the log has lost events 20 to 21, event 40'], 'with exact ranges');
-    t.match(lost.err, /only a backup has what it lost/);
-    t.match((await run(['verify', '--data-dir', directory])).out, /lost {9}the log has lost events 20 to 21, event 40/);
-    const refused = await run(['backup', join(directory, '..', 'backup'), '--data-dir', directory]);
-    t.equal(refused.code, 1);
-    t.match(refused.err, /a damaged store is not backed up: the log has lost/);
-    t.notOk(readdirSync(join(directory, '..')).some((name) => name.startsWith('backup')));
-  },
-);
+  for (const seq of [20, 21, 40]) await damage(directory, eventKey(seq));
+  const lost = await run(['verify', '--data-dir', directory, '--json']);
+  t.equal(lost.code, 1);
+  const report = JSON.parse(lost.out) as { faults: string[]; events: number };
+  t.strictSame(report.faults, ['the log has lost events 20 to 21, event 40'], 'with exact ranges');
+  t.match(lost.err, /only a backup has what it lost/);
+  t.match((await run(['verify', '--data-dir', directory])).out, /lost {9}the log has lost events 20 to 21, event 40/);
+  const refused = await run(['backup', join(directory, '..', 'backup'), '--data-dir', directory]);
+  t.equal(refused.code, 1);
+  t.match(refused.err, /a damaged store is not backed up: the log has lost/);
+  t.notOk(readdirSync(join(directory, '..')).some((name) => name.startsWith('backup')));
+});
 
-t.test(
-  'store verify, backup and restore refuse wrong usage, directories that are none, and those in use',
-  async (t) => {
-    const directory = await dataDir(t);
-    t.equal((await run(['backup'])).code, 2, 'no directory is named');
-    t.equal((await run(['verfy'])).code, 2);
-    const none = await run(['verify', join(directory, 'nowhere')]);
-    t.match([none.code, none.err], [1, /^ocpi-hub: .* has no store\n$/]);
-    t.match(await run(['restore', join(directory, 'nowhere')]), { code: 1, err: /is no backup/ });
-    const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
-    t.match(await run(['verify', '--data-dir', directory]), { code: 1, err: /is in use by another process/ });
-    await store.close();
-    const backup = join(directory, '..', 'backup');
-    t.match(await run(['backup', backup, '--data-dir', directory]), {
-      code: 0,
-      out: /up to event 50: \d+ records, \d+ bytes, verified/,
-    });
-    const again = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
-    t.match(await run(['restore', backup, '--data-dir', directory, '--replace']), { code: 1, err: /in use/ });
-    await again.close();
-    t.match(await run(['restore', backup, '--data-dir', directory]), { code: 1, err: /is not empty/ });
-  },
-);
+t.test('store verify, backup and restore refuse wrong usage, missing directories and those in use', async (t) => {
+  const directory = await dataDir(t);
+  t.equal((await run(['backup'])).code, 2, 'no directory is named');
+  t.equal((await run(['verfy'])).code, 2);
+  const none = await run(['verify', join(directory, 'nowhere')]);
+  t.match([none.code, none.err], [1, /^ocpi-hub: .* has no store\n$/]);
+  t.match(await run(['restore', join(directory, 'nowhere')]), { code: 1, err: /is no backup/ });
+  const store = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
+  t.match(await run(['verify', '--data-dir', directory]), { code: 1, err: /is in use by another process/ });
+  await store.close();
+  const backup = join(directory, '..', 'backup');
+  t.match(await run(['backup', backup, '--data-dir', directory]), {
+    code: 0,
+    out: /up to event 50: \d+ records, \d+ bytes, verified/,
+  });
+  const again = await openLevelStore({ directory: join(directory, 'store'), node: 'test', ballastBytes: 0 });
+  t.match(await run(['restore', backup, '--data-dir', directory, '--replace']), { code: 1, err: /in use/ });
+  await again.close();
+  t.match(await run(['restore', backup, '--data-dir', directory]), { code: 1, err: /is not empty/ });
+});
 
-t.test('store backup asks no other hub than the one that uses the directory that --data-dir names', async (t) => {
+t.test('store backup refuses a hub that does not use the directory of --data-dir', async (t) => {
   const place = directoryFor(t);
   const data = join(place, 'data');
   const [hub, other] = [await hubFor(t, {}, {}, data), await hubFor(t)];
@@ -129,7 +123,7 @@ t.test('store backup asks no other hub than the one that uses the directory that
   t.match(unknown, { code: 2, err: `no admin-token there tells whether the one at ${hub.url} does: --url names` });
 });
 
-t.test('store backup refuses a place inside the data directory, also one behind a symbolic link', async (t) => {
+t.test('store backup refuses a target inside the data directory, also behind a symbolic link', async (t) => {
   const directory = await dataDir(t);
   const root = join(directory, '..');
   const [link, inner] = [join(root, 'link'), join(root, 'inner')];
@@ -150,13 +144,16 @@ t.test('store backup refuses a place inside the data directory, also one behind 
   t.equal(outside.code, 0, outside.err);
 });
 
-t.test('store verify says that a directory without a manifest, as of an interrupted copy, is no backup', async (t) => {
-  const directory = await dataDir(t);
-  const copy = join(directory, '..', 'backup.partial');
-  cpSync(directory, copy, { recursive: true });
-  t.match(await run(['verify', copy]), { code: 0, out: /sound/, err: /no manifest\.json: .*store restore/ });
-  t.match(await run(['verify', '--data-dir', copy]), { code: 0, err: '' }, 'a data directory needs none');
-});
+t.test(
+  'store verify says that a directory without a manifest, such as an interrupted copy, is no backup',
+  async (t) => {
+    const directory = await dataDir(t);
+    const copy = join(directory, '..', 'backup.partial');
+    cpSync(directory, copy, { recursive: true });
+    t.match(await run(['verify', copy]), { code: 0, out: /sound/, err: /no manifest\.json: .*store restore/ });
+    t.match(await run(['verify', '--data-dir', copy]), { code: 0, err: '' }, 'a data directory needs none');
+  },
+);
 
 t.test(
   '[CLI-STORE-1] root is refused a store of another user, and leaves no file there',
@@ -189,7 +186,7 @@ t.test(
   },
 );
 
-t.test('a store on a file system that refuses it is not called damaged', async (t) => {
+t.test('a store on a file system that cannot hold it is not called damaged', async (t) => {
   const directory = await dataDir(t);
   const refused = refusing(t, directory);
   if (refused === null) {
@@ -223,7 +220,7 @@ function refusing(t: Test, directory: string): string | null {
   return status === 0 ? join(disk, 'data') : null;
 }
 
-t.test('store restore makes the store of a whole backup, and moves what was there aside', async (t) => {
+t.test('store restore creates the store from a complete backup, and moves the former one aside', async (t) => {
   const directory = await dataDir(t);
   const backup = join(directory, '..', 'backup');
   // The hub that other verbs of the shell speak to is not the one whose store is named.
@@ -270,7 +267,7 @@ t.test('a sealed backup is made with a public key, and restored with the private
   t.match(opened, { code: 0, out: /up to event 50: .*verified/ }, opened.err);
 });
 
-t.test('a wrong key of a sealed backup is refused in a sentence, whatever is wrong with it', atLength, async (t) => {
+t.test('a wrong key of a sealed backup is refused in one sentence that says what is wrong', atLength, async (t) => {
   const directory = await dataDir(t);
   const backup = join(directory, '..', 'backup');
   const keys = backupKeysIn(join(directory, '..', 'keys'));
@@ -288,7 +285,7 @@ t.test('a wrong key of a sealed backup is refused in a sentence, whatever is wro
   t.match(right, { code: 0, out: /\nsealed {7}for the key [0-9a-f]{64}\n(.|\n)*sound/ }, right.err);
 });
 
-t.test('a hub with a public key seals its backups, says so, and starts with no other key', async (t) => {
+t.test('a hub with a public key seals its backups, says so, and refuses to start with an unusable key', async (t) => {
   const place = directoryFor(t);
   const [data, backup, unsealed] = [join(place, 'data'), join(place, 'backup'), join(place, 'data', 'store.unsealed')];
   const keys = backupKeysIn(join(place, 'keys'));
@@ -305,7 +302,7 @@ t.test('a hub with a public key seals its backups, says so, and starts with no o
   t.notOk(existsSync(unsealed));
 });
 
-t.test('POST /backup refuses what cannot be, at once and in a sentence; its end stands in the log', async (t) => {
+t.test('POST /backup refuses impossible requests at once, in a sentence, and its end is in the log', async (t) => {
   const place = directoryFor(t);
   mkdirSync(join(place, 'full', 'of something'), { recursive: true });
   const data = join(place, 'data');
@@ -350,7 +347,7 @@ t.test('POST /backup refuses what cannot be, at once and in a sentence; its end 
 });
 
 t.test(
-  'the drill: backed up under load, killed, restored elsewhere; what was acknowledged is there, what was owed goes out',
+  'drill: backup under load, kill, restore elsewhere: everything acknowledged is there, everything owed is sent',
   atLength,
   async (t) => {
     const place = directoryFor(t);

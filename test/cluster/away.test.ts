@@ -10,7 +10,7 @@ import { t } from '../support/tap.ts';
 import { adminToken, longer } from './nodes.ts';
 
 t.test(
-  'a node starts by itself when its database answers, and ends where it is refused [STARTING-4]',
+  'a node starts by itself when its database becomes reachable, and exits when it is refused [STARTING-4]',
   longer,
   async (t) => {
     const server = await startPostgres(t);

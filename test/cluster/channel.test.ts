@@ -45,7 +45,7 @@ async function asks(url: string, secrets: readonly (string | undefined)[], path 
 
 const refusal = 'the peer refused the channel with 401';
 
-t.test('nodes with the same secret have a channel, also while the secret is changed', async (t) => {
+t.test('nodes with the same secret have a channel, also during a change of the secret', async (t) => {
   const node = await nodeWith(t, [secret]);
   t.equal(await asks(node.url, [secret]), 'true', 'what comes through it is of a node');
   t.equal(await asks(node.url, [other]), refusal);
@@ -57,7 +57,7 @@ t.test('nodes with the same secret have a channel, also while the secret is chan
   t.equal(await asks(changed.url, [other]), refusal);
 });
 
-t.test('a tap reads nothing, and what it recorded opens nothing', async (t) => {
+t.test('a tap on the network reads nothing, and its recording opens no channel', async (t) => {
   const node = await nodeWith(t, [secret]);
   const tap = await tapOn(t, node.port);
   t.equal(await asks(tap.url, [secret], '/of-a-path'), 'true');
@@ -85,7 +85,7 @@ t.test('a tap reads nothing, and what it recorded opens nothing', async (t) => {
   t.equal(node.refused.length, 7, 'and each is counted');
 });
 
-t.test('a request that is signed, but long ago, is refused', async (t) => {
+t.test('a signed request that is too old is refused', async (t) => {
   const node = await nodeWith(t, [secret]);
   const now = Date.now;
   t.teardown(() => (Date.now = now));

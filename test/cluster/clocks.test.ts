@@ -46,7 +46,7 @@ async function noneDead(t: Test, nodes: Nodes): Promise<void> {
   t.strictSame((await admin(nodes, 'GET', '/deliveries?state=DEAD')).items, [], 'no delivery is dead');
 }
 
-t.test('clocks of nodes half a minute apart', longer, async (t) => {
+t.test('the clocks of the nodes differ by half a minute', longer, async (t) => {
   const server = await sharedPostgres();
   const schema = newSchema('clocks');
   const nodes = await startNodes(t, server, schema, { count: 3, env, of: (_, i) => ahead([30, -30, 15][i] ?? 0) });
@@ -73,7 +73,7 @@ t.test('clocks of nodes half a minute apart', longer, async (t) => {
   t.strictSame(traffic.doubled, [], 'no object had two deliveries at a time');
 });
 
-t.test("the database's clock is moved half a minute", runs, async (t) => {
+t.test('the clock of the database steps by half a minute', runs, async (t) => {
   const directory = directoryFor(t);
   // The server is another user.
   chmodSync(directory, 0o755);

@@ -40,7 +40,7 @@ t.test('a primary and two standbys, of which a commit waits for one', longer, as
     return { nodes, load, end };
   };
 
-  t.test('the primary is killed and started again: whoever had the lease has it', async (t) => {
+  t.test('the primary is killed and restarted: the owner keeps its lease', async (t) => {
     // Longer than a server takes to come back.
     const { nodes, load, end } = await scene(t, 'killed', '20');
     const [owner, token] = [await nodes.owner(), await nodes.token()];
@@ -56,7 +56,7 @@ t.test('a primary and two standbys, of which a commit waits for one', longer, as
     await end();
   });
 
-  t.test('a standby is killed, and then the other one', async (t) => {
+  t.test('one standby is killed, and then the other one', async (t) => {
     await eventually('both are in the quorum', () => inQuorum(2));
     const { load, end } = await scene(t, 'standby');
     const pauses: number[] = [];
@@ -73,7 +73,7 @@ t.test('a primary and two standbys, of which a commit waits for one', longer, as
     await end();
   });
 
-  t.test('all standbys stand still: writes wait, and nothing is acknowledged', async (t) => {
+  t.test('all standbys freeze: writes wait, and nothing is acknowledged', async (t) => {
     const { nodes, load, end } = await scene(t, 'frozen', '6');
     const waiting = () =>
       server.query<{ pid: number }>(

@@ -13,7 +13,7 @@ import { shortLease, skip, startNodes } from './nodes.ts';
 const kills = partOf(20);
 const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
 
-t.test('owners fail', { skip }, async (t) => {
+t.test('the owner is killed', { skip }, async (t) => {
   const server = await sharedPostgres();
 
   t.test(`the owner is killed under load, ${kills} times`, async (t) => {
@@ -39,7 +39,7 @@ t.test('owners fail', { skip }, async (t) => {
     await mustAddUp(t, server, schema, [load], emsp);
   });
 
-  t.test('the owner stands still for longer than its lease', atLength, async (t) => {
+  t.test('the owner freezes for longer than its lease', atLength, async (t) => {
     const schema = newSchema('paused');
     const nodes = await startNodes(t, server, schema, { env });
     const { cpo, emsp } = await routedPair(t, nodes);

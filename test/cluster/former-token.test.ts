@@ -8,7 +8,7 @@ import { longer, type Node, shortLease, startNodes, untilJoined } from './nodes.
 
 const credentials = '/2.2.1/credentials';
 
-t.test('both tokens of a rotation count at every node until the new one is used [D73]', longer, async (t) => {
+t.test('both tokens of a rotation work at every node until the new one is used [D73]', longer, async (t) => {
   const server = await sharedPostgres();
   const schema = newSchema('former');
   const nodes = await startNodes(t, server, schema, { env: { ...shortLease, HUB_PROBE_INTERVAL_S: '1000000' } });

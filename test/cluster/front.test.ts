@@ -50,7 +50,7 @@ async function doorOf(t: Test, lease = leaseMs) {
   return Object.assign(ready, { become: (role: string) => Object.assign(node, { role }) });
 }
 
-t.test('an owner that is silent once, and much later again, is waited for each time', async (t) => {
+t.test('an owner that does not answer once, and much later again, is waited for each time', async (t) => {
   const ready = await doorOf(t);
   t.equal(await ready('nobody'), 200);
   t.equal(await ready('itself'), 200);
@@ -60,7 +60,7 @@ t.test('an owner that is silent once, and much later again, is waited for each t
   t.equal(await ready('nobody'), 503);
 });
 
-t.test('while a dead owner counts as alive, for a lease and a third at most, doors are ready [FRONT-4]', async (t) => {
+t.test('while a dead owner counts as alive, for at most a lease and a third, doors are ready [FRONT-4]', async (t) => {
   const lease = 600_000;
   const ready = await doorOf(t, lease);
   t.equal(await ready('nobody'), 200);
@@ -74,7 +74,7 @@ t.test('while a dead owner counts as alive, for a lease and a third at most, doo
   t.equal(await after(2), 503);
 });
 
-t.test('a node answers before another one that is silent does [FRONT-6]', async (t) => {
+t.test('a node answers before it has waited for another one that does not answer [FRONT-6]', async (t) => {
   const ready = await doorOf(t);
   const never = new Promise<void>(() => {});
   let answer = () => {};
@@ -90,7 +90,7 @@ t.test('a node answers before another one that is silent does [FRONT-6]', async 
   t.equal(await ready('itself'), 503, 'or says that it is the owner');
 });
 
-t.test('another node where the owner has answered before is that owner, started again', async (t) => {
+t.test('another node at the address of the former owner is the owner restarted', async (t) => {
   const ready = await doorOf(t);
   t.equal(await ready('itself'), 200);
   t.equal(await ready('another'), 200, 'the log will be free when the lease is over');

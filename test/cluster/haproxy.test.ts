@@ -42,7 +42,7 @@ async function startHaproxy(t: Test, ports: readonly number[]): Promise<Balancer
   return { url, operators: `http://127.0.0.1:${operators}`, close: () => haproxy.kill('SIGKILL') };
 }
 
-t.test('HAProxy takes the offered file as it is, certificates aside', runs, async (t) => {
+t.test('HAProxy accepts the provided file unchanged, certificates aside', runs, async (t) => {
   const directory = directoryFor(t);
   const [pem, file] = [join(directory, 'hub.pem'), join(directory, 'haproxy.cfg')];
   writeFileSync(pem, testCert + testKey);
@@ -70,7 +70,7 @@ t.test('behind HAProxy', runs, async (t) => {
   const { cpo, emsp } = await routedPair(t, { ...nodes, url: operators });
   cpo.moveTo(nodes);
 
-  t.test('partners reach what is theirs and nothing else', async (t) => {
+  t.test('partners reach their paths and nothing else', async (t) => {
     const statusOf = async (url: string) => (await fetch(url, { redirect: 'manual' })).status;
     t.equal(await statusOf(`${nodes.url}/ocpi/versions`), 401);
     t.equal(await statusOf(`${nodes.url}/portal/`), 200);
@@ -99,7 +99,7 @@ t.test('behind HAProxy', runs, async (t) => {
     await mustAddUp(t, server, schema, [load], emsp);
   });
 
-  t.test('the owner hangs, and HAProxy leaves partners to the other node [FRONT-6]', async (t) => {
+  t.test('the owner hangs, and HAProxy sends partners to the other node [FRONT-6]', async (t) => {
     await untilJoined(nodes.all);
     const { hub } = await nodes.owner();
     const authorization = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;

@@ -13,7 +13,7 @@ import { type Steps, startOneNode } from './one-node.ts';
 /** It ends when the test says so. */
 const ttlMs = 300_000;
 
-t.test('a node that does not reach the database', { skip }, async (t) => {
+t.test('a node that cannot reach the database', { skip }, async (t) => {
   const server = await sharedPostgres();
 
   const scene = async (t: Test, schema: string, steps: Steps) => {
@@ -58,7 +58,7 @@ t.test('a node that does not reach the database', { skip }, async (t) => {
     t.strictSame(hubs[0]?.told, ['recover', 'close']);
   });
 
-  t.test('another node was the owner: requests go there until this one knows who is', async (t) => {
+  t.test('another node was the owner: requests go there until this one knows the owner', async (t) => {
     const passing = { ask: async () => null, keepOnly() {}, endUpgrades() {}, close() {} };
     const options = { url: server.url(newSchema('former')), node: 'first', ttlMs };
     const { node, store } = await startOneNode(t, options, {}, passing as unknown as Passing);

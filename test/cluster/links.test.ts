@@ -15,10 +15,10 @@ const env = { ...shortLease, HUB_RATE_OTHER_PER_MIN: '1000000' };
 /** A partner waits for so long, and less than a node waits for the answer of another one that is there. */
 const patienceMs = 45_000;
 
-t.test('links fail', longer, async (t) => {
+t.test('links between nodes and to the database fail', longer, async (t) => {
   const server = await sharedPostgres();
 
-  t.test('the link between the owner and the database stands still for longer than a lease', async (t) => {
+  t.test('the link between the owner and the database freezes for longer than a lease', async (t) => {
     const link = await Link.to(t, server.port);
     const schema = newSchema('late');
     const slow = { HUB_STORE: server.url(schema).replace(`:${server.port}`, `:${link.port}`) };

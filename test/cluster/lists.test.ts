@@ -21,7 +21,7 @@ type Hub = Pick<Nodes, 'url' | 'adminToken'>;
 t.test('lists through two nodes', longer, async (t) => {
   const server = await sharedPostgres();
 
-  t.test('are by time, page by page', async (t) => {
+  t.test('are ordered by time, page by page', async (t) => {
     const nodes = await startNodes(t, server, newSchema('lists'));
     await untilJoined(nodes.all);
     const { cpos, emsps } = await partners(t, nodes);

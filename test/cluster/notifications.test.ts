@@ -10,7 +10,7 @@ import { adminToken, longer, shortLease, startNodes, untilJoined } from './nodes
 
 const told = ({ taken }: WebhookReceiver) => taken.map(({ body: { type, data } }) => `${type} ${data.party}`);
 
-t.test('an owner that dies owing notifications leaves them to the next owner', longer, async (t) => {
+t.test('notifications that a killed owner still owes are sent by the next owner', longer, async (t) => {
   const server = await sharedPostgres();
   const env = { ...shortLease, HUB_PROBE_INTERVAL_S: '864000', HUB_SILENT_AFTER_H: '0' };
   const nodes = await startNodes(t, server, newSchema('notifications'), { env, here: 'others' });

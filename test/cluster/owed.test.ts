@@ -12,7 +12,7 @@ import { adminToken, longer, startNodes } from './nodes.ts';
 const at = (minute: number) => `2026-01-02T04:${String(minute).padStart(2, '0')}:00Z`;
 const shown = ({ method, path }: Received) => `${method} ${path.split('/ocpi/2.2.1')[1]}`;
 
-t.test('each request comes to the other node than the one before', longer, async (t) => {
+t.test('each request goes through the other node than the one before', longer, async (t) => {
   const server = await sharedPostgres();
   const schema = newSchema('owed');
   const nodes = await startNodes(t, server, schema, { here: true, env: { HUB_PROBE_INTERVAL_S: '1000000' } });

@@ -96,7 +96,7 @@ const said = (url: string, body: string | Buffer, to = path, headers: Record<str
 const echo = ({ body }: Seen, response: ServerResponse) =>
   void response.writeHead(201, { 'X-Of-Second': 'yes' }).end(Buffer.from(body, 'latin1'));
 
-t.test('a request arrives as it was sent, of any size, and so does its answer', async (t) => {
+t.test('a request of any size arrives unchanged, and so does its answer', async (t) => {
   const { first, seen, ended } = await scene(t, echo);
   const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
   const to = '/ocpi/2.2.1/credentials/../a%2Fb//c?x=%00&y=%e9';
@@ -122,7 +122,7 @@ t.test('the peer receives the full address of an IPv6 caller', async (t) => {
   t.equal(seen[0]?.headers['x-ocpi-hub-client'], '2001:db8:1:2:3:4:5:6');
 });
 
-t.test('a connection is trusted once the peer has accepted a token on it, and not for a page', async (t) => {
+t.test('a connection is trusted once the peer has accepted a token on it, but not one of a page', async (t) => {
   const { first, isLastTrusted } = await scene(t, (_, response) => void response.end());
   const open = ['/', '/console/', '/portal', '/portal/', '/portal/portal.js', '/portal/v1/session', '/readyz'];
   for (const [to, is] of [
@@ -134,7 +134,7 @@ t.test('a connection is trusted once the peer has accepted a token on it, and no
   }
 });
 
-t.test('a request without a body arrives without one, also of a caller that does not say so', async (t) => {
+t.test('a request without a body arrives without one, whether or not its caller says so', async (t) => {
   const { first, seen } = await scene(t, echo);
   for (const method of ['POST', 'DELETE', 'GET']) {
     const socket = connect(Number(new URL(first).port), '127.0.0.1');
@@ -153,14 +153,14 @@ t.test('a request without a body arrives without one, also of a caller that does
   );
 });
 
-t.test('one whose answer is cut off is refused, and not sent again', async (t) => {
+t.test('a request whose answer is cut off is refused, and not sent again', async (t) => {
   const { first, seen, ended } = await scene(t, (_, response) => response.destroy());
   t.match(await said(first, 'cut'), { status: 503, headers: { 'retry-after': '1' } });
   t.equal(seen.length, 1);
   t.strictSame(ended, ['failed']);
 });
 
-t.test('none waits for another, and what is under way to a former owner is refused', async (t) => {
+t.test('requests do not wait for each other, and those in progress at a former owner are refused', async (t) => {
   const { first, passing, seen } = await scene(t, (one, response) => {
     if (one.body !== 'never') echo(one, response);
   });
@@ -171,7 +171,7 @@ t.test('none waits for another, and what is under way to a former owner is refus
   t.equal((await under).status, 503);
 });
 
-t.test('what does not come whole is not done, and what nobody waits for any more is dropped', async (t) => {
+t.test('an incomplete request is not executed, and one whose caller has gone is dropped', async (t) => {
   const { first, seen, dropped, ended } = await scene(t, ({ body }, response) => {
     if (body !== 'held') response.end();
   });
@@ -193,7 +193,7 @@ t.test('what does not come whole is not done, and what nobody waits for any more
   );
 });
 
-t.test('an operator gets an answer for which the peer takes longer than a connection may be silent', async (t) => {
+t.test('an operator gets an answer even if it takes longer than a connection may be idle', async (t) => {
   const held: (() => void)[] = [];
   const hold = (one: Seen, response: ServerResponse) => void held.push(() => echo(one, response));
   const { first } = await scene(t, hold, { silenceMaxMs: 250 });
@@ -204,7 +204,7 @@ t.test('an operator gets an answer for which the peer takes longer than a connec
   t.match(await operator, { status: 201, body: 'operator' });
 });
 
-t.test('what nodes alone ask of each other is passed on for nobody', async (t) => {
+t.test('routes between nodes are not reachable through a door', async (t) => {
   const { first, seen } = await scene(t, echo);
   for (const to of ['/cluster/v1/leaving/x', 'http://hub/cluster/v1/owns']) {
     t.equal((await said(first, '{}', to)).status, 503, to);
@@ -225,7 +225,7 @@ t.test('the owner is found although another node never answers', async (t) => {
   t.notOk(await hasOwner(), 'until both have ended');
 });
 
-t.test('an upgrade that is cut before the peer has taken it is refused', async (t) => {
+t.test('an upgrade that is cut before the peer accepted it is refused', async (t) => {
   const { passing } = await scene(t, echo);
   // It accepts the connection, and says nothing to it.
   const silent = createServer(() => {}).listen(0, '127.0.0.1');
@@ -244,25 +244,28 @@ t.test('an upgrade that is cut before the peer has taken it is refused', async (
   t.equal(answer.statusCode, 503);
 });
 
-t.test('a peer answers before all has come: the next request on that connection is answered, too', async (t) => {
-  const second = await listeningToNodes(
-    t,
-    (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'),
-  );
-  const passing = new Passing({ secrets: [secret], visitors: welcome, passed: () => {}, log: { warn() {} } });
-  t.teardown(() => passing.close());
-  const target = { id: 'second', url: urlOf(second) };
-  const first = await listening(t, (request, response) => passing.pass(request, response, target));
-  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
-  t.teardown(() => agent.destroy());
-  const body = Buffer.alloc(3_000_000);
-  for (let i = 0; i < 5; i += 1) {
-    const request = http.request(urlOf(first), {
-      agent,
-      path,
-      method: 'PUT',
-      headers: { 'content-length': body.length },
-    });
-    t.equal((await answered(request.end(body))).status, 401);
-  }
-});
+t.test(
+  'a peer answers before the whole request has arrived: the next request on that connection is answered, too',
+  async (t) => {
+    const second = await listeningToNodes(
+      t,
+      (_, response) => void response.writeHead(401, { 'Content-Length': 2 }).end('no'),
+    );
+    const passing = new Passing({ secrets: [secret], visitors: welcome, passed: () => {}, log: { warn() {} } });
+    t.teardown(() => passing.close());
+    const target = { id: 'second', url: urlOf(second) };
+    const first = await listening(t, (request, response) => passing.pass(request, response, target));
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+    t.teardown(() => agent.destroy());
+    const body = Buffer.alloc(3_000_000);
+    for (let i = 0; i < 5; i += 1) {
+      const request = http.request(urlOf(first), {
+        agent,
+        path,
+        method: 'PUT',
+        headers: { 'content-length': body.length },
+      });
+      t.equal((await answered(request.end(body))).status, 401);
+    }
+  },
+);

@@ -13,7 +13,7 @@ import { type StandIn, startOneNode } from './one-node.ts';
 
 const written = row('written by another node');
 
-t.test('a hub of a lease that was lost meanwhile answers nothing', longer, async (t) => {
+t.test('a hub whose lease was lost meanwhile answers nothing', longer, async (t) => {
   const server = await sharedPostgres();
 
   for (const moment of ['after', 'before'] as const) {

@@ -29,7 +29,7 @@ async function startNode(t: Test, server: PostgresServer, clock: SimulatedClock)
   return node;
 }
 
-t.test('the log is trimmed, and what is owed stays', longer, async (t) => {
+t.test('the log is trimmed up to what is owed', longer, async (t) => {
   const server = await sharedPostgres();
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   // Nodes look at each other again and again: between leaps time goes on as it does.

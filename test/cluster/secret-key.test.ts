@@ -20,7 +20,7 @@ const allowed = { status_code: 1000, timestamp: '2026-03-01T00:00:00Z', data: { 
 t.test('nodes with different keys', { skip }, async (t) => {
   const server = await sharedPostgres();
 
-  t.test('a token that the owner sealed under another key', atLength, async (t) => {
+  t.test('a token that the owner sealed with another key', atLength, async (t) => {
     const schema = newSchema('keys');
     const of = (_port: number, index: number) => ({ HUB_SECRET_KEY: `the-key-of-node-number-${index}` });
     // Beats of a short lease show at once what a node found.
@@ -59,7 +59,7 @@ t.test('nodes with different keys', { skip }, async (t) => {
     await t.rejects(startServing(config), { name: 'ConfigError', message: why }, 'no node starts with a third key');
   });
 
-  t.test('a door that has served gets no more requests, and what it has begun goes on', async (t) => {
+  t.test('a door that has served gets no further requests, and finishes those in progress', async (t) => {
     const { node, doors } = await startOneNode(t, { url: server.url(newSchema('unfit')), node: 'first', ttlMs }, {});
     await eventually('the door is open', () => node.door !== null);
     node.doorway.unfit();
@@ -69,7 +69,7 @@ t.test('nodes with different keys', { skip }, async (t) => {
     t.strictSame(doors[0]?.told, ['recover', 'close'], 'until the node ends');
   });
 
-  t.test('a takeover that fails tells it, too', async (t) => {
+  t.test('a takeover that fails is reported, too', async (t) => {
     const make = () => Promise.reject(new Unfit('another key'));
     const options = { url: server.url(newSchema('taken')), node: 'first', ttlMs };
     const { node } = await startOneNode(t, options, { make, door: () => new Promise(() => {}) });

@@ -37,7 +37,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
     t.equal(await roleOf(standby), 'standby');
     const token = `Token ${Buffer.from(cpo.hubToken).toString('base64')}`;
 
-    t.test('what one node took is read at once through the other', async (t) => {
+    t.test('a write through one node is read at once through the other', async (t) => {
       for (let i = 0; i < 20; i += 1) {
         const [writer, reader] = i % 2 === 0 ? [owner, standby] : [standby, owner];
         const path = `/ocpi/2.2.1/sessions/NL/CPO/RYW${i}`;
@@ -52,7 +52,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
       }
     });
 
-    t.test('what is too large to be held, or does not say how large it is, is passed on as it comes', async (t) => {
+    t.test('a request that is too large to be buffered, or of unknown size, is streamed', async (t) => {
       const period = { start_date_time: '2026-01-02T03:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1.25 }] };
       const body = JSON.stringify(sessionBody('LARGE', { charging_periods: Array(2000).fill(period) }));
       const headers = { authorization: token, 'content-type': 'application/json' };
@@ -66,7 +66,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
       t.equal((await put('CHUNKED', { body: chunks, duplex: 'half' })).status, 200);
     });
 
-    t.test('status, fields and bytes are the same through both', async (t) => {
+    t.test('status, headers and bytes are the same through both nodes', async (t) => {
       for (const path of [
         '/ocpi/2.2.1/nothing',
         '/ocpi/2.2.1/locations?limit=0x1',
@@ -89,7 +89,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
       }
     });
 
-    t.test('it says so, and is ready because it can pass on', async (t) => {
+    t.test('it says so, and is ready because it can pass requests on', async (t) => {
       for (const { url } of nodes.all) {
         t.equal((await fetch(`${url}/healthz`)).status, 200);
         t.equal((await fetch(`${url}/readyz`)).status, 200);
@@ -109,7 +109,7 @@ t.test('two nodes are one hub', { skip }, async (t) => {
       );
     });
 
-    t.test('the inspector of the owner is seen through it', async (t) => {
+    t.test('the inspector of the owner is visible through it', async (t) => {
       const seen: string[] = [];
       const socket = new WebSocket(`${standby.url.replace('http', 'ws')}/admin/v1/inspector`, {
         headers: { authorization: `Bearer ${adminToken}` },
@@ -122,29 +122,32 @@ t.test('two nodes are one hub', { skip }, async (t) => {
       t.match(error.message, '401', 'not to whoever has no token');
     });
 
-    t.test('a request that came over a node goes no further, and a channel without the secret is none', async (t) => {
-      const ask = (path: string) => askAsNode(standby.url, path, { headers: { authorization: token } });
-      const ended = await ask('/ocpi/versions');
-      t.equal(ended.status, 503);
-      t.equal(ended.headers['retry-after'], '1');
-      t.match(JSON.parse(ended.text), { status_code: 3000, timestamp: /./ });
-      const problem = await ask('/admin/v1/status');
-      t.equal(problem.status, 503);
-      t.match(problem.headers['content-type'], 'application/problem+json');
-      t.match(JSON.parse(problem.text), { status: 503, instance: '/admin/v1/status' });
-      await t.rejects(askAsNode(standby.url, '/ocpi/versions', { secret: 'not-the-secret' }), /refused the channel/);
-      const verb = await fetch(`${owner.url}/cluster/v1/leaving/x`, { method: 'POST' });
-      t.equal(verb.status, 404, "what nodes say to each other is nobody else's");
-      for (const path of ['/cluster/v1/leaving/x', '/cluster/v1/owns', '//hub/cluster/v1/look']) {
-        const passed = await fetch(`${standby.url}${path}`, { method: 'POST', body: '{}' });
-        t.ok([404, 503].includes(passed.status), 'nor does it come to the owner through another node');
-      }
-      t.equal(await roleOf(owner), 'owner');
-    });
+    t.test(
+      'a request that another node passed on goes no further, and without the secret there is no channel',
+      async (t) => {
+        const ask = (path: string) => askAsNode(standby.url, path, { headers: { authorization: token } });
+        const ended = await ask('/ocpi/versions');
+        t.equal(ended.status, 503);
+        t.equal(ended.headers['retry-after'], '1');
+        t.match(JSON.parse(ended.text), { status_code: 3000, timestamp: /./ });
+        const problem = await ask('/admin/v1/status');
+        t.equal(problem.status, 503);
+        t.match(problem.headers['content-type'], 'application/problem+json');
+        t.match(JSON.parse(problem.text), { status: 503, instance: '/admin/v1/status' });
+        await t.rejects(askAsNode(standby.url, '/ocpi/versions', { secret: 'not-the-secret' }), /refused the channel/);
+        const verb = await fetch(`${owner.url}/cluster/v1/leaving/x`, { method: 'POST' });
+        t.equal(verb.status, 404, "what nodes say to each other is nobody else's");
+        for (const path of ['/cluster/v1/leaving/x', '/cluster/v1/owns', '//hub/cluster/v1/look']) {
+          const passed = await fetch(`${standby.url}${path}`, { method: 'POST', body: '{}' });
+          t.ok([404, 503].includes(passed.status), 'nor does it come to the owner through another node');
+        }
+        t.equal(await roleOf(owner), 'owner');
+      },
+    );
   });
 });
 
-t.test('a hub that is alone on a database', longer, async (t) => {
+t.test('a hub that is the only node on a database', longer, async (t) => {
   const server = await sharedPostgres();
   const dataDir = directoryFor(t);
   const env = {

@@ -13,7 +13,7 @@ import { chooser, startTraffic } from './traffic.ts';
 /** Longer than busy cores make a node stand still. */
 const env = { HUB_LEASE_S: '6', HUB_RATE_OTHER_PER_MIN: '1000000', HUB_RATE_COMMANDS_PER_MIN: '1000000' };
 
-t.test("one node's link to the database", longer, async (t) => {
+t.test('a slow link between one node and the database', longer, async (t) => {
   const server = await sharedPostgres();
 
   async function scene(t: Parameters<typeof startNodes>[0], name: string) {

@@ -11,7 +11,7 @@ import { startOneNode } from './one-node.ts';
 const ttlMs = 300_000;
 const beats = 10;
 
-t.test('an owner whose way to the database is slow', longer, async (t) => {
+t.test('an owner with a slow link to the database', longer, async (t) => {
   const server = await sharedPostgres();
   const url = server.url(newSchema('slow'));
   const link = await Link.to(t, server.port);

@@ -33,7 +33,7 @@ function put(socket: Socket, { hubToken }: PlainPartner, body: { readonly id?: u
   socket.write(`${[...head, authorization, `Content-Length: ${text.length}`].join('\r\n')}\r\n\r\n${text}`);
 }
 
-t.test('a node stands still', longer, async (t) => {
+t.test('a node freezes', longer, async (t) => {
   const server = await sharedPostgres();
   for (const which of ['owner', 'door'] as const) {
     for (const seconds of [10, 60]) {

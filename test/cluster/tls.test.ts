@@ -42,7 +42,7 @@ const party = (party_id: string) => ({
   roles: [{ role: 'CPO', country_code: 'NL', party_id, business_details: { name: party_id } }],
 });
 
-t.test('nodes that speak TLS with each other', longer, async (t) => {
+t.test('nodes that speak TLS to each other', longer, async (t) => {
   const server = await sharedPostgres();
   const files = t.testdir({
     'one.pem': testCert,
@@ -71,7 +71,7 @@ t.test('nodes that speak TLS with each other', longer, async (t) => {
   const owner = await start(t, 'one', 'both.pem');
   await eventually('it is the owner', () => isOwner(owner));
 
-  t.test('what a standby is asked is answered by the owner', async (t) => {
+  t.test('a request to a standby is answered by the owner', async (t) => {
     const standby = await start(t, 'other', 'both.pem');
     t.equal((await ask(standby, 'POST', '/admin/v1/parties', party('AAA'))).status, 201);
     t.match((await ask(owner, 'GET', '/admin/v1/parties/NL-AAA')).text, /NL-AAA/);
@@ -83,7 +83,7 @@ t.test('nodes that speak TLS with each other', longer, async (t) => {
     t.match((await ask(standby, 'GET', '/metrics')).text, /^ocpi_hub_passed_on_total\{end="answered"\} [1-9]/m);
   });
 
-  t.test('nothing is passed to a node that is not trusted', async (t) => {
+  t.test('nothing is passed to an untrusted node', async (t) => {
     const standby = await start(t, 'other', 'other.pem');
     await eventually('it was refused on the way', async () => {
       const { status } = await ask(standby, 'POST', '/admin/v1/parties', party('BBB'));

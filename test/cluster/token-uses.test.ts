@@ -7,7 +7,7 @@ import { newSchema, sharedPostgres } from '../support/postgres.ts';
 import { t } from '../support/tap.ts';
 import { longer, startNodes, untilJoined } from './nodes.ts';
 
-t.test('the owner shows what a door met of the tokens of a partner', longer, async (t) => {
+t.test('the owner shows the token uses that a door saw', longer, async (t) => {
   const server = await sharedPostgres();
   const nodes = await startNodes(t, server, newSchema('uses'), { env: { HUB_PROBE_INTERVAL_S: '1000000' } });
   await untilJoined(nodes.all);

@@ -25,7 +25,7 @@ function statusFrom(hub: RunningHub, localAddress: string, token: string): Promi
   });
 }
 
-t.test('a token is taken from the networks of its partner alone', async (t) => {
+t.test('a token is accepted only from the networks of its partner', async (t) => {
   const hub = await hubFor(t, quiet);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
@@ -47,7 +47,7 @@ t.test('a token is taken from the networks of its partner alone', async (t) => {
   t.equal(await statusFrom(hub, '127.0.0.1', cpo.hubToken), 200, 'without a list from everywhere again');
 });
 
-t.test('a stolen token that is used from elsewhere ends no former token [D73]', async (t) => {
+t.test('a stolen token that is used from elsewhere does not end the former token [D73]', async (t) => {
   const hub = await hubFor(t, quiet);
   const { hubToken, token, url } = await partnerFor(
     t,
@@ -84,7 +84,7 @@ t.test('a party shows when and from where each of its tokens was last used', asy
   );
 });
 
-t.test('what is no network is refused', async (t) => {
+t.test('an invalid network is refused', async (t) => {
   const hub = await hubFor(t, quiet);
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   for (const allow_from of [['10.0.0.0/33'], ['cpo.example'], [''], '10.0.0.0/8']) {

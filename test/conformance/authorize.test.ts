@@ -365,7 +365,7 @@ for (const direction of directions) {
 }
 
 t.test(
-  'CPO to eMSP: OCPI-to is required, and the hub’s or the caller’s own name counts as none [interface, Token authorization] [D5] [D43]',
+  'CPO to eMSP: OCPI-to is required, and naming the hub or the caller itself counts as missing [interface, Token authorization] [D5] [D43]',
   async (t) => {
     const [direction] = directions;
     if (!direction) throw new Error('no direction');
@@ -377,7 +377,7 @@ t.test(
   },
 );
 
-t.test('eMSP to CPO: without OCPI-to the only routed CPO is meant [D43] [D5]', async (t) => {
+t.test('eMSP to CPO: without OCPI-to the only routed CPO is used [D43] [D5]', async (t) => {
   const put = (partner: PlainPartner, headers = {}) =>
     ocpi(hub, 'PUT', `/2.2.1/tokens/NL/${partner.id.slice(3)}/CARD1/authorize`, { token: partner.hubToken, headers });
   for (const headers of [{}, toParty('HUB', 'XX'), toParty('EMS')]) {
@@ -390,7 +390,7 @@ t.test('eMSP to CPO: without OCPI-to the only routed CPO is meant [D43] [D5]', a
   succeeded(t, await put(lonely), { allowed: 'NOT_ALLOWED' }, 'of none: there is no routing rule');
 });
 
-t.test('a receiver without a tokens endpoint is said to have none [interface, Errors] [D44]', async (t) => {
+t.test('a receiver without a tokens endpoint is reported as having none [interface, Errors] [D44]', async (t) => {
   const answer = await ocpi(hub, 'PUT', '/2.2.1/tokens/NL/SEC/CARD1/authorize', {
     token: second.hubToken,
     headers: toParty('BAR'),
@@ -449,7 +449,7 @@ t.test('a platform’s CPO may ask the platform’s own eMSP: they are two parti
 });
 
 t.test(
-  'one party in both roles: as an eMSP its only CPO is meant, whoever its CPO is routed to [D16] [D43]',
+  'one party in both roles: as an eMSP it means its only CPO, whichever eMSPs its CPO is routed to [D16] [D43]',
   async (t) => {
     const others = [{ role: 'EMSP', country_code: 'NL', party_id: 'TWO' }] as const;
     const both = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'TWO', others });

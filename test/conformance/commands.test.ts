@@ -214,58 +214,61 @@ t.test('headers name eMSP and CPO, the correlation id stays and the request id i
   t.not(cpo.received[0]?.headers['x-request-id'], 'request-1');
 });
 
-t.test('whatever the CPO answers is passed on; its timeout counts, else 30 [interface, Limits] [D28]', async (t) => {
-  const message = [{ language: 'en', text: 'wait “here”' }];
-  const rows: [given: object, expected: object][] = [
-    [
-      { result: 'ACCEPTED', timeout: 7 },
-      { result: 'ACCEPTED', timeout: 7 },
-    ],
-    [{ result: 'ACCEPTED' }, { result: 'ACCEPTED', timeout: 30 }],
-    [
-      { result: 'REJECTED', timeout: 0 },
-      { result: 'REJECTED', timeout: 0 },
-    ],
-    [
-      { result: 'NOT_SUPPORTED', timeout: 0 },
-      { result: 'NOT_SUPPORTED', timeout: 0 },
-    ],
-    [
-      { result: 'ACCEPTED', timeout: 0 },
-      { result: 'ACCEPTED', timeout: 30 },
-    ],
-    [
-      { result: 'ACCEPTED', timeout: null },
-      { result: 'ACCEPTED', timeout: 30 },
-    ],
-    [
-      { result: 'ACCEPTED', timeout: '45' },
-      { result: 'ACCEPTED', timeout: 45 },
-    ],
-    [
-      { result: 'ACCEPTED', timeout: 'soon' },
-      { result: 'ACCEPTED', timeout: 30 },
-    ],
-    [
-      { result: 'REJECTED', timeout: 30 },
-      { result: 'REJECTED', timeout: 30 },
-    ],
-    [
-      { result: 'NOT_SUPPORTED', timeout: 1 },
-      { result: 'NOT_SUPPORTED', timeout: 1 },
-    ],
-    [
-      { result: 'UNKNOWN_SESSION', timeout: 60, message },
-      { result: 'UNKNOWN_SESSION', timeout: 60, message },
-    ],
-  ];
-  for (const [given, expected] of rows) {
-    cpoMood.behaviour = { body: given };
-    const answer = await start();
-    succeeded(t, answer, JSON.stringify(given));
-    t.strictSame(answer.json.data, expected);
-  }
-});
+t.test(
+  'any answer of the CPO is passed on; its timeout counts, 30 s if absent [interface, Limits] [D28]',
+  async (t) => {
+    const message = [{ language: 'en', text: 'wait “here”' }];
+    const rows: [given: object, expected: object][] = [
+      [
+        { result: 'ACCEPTED', timeout: 7 },
+        { result: 'ACCEPTED', timeout: 7 },
+      ],
+      [{ result: 'ACCEPTED' }, { result: 'ACCEPTED', timeout: 30 }],
+      [
+        { result: 'REJECTED', timeout: 0 },
+        { result: 'REJECTED', timeout: 0 },
+      ],
+      [
+        { result: 'NOT_SUPPORTED', timeout: 0 },
+        { result: 'NOT_SUPPORTED', timeout: 0 },
+      ],
+      [
+        { result: 'ACCEPTED', timeout: 0 },
+        { result: 'ACCEPTED', timeout: 30 },
+      ],
+      [
+        { result: 'ACCEPTED', timeout: null },
+        { result: 'ACCEPTED', timeout: 30 },
+      ],
+      [
+        { result: 'ACCEPTED', timeout: '45' },
+        { result: 'ACCEPTED', timeout: 45 },
+      ],
+      [
+        { result: 'ACCEPTED', timeout: 'soon' },
+        { result: 'ACCEPTED', timeout: 30 },
+      ],
+      [
+        { result: 'REJECTED', timeout: 30 },
+        { result: 'REJECTED', timeout: 30 },
+      ],
+      [
+        { result: 'NOT_SUPPORTED', timeout: 1 },
+        { result: 'NOT_SUPPORTED', timeout: 1 },
+      ],
+      [
+        { result: 'UNKNOWN_SESSION', timeout: 60, message },
+        { result: 'UNKNOWN_SESSION', timeout: 60, message },
+      ],
+    ];
+    for (const [given, expected] of rows) {
+      cpoMood.behaviour = { body: given };
+      const answer = await start();
+      succeeded(t, answer, JSON.stringify(given));
+      t.strictSame(answer.json.data, expected);
+    }
+  },
+);
 
 t.test(
   'the limits are 20 seconds to the CPO and 30 for the result unless set otherwise [interface, Limits]',
@@ -287,7 +290,7 @@ t.test('commands take the specification’s bodies and the short token [interfac
   for (const [command, body] of rows) succeeded(t, await send(command, body), JSON.stringify(body));
 });
 
-t.test('a body that lacks what its command needs is refused by field, and goes nowhere [D3] [D26]', async (t) => {
+t.test('a body that lacks what its command needs is refused by field, and not forwarded [D3] [D26]', async (t) => {
   const rows: [command: string, fields: Body, message: string | RegExp][] = [
     ...Object.keys(bodies).flatMap((command): [string, Body, string][] => [
       [command, { response_url: undefined }, 'response_url: expected string'],
@@ -459,7 +462,7 @@ t.test(
 );
 
 t.test(
-  'a rule that is not active refuses the command, and the CPO is not called [interface, Errors] [interface, Commands 6]',
+  'without an active rule the command is refused, and the CPO is not called [interface, Errors] [interface, Commands 6]',
   async (t) => {
     await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
     refused(t, await start(), notRouted, 'start');
@@ -496,7 +499,7 @@ t.test('CANCEL_RESERVATION finds the CPO by the reservation that the same eMSP m
   t.equal(cpo.received.length, 0);
 });
 
-t.test('STOP_SESSION is for the session that goes on, of several the one that START_SESSION began [D27]', async (t) => {
+t.test('STOP_SESSION means the session in progress, of several the one that START_SESSION began [D27]', async (t) => {
   const stopped = async (session_id: string) => {
     for (const partner of everyone()) partner.received.length = 0;
     const answer = await send('STOP_SESSION', { session_id });
@@ -568,7 +571,7 @@ t.test('a reservation is the one of its eMSP at its CPO: others may have the sam
   refused(t, (await cancel('undone')).answer, ambiguous, 'reserved anew');
 });
 
-t.test('a reservation that an earlier version stored is found by its eMSP, and by no other [D26] [D66]', async (t) => {
+t.test('a reservation that an earlier version stored is found by its eMSP alone [D26] [D66]', async (t) => {
   const { recorder } = hub.created.context;
   const old = { kind: 'reservations', owner: 'NL-EMS', id: 'old' };
   const event = { type: 'row.rebuilt', data: old } as const;
@@ -600,7 +603,7 @@ const words: Record<Meaning, string> = {
 };
 
 t.test(
-  'what the forward met is said in the words of the error table, after one try [interface, Errors] [interface, Commands 5] [D44]',
+  'failures of the forward have the messages of the error table, after one attempt [interface, Errors] [interface, Commands 5] [D44]',
   async (t) => {
     const url = `${cpo.url}/ocpi/2.2.1/commands`;
     for (const { name, behaviour, meaning } of failures) {
@@ -656,7 +659,7 @@ t.test(
   },
 );
 
-t.test('OFFLINE does not keep a command away [interface, Commands 6]', async (t) => {
+t.test('a command is sent to an OFFLINE partner [interface, Commands 6]', async (t) => {
   const { operations } = hub.created.hub;
   const statusIs = async (status: string) => {
     await hub.settled();
@@ -699,7 +702,7 @@ t.test(
   },
 );
 
-t.test('every result of OCPI is passed on as it is [interface, Commands 4] [D29]', async (t) => {
+t.test('every CommandResult of OCPI is passed on unchanged [interface, Commands 4] [D29]', async (t) => {
   for (const result of [
     ...['ACCEPTED', 'CANCELED_RESERVATION', 'EVSE_OCCUPIED', 'EVSE_INOPERATIVE', 'FAILED', 'NOT_SUPPORTED'],
     ...['REJECTED', 'TIMEOUT', 'UNKNOWN_RESERVATION', 'SOMETHING_NEW'],
@@ -744,7 +747,7 @@ t.test('a result that comes before the forward has returned is passed on, and so
   t.match(await record(callbackOf().id), { state: 'relayed', result: 'ACCEPTED' });
 });
 
-t.test('results come more than once, and each is passed on [D29]', async (t) => {
+t.test('several results of one command are each passed on [D29]', async (t) => {
   const id = await begun();
   for (const result of ['ACCEPTED', 'CANCELED_RESERVATION', 'CANCELED_RESERVATION']) {
     succeeded(t, await reply(id, { result }), result);
@@ -757,7 +760,7 @@ t.test('results come more than once, and each is passed on [D29]', async (t) => 
 });
 
 t.test(
-  'silence is told to nobody, and a late result is passed on all the same [interface, Commands 5] [D29]',
+  'a missing result is reported to nobody, and a late one is passed on all the same [interface, Commands 5] [D29]',
   async (t) => {
     const id = await begun();
     clock.advance(25_000);
@@ -800,7 +803,7 @@ t.test(
 );
 
 t.test(
-  'token and command say whose result it is, not OCPI-from, where another party is counted [D5] [D29] [D70]',
+  'the token and the command decide whose result it is, not OCPI-from; a differing party is counted as a quirk [D5] [D29] [D70]',
   async (t) => {
     const lines: string[] = [];
     const logTo = { write: (line: string) => void lines.push(line) };
@@ -887,7 +890,7 @@ t.test('a callback body that is no CommandResult is refused by field [D3] [D29]'
 });
 
 t.test(
-  'a result that cannot be passed on is 502, after one try [interface, Errors] [interface, Commands 4]',
+  'a result that cannot be delivered is 502, after one attempt [interface, Errors] [interface, Commands 4]',
   async (t) => {
     const failed: Refused = [502, 2000, 'Failed to forward command callback to eMSP'];
     const timedOut: Refused = [502, 2000, 'Failed to forward command callback to eMSP: timed out'];
@@ -915,7 +918,7 @@ t.test(
   },
 );
 
-t.test('a result for an eMSP that has left names no circuit [interface, Errors]', async (t) => {
+t.test('a result for an eMSP that has left affects no circuit [interface, Errors]', async (t) => {
   const own = await hubFor(t);
   const left = await partnerFor(t, own, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
   const station = await partnerFor(t, own, {
@@ -943,7 +946,7 @@ t.test('an eMSP may answer a result without a body [D29]', async (t) => {
   }
 });
 
-t.test('an eMSP answers a result in 64 KiB at most [COMMANDS-8]', async (t) => {
+t.test('an answer of an eMSP to a result has at most 64 KiB [COMMANDS-8]', async (t) => {
   emspMood.behaviour = { body: 'x'.repeat(60_000) };
   succeeded(t, await reply(await begun(), { result: 'ACCEPTED' }), 'a long answer');
   emspMood.behaviour = { body: 'x'.repeat(70_000) };
@@ -975,7 +978,7 @@ t.test(
 );
 
 t.test(
-  'results that fail hold back no authorization: they have a circuit of their own [interface, Errors]',
+  'failed results hold back no authorization: results have a circuit of their own [interface, Errors]',
   async (t) => {
     closeCircuit(hub, emsp.id);
     closeCircuit(hub, emsp.id, 'results');

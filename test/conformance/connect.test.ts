@@ -97,7 +97,7 @@ t.test('from its answer to the end of the exchange the partner gets 503 with Ret
   t.equal((await partner.call('GET', '/2.2.1/locations')).status, 200);
 });
 
-t.test('credentials in an array of one, and a plain token, are understood and counted [D56] [D58]', async (t) => {
+t.test('credentials in an array of one, and a plain token, are accepted and counted [D56] [D58]', async (t) => {
   const hub = await hubFor(t);
   const partner: PlainPartner = await plainPartner({
     ...{ role: 'EMSP', countryCode: 'NL', partyId: 'EMS', token: 'a-plain-token!' },
@@ -117,7 +117,7 @@ t.test('credentials in an array of one, and a plain token, are understood and co
   ]);
 });
 
-t.test('what the partner refuses or answers wrongly is said, and the relationship stays as it was', async (t) => {
+t.test('a refusal or invalid answer of the partner is reported, and the relationship stays unchanged', async (t) => {
   const hub = await hubFor(t);
   let reply: (partner: PlainPartner) => Reply | Promise<Reply> = () => ({});
   const { connect } = await invited(t, hub, (partner) => reply(partner));
@@ -156,7 +156,7 @@ t.test('what the partner refuses or answers wrongly is said, and the relationshi
   }
 });
 
-t.test('an address that the hub may not call, or versions that it cannot read, change nothing', async (t) => {
+t.test('an address that the hub may not call, or unreadable versions, change nothing', async (t) => {
   const hub = await hubFor(t);
   const { partner, connect } = await invited(t, hub, () => ({}));
   const before = await party(hub);

@@ -82,7 +82,7 @@ async function sceneFor(t: Test): Promise<Scene> {
 }
 
 t.test(
-  'a silent partner is asked every 60 s at the url of its credentials [interface, What the service does 5; D34, D42]',
+  'a silent partner is probed every 60 s at the url of its credentials [interface, What the service does 5; D34, D42]',
   async (t) => {
     const scene = await sceneFor(t);
     const before = scene.cpo.partner.asked.length;
@@ -95,7 +95,7 @@ t.test(
 );
 
 t.test(
-  'a partner that called within the interval is not asked: any authenticated call is a sign of life [D34]',
+  'a partner that called within the interval is not probed: any authenticated call is a sign of life [D34]',
   async (t) => {
     const scene = await sceneFor(t);
     const { partner } = scene.cpo;
@@ -110,7 +110,7 @@ t.test(
   },
 );
 
-t.test('failing for more than 60 s makes its parties OFFLINE, the next success CONNECTED [D34]', async (t) => {
+t.test('failures for more than 60 s make its parties OFFLINE, the next success CONNECTED [D34]', async (t) => {
   const scene = await sceneFor(t);
   const ways: [string, Reply][] = [
     ['500', { status: 500 }],
@@ -140,7 +140,7 @@ t.test('failing for more than 60 s makes its parties OFFLINE, the next success C
   }
 });
 
-t.test('a success in between begins the count anew [D34]', async (t) => {
+t.test('a success in between restarts the count [D34]', async (t) => {
   const scene = await sceneFor(t);
   for (const isWell of [false, false, true, false, false]) {
     scene.cpo.unwell = isWell ? undefined : { status: 500 };
@@ -152,24 +152,27 @@ t.test('a success in between begins the count anew [D34]', async (t) => {
   t.pass('one failure more and it has');
 });
 
-t.test('a failed probe is repeated though the partner calls, so that no later failure adds to it [D34]', async (t) => {
-  const scene = await sceneFor(t);
-  const { cpo } = scene;
-  cpo.unwell = { status: 500 };
-  await scene.pass(intervalMs);
-  cpo.unwell = undefined;
-  let probes = 0;
-  for (let calls = 0; calls < 20; calls++) {
-    await cpo.partner.call('GET', '/versions');
-    probes += (await scene.pass(intervalMs / 2)).cpo;
-  }
-  t.equal(probes, 1, 'until one succeeds');
-  cpo.unwell = { status: 500 };
-  t.equal((await scene.pass(intervalMs)).cpo, 1, 'it is silent');
-  t.equal((await scene.shown('CPO'))?.status, 'CONNECTED', 'one probe failed');
-});
+t.test(
+  'a failed probe is repeated even if the partner calls, so that a later failure does not add to it [D34]',
+  async (t) => {
+    const scene = await sceneFor(t);
+    const { cpo } = scene;
+    cpo.unwell = { status: 500 };
+    await scene.pass(intervalMs);
+    cpo.unwell = undefined;
+    let probes = 0;
+    for (let calls = 0; calls < 20; calls++) {
+      await cpo.partner.call('GET', '/versions');
+      probes += (await scene.pass(intervalMs / 2)).cpo;
+    }
+    t.equal(probes, 1, 'until one succeeds');
+    cpo.unwell = { status: 500 };
+    t.equal((await scene.pass(intervalMs)).cpo, 1, 'it is silent');
+    t.equal((await scene.shown('CPO'))?.status, 'CONNECTED', 'one probe failed');
+  },
+);
 
-t.test('a call of an OFFLINE partner is no proof that it can be reached [D34]', async (t) => {
+t.test('a call of an OFFLINE partner does not prove that it can be reached [D34]', async (t) => {
   const scene = await sceneFor(t);
   await scene.loseSight(scene.cpo, 'CPO');
   await scene.pass(intervalMs / 2);
@@ -201,7 +204,7 @@ t.test('OFFLINE holds back neither commands, authorize nor forwards [interface, 
 });
 
 t.test(
-  'a suspended partner and one that never registered are not asked [interface, Party connection status; D34]',
+  'a suspended partner, or one that never registered, is not probed [interface, Party connection status; D34]',
   async (t) => {
     const scene = await sceneFor(t);
     await admin(scene.hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'NEW' }] });
@@ -212,7 +215,7 @@ t.test(
   },
 );
 
-t.test('an operator has a partner asked now: POST /admin/v1/parties/{id}/probe [D34, D42]', async (t) => {
+t.test('an operator probes a partner at once: POST /admin/v1/parties/{id}/probe [D34, D42]', async (t) => {
   const scene = await sceneFor(t);
   const probe = () => admin(scene.hub, 'POST', '/parties/NL-CPO/probe');
   const before = scene.cpo.partner.asked.length;
@@ -230,7 +233,7 @@ t.test('an operator has a partner asked now: POST /admin/v1/parties/{id}/probe [
   await t.rejects(probe(), /409/, 'of a suspended partner there is nothing to ask');
 });
 
-t.test('after a start silent partners are asked one by one over the interval, not all at once', async (t) => {
+t.test('after a start silent partners are probed spread over the interval, not all at once', async (t) => {
   const dir = directoryFor(t);
   const first = await hubFor(t, {}, {}, dir);
   const { cpo, emsp } = await routedPair(t, first);

@@ -49,7 +49,7 @@ async function countOf(hub: Hub, type: string): Promise<number> {
   return items.length;
 }
 
-t.test('a rotation’s former token does all that a hub token does until the new one is used [D73]', async (t) => {
+t.test('the former token of a rotation works in full until the new one is used [D73]', async (t) => {
   const hub = await hubFor(t, quiet);
   const cpo = await cpoFor(t, hub);
   const former = cpo.hubToken;
@@ -76,7 +76,7 @@ t.test('a rotation’s former token does all that a hub token does until the new
   t.equal(await countOf(hub, 'partner.tokenConfirmed'), 1, 'once');
 });
 
-t.test('a former token ends after 24 h, though the new one was never used [D73]', async (t) => {
+t.test('a former token expires after 24 h, even if the new one was never used [D73]', async (t) => {
   const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, quiet, { clock });
   const cpo = await cpoFor(t, hub);
@@ -89,7 +89,7 @@ t.test('a former token ends after 24 h, though the new one was never used [D73]'
   t.equal(await statusWith(hub, next), 200);
 });
 
-t.test('a former token that asks again has no more than its first 24 h [D73]', async (t) => {
+t.test('another rotation with the former token does not extend its 24 h [D73]', async (t) => {
   const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, quiet, { clock });
   const cpo = await cpoFor(t, hub);
@@ -102,7 +102,7 @@ t.test('a former token that asks again has no more than its first 24 h [D73]', a
   t.equal(await statusWith(hub, next), 200, 'the token of the second answer');
 });
 
-t.test('a partner that lost the answer of its PUT repeats it with the token that it has [D73]', async (t) => {
+t.test('a partner that lost the answer of its PUT repeats it with its former token [D73]', async (t) => {
   let cut: () => void = () => {};
   const hub = await hubFor(t, quiet);
   const cpo = await cpoFor(t, hub, {
@@ -133,7 +133,7 @@ t.test('a partner that lost the answer of its PUT repeats it with the token that
   t.equal(await statusWith(hub, cpo.hubToken), 401);
 });
 
-t.test('a former token outlives a restart and a kill, and its end does, too [D73]', atLength, async (t) => {
+t.test('a former token and its end survive a restart and a kill [D73]', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const first = await startChildHub({ dataDir, port: 0, env: { ...quiet, HUB_SECRET_KEY: secretKey } });
   const cpo = await cpoFor(t, first);
@@ -150,7 +150,7 @@ t.test('a former token outlives a restart and a kill, and its end does, too [D73
   t.equal(await statusWith(third, next), 200);
 });
 
-t.test('a first use that could not be recorded is recorded at the next one [D73]', async (t) => {
+t.test('a first use that could not be recorded is recorded at the next use [D73]', async (t) => {
   const dataDir = directoryFor(t);
   const first = await hubFor(t, quiet, {}, dataDir);
   const cpo = await cpoFor(t, first);
@@ -195,7 +195,7 @@ for (const [how, end] of [
     }
   });
 
-t.test('a registered partner goes on until it has registered anew with an initial token [D73] [D9]', async (t) => {
+t.test('a registered partner goes on until it has registered again with an initial token [D73] [D9]', async (t) => {
   let isIll = false;
   const hub = await hubFor(t, quiet);
   const cpo = await cpoFor(t, hub, { discovery: () => (isIll ? { status: 500 } : undefined) });
@@ -226,7 +226,7 @@ t.test('a registered partner goes on until it has registered anew with an initia
   t.match(await admin(hub, 'GET', '/parties/NL-CPO'), { status: 'CONNECTED' });
 });
 
-t.test('what operators are shown of a rotation holds no digest [D73]', async (t) => {
+t.test('what operators see of a rotation has no digest [D73]', async (t) => {
   const hub = await hubFor(t, quiet);
   const cpo = await cpoFor(t, hub);
   await rotated(hub, cpo, cpo.hubToken);

@@ -131,7 +131,7 @@ async function walked(t: Test, hub: TestHub, names: Named): Promise<Walked[]> {
   return found;
 }
 
-t.test('a full session path with each habit, and a check that finds it', async (t) => {
+t.test('the full session path works with each habit, and the check of the partner finds the habit', async (t) => {
   const hub = await hubFor(t);
   const rows = Object.entries(behaviours).flatMap(([name, { only }], index) => {
     const able = (['CPO', 'EMSP'] as const).filter((role) => (only ?? role) === role);
@@ -184,7 +184,7 @@ t.test('a full session path with each habit, and a check that finds it', async (
 });
 
 t.test(
-  'a habit that no call shows is found once an operator has set what heals it, and a clean partner is clean',
+  'a habit that no call shows is found once an operator has set what heals it; a partner without habits has no finding',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo } = await pairWith(t, hub, {});
@@ -206,7 +206,7 @@ t.test(
 );
 
 t.test(
-  'what heals a habit is an error until it is set, and who made up for it is said [operators, check] [D70]',
+  'a habit is an error until its setting is made, and the check says who made up for it [operators, check] [D70]',
   async (t) => {
     const hub = await hubFor(t);
     const { emsp } = await pairWith(t, hub, { EMSP: 'gzip' });
@@ -230,7 +230,7 @@ t.test(
 );
 
 t.test(
-  'ocpi-hub check exits with 1 and says what heals, or with 0; one check at a time [operators, check]',
+  'ocpi-hub check exits with 1 and names what heals, or with 0; one check at a time [operators, check]',
   atLength,
   async (t) => {
     const hub = await hubFor(t);
@@ -265,7 +265,7 @@ t.test(
 );
 
 t.test(
-  'a refused PATCH that the whole object follows is no error, however it is refused [operators, check]',
+  'a refused PATCH that is followed by the whole object is no error, whichever way it is refused [operators, check]',
   async (t) => {
     const hub = await hubFor(t);
     const { emsp } = await pairWith(t, hub, {});
@@ -283,7 +283,7 @@ t.test(
   },
 );
 
-t.test('what breaks is an error, and nothing is written without --write', async (t) => {
+t.test('a habit that breaks traffic is an error, and nothing is written without --write', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await pairWith(t, hub, {});
   const writes = () => emsp.transcript.received().filter(({ method }) => !/GET|POST/.test(method)).length;
@@ -308,7 +308,7 @@ t.test('what breaks is an error, and nothing is written without --write', async 
   t.match(await named(cpo.id), ['versions unreachable', 'versions versions-unusable']);
 });
 
-t.test('what a setting would have let pass is found in what was refused, under the name of the habit', async (t) => {
+t.test('refusals that a setting would have avoided are findings under the name of the habit', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await pairWith(t, hub, {});
   const send = ['patch-without-date', 'authorize-to-hub'];
@@ -349,7 +349,7 @@ t.test('what a setting would have let pass is found in what was refused, under t
 });
 
 t.test(
-  'a form of the token that an operator fixed, and the partner refuses, is healed without another exchange [D58]',
+  'a token form that an operator fixed and the partner refuses is healed without another exchange [D58]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await pairWith(t, hub, { EMSP: 'plain-token' });

@@ -44,7 +44,7 @@ async function metric(hub: RunningHub, end: string): Promise<string | undefined>
   return new RegExp(`host_changes_total\\{end="${end}"\\} (\\d+)`).exec(await answer.text())?.[1];
 }
 
-t.test('a change of host is an event, a metric and a matter for operators, until they confirm it [D73]', async (t) => {
+t.test('a change of host is an event, a metric and a matter for operators until they confirm it [D73]', async (t) => {
   const { hub, partner, elsewhere } = await scene(t, quiet);
   t.equal((await put(hub, partner.hubToken, partner)).json.status_code, 1000);
   t.equal((await party(hub)).host_change, null, 'a rotation on the same host is none');
@@ -92,7 +92,7 @@ t.test(
   },
 );
 
-t.test('an operator confirms the host that was asked for, and no other [D87]', async (t) => {
+t.test('an operator confirms only the host that was requested [D87]', async (t) => {
   const { hub, partner, elsewhere } = await scene(t, confirming);
   const confirm = async (host?: string) => {
     const answer = await fetch(`${hub.url}/admin/v1/parties/NL-CPO/confirm-host`, {
@@ -120,7 +120,7 @@ t.test('an operator confirms the host that was asked for, and no other [D87]', a
   );
 });
 
-t.test('a host is confirmed with its port, in capitals or not [D87]', async (t) => {
+t.test('a host is confirmed with its port, in any case of letters [D87]', async (t) => {
   const { hub } = await scene(t, confirming);
   const confirm = (host: string) => admin(hub, 'POST', '/parties/NL-CPO/confirm-host', { host });
   for (const host of ['new.example', 'https://new.example', 'new.example.:443', 'new.example:', ''])
@@ -144,7 +144,7 @@ t.test('each change of host that waits counts against the quota of its partner [
   t.equal(await countOf(hub, 'partner.hostChangeAsked'), 3, 'each is recorded');
 });
 
-t.test('a confirmation is used up by the rotation, not by one that the store refused [HOST-CHANGES-1]', async (t) => {
+t.test('a rotation uses up a confirmation; one that the store refused does not [HOST-CHANGES-1]', async (t) => {
   let refusals = 0;
   const wrap = wrapStore((store) => ({
     append: async (commit) => {

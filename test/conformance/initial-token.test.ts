@@ -22,7 +22,7 @@ async function bodyFor(t: Test) {
 }
 
 t.test(
-  'an initial token ends 14 days after it was issued, restarts or not; a new one is good [D74] [D88]',
+  'an initial token expires 14 days after it was issued, whatever restarts happen; a new one works [D74] [D88]',
   async (t) => {
     const clock = new SimulatedClock('2026-05-01T12:00:00Z');
     const dataDir = directoryFor(t);
@@ -47,7 +47,7 @@ t.test(
   },
 );
 
-t.test('a registered partner goes on when the initial token that it did not use has ended [D73] [D88]', async (t) => {
+t.test('a registered partner goes on when an unused initial token of it has expired [D73] [D88]', async (t) => {
   const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, { ...quiet, HUB_INITIAL_TOKEN_DAYS: '0.5' }, { clock });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -57,7 +57,7 @@ t.test('a registered partner goes on when the initial token that it did not use 
   t.equal((await ocpi(hub, 'GET', credentials, { token: cpo.hubToken })).status, 200);
 });
 
-t.test('with HUB_INITIAL_TOKEN_DAYS=0 it has no end', async (t) => {
+t.test('with HUB_INITIAL_TOKEN_DAYS=0 an initial token does not expire', async (t) => {
   const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   const hub = await hubFor(t, { ...quiet, HUB_INITIAL_TOKEN_DAYS: '0' }, { clock });
   const { initial_token } = await admin(hub, 'POST', '/parties', { roles });

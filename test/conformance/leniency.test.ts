@@ -19,7 +19,7 @@ const warningsOf = async (hub: TestHub, partner: string) => {
 const long = 'x'.repeat(200);
 
 t.test(
-  'what is too long, or wrong within a snapshot, is a warning, and passes byte for byte [D64] [D75]',
+  'a field that is too long, or wrong in a snapshot, is a warning and is forwarded byte for byte [D64] [D75]',
   async (t) => {
     const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
     const hub = await hubFor(t, {}, { clock });
@@ -100,19 +100,11 @@ const place = {
 };
 const periods = [{ start_date_time: '2026-05-01T09:00:00Z', dimensions: [{ type: 'ENERGY', volume: 1 }] }];
 
-t.test(
-  'values of enumerations in lower case are taken, counted, and passed on byte for byte [D17] [D70]',
-  async (t) => {
-    const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
-    const { cpo, emsp } = await routedPair(t, hub);
-    const pushes: [
-      from: PlainPartner,
-      to: PlainPartner,
-      method: string,
-      path: string,
-      body: object,
-      fields: string[],
-    ][] = [
+t.test('enumeration values in lower case are accepted, counted, and forwarded byte for byte [D17] [D70]', async (t) => {
+  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+  const { cpo, emsp } = await routedPair(t, hub);
+  const pushes: [from: PlainPartner, to: PlainPartner, method: string, path: string, body: object, fields: string[]][] =
+    [
       [emsp, cpo, 'PUT', '/tokens/NL/EMS/CARD', tokenBody('CARD'), ['tokens type', 'tokens whitelist']],
       [
         cpo,
@@ -151,34 +143,33 @@ t.test(
         ],
       ],
     ];
-    for (const [from, to, method, path, body, fields] of pushes) {
-      const text = low(body);
-      const answer = await ocpi(hub, method, `/2.2.1${path}`, { token: from.hubToken, body: text });
-      t.equal(answer.json.status_code, 1000, path);
-      await hub.settled();
-      t.equal(to.received.at(-1)?.body, text, `${path}: it arrives as it came`);
-      const { warnings, quirks } = (await admin(hub, 'GET', `/parties/${from.id}/report`)) as unknown as ReportView;
-      const warned = warnings.filter(({ example }) => example.endsWith('expected upper case'));
-      for (const field of fields)
-        t.ok(
-          warned.some((one) => `${one.module} ${one.field}` === field),
-          field,
-        );
-      const [module = ''] = fields[0]?.split(' ') ?? [];
-      t.match(
-        quirks.filter((one) => one.module === module),
-        [{ quirk: 'lower-case', count: 1, source: 'learnt' }],
-        module,
+  for (const [from, to, method, path, body, fields] of pushes) {
+    const text = low(body);
+    const answer = await ocpi(hub, method, `/2.2.1${path}`, { token: from.hubToken, body: text });
+    t.equal(answer.json.status_code, 1000, path);
+    await hub.settled();
+    t.equal(to.received.at(-1)?.body, text, `${path}: it arrives as it came`);
+    const { warnings, quirks } = (await admin(hub, 'GET', `/parties/${from.id}/report`)) as unknown as ReportView;
+    const warned = warnings.filter(({ example }) => example.endsWith('expected upper case'));
+    for (const field of fields)
+      t.ok(
+        warned.some((one) => `${one.module} ${one.field}` === field),
+        field,
       );
-    }
-    t.match(await itemsOf(hub, '/events?type=object.put&object=NL-CPO/S1'), [
-      { data: { facts: { status: 'COMPLETED' } } },
-    ]);
-    t.equal((await cpo.call('GET', '/2.2.1/tokens/NL/EMS/CARD?type=rfid')).json.status_code, 1000, 'found by its type');
-  },
-);
+    const [module = ''] = fields[0]?.split(' ') ?? [];
+    t.match(
+      quirks.filter((one) => one.module === module),
+      [{ quirk: 'lower-case', count: 1, source: 'learnt' }],
+      module,
+    );
+  }
+  t.match(await itemsOf(hub, '/events?type=object.put&object=NL-CPO/S1'), [
+    { data: { facts: { status: 'COMPLETED' } } },
+  ]);
+  t.equal((await cpo.call('GET', '/2.2.1/tokens/NL/EMS/CARD?type=rfid')).json.status_code, 1000, 'found by its type');
+});
 
-t.test('an empty value of an enumeration is a warning where the hub needs none [D17] [D70] [D71]', async (t) => {
+t.test('an empty enumeration value is a warning where the hub does not need one [D17] [D70] [D71]', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
   const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });
   const [usual] = locationBody('LOC1').evses as { connectors: object[] }[];
@@ -218,7 +209,7 @@ t.test('an empty value of an enumeration is a warning where the hub needs none [
 });
 
 t.test(
-  'dates of ISO 8601 in forms that RFC 3339 lacks are read with a warning, and pass as they came [D17] [D70]',
+  'dates in forms of ISO 8601 that RFC 3339 lacks are accepted with a warning, and forwarded as received [D17] [D70]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
@@ -250,7 +241,7 @@ t.test(
   },
 );
 
-t.test('what is wrong in credentials and commands is a warning, too [D70] [D71]', async (t) => {
+t.test('deviations in credentials and commands are warnings, too [D70] [D71]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 30 } }) });
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
@@ -275,7 +266,7 @@ t.test('what is wrong in credentials and commands is a warning, too [D70] [D71]'
   t.match(quirks, [{ module: 'credentials', quirk: 'lower-case', count: 1 }]);
 });
 
-t.test('what is wrong with a logo, which the hub does not read, is a warning in credentials [D64] [D70]', async (t) => {
+t.test('deviations in a logo, which the hub does not use, are warnings in credentials [D64] [D70]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const image = { url: 'https://cpo.example/logo.png', category: 'OPERATOR', type: 'png' };
@@ -305,31 +296,34 @@ t.test('a pushed object with many null fields is counted as the quirk `nulls`, w
   t.match(quirks, [{ module: 'tariffs', quirk: 'nulls', count: 1, example: /^NL-CPO\/T2|null/ }]);
 });
 
-t.test('allowed and result in lower case decide as in upper case, and pass as they came [D17] [D72]', async (t) => {
-  const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
-  const { cpo, emsp } = await routedPair(t, hub, {
-    cpo: () => ({ body: { result: 'accepted', timeout: 30 } }),
-    emsp: ({ path }) => (path.includes('authorize') ? { body: { allowed: 'allowed' } } : {}),
-  });
-  const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
-  const asked = await cpo.call('POST', '/2.2.1/tokens/CARD/authorize', {}, to);
-  t.match(asked.json, { status_code: 1000, data: { allowed: 'allowed' } });
-  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
-  const response_url = `${emsp.url}/ocpi/result`;
-  const stop = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url, session_id: 'S1' });
-  t.match(stop.json, { status_code: 1000, data: { result: 'accepted' } });
-  t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }], 'the stop counts as accepted');
-  const { response_url: callback } = JSON.parse(cpo.received.at(-1)?.body ?? '{}') as { response_url: string };
-  await cpo.push('POST', new URL(callback).pathname.replace('/ocpi', ''), { result: 'accepted' });
-  t.equal(emsp.received.at(-1)?.body, '{"result":"accepted"}');
-  t.match(await itemsOf(hub, '/commands'), [{ result: 'ACCEPTED' }]);
-  const quirksOf = async (id: string) =>
-    ((await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView).quirks.map(
-      ({ module, quirk, count }) => `${module} ${quirk} ${count}`,
-    );
-  t.same(await quirksOf('NL-CPO'), ['commands lower-case 2']);
-  t.same(await quirksOf('NL-EMS'), ['tokens lower-case 1']);
-});
+t.test(
+  'allowed and result in lower case decide as in upper case, and are forwarded as received [D17] [D72]',
+  async (t) => {
+    const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-01T10:01:00.000Z') });
+    const { cpo, emsp } = await routedPair(t, hub, {
+      cpo: () => ({ body: { result: 'accepted', timeout: 30 } }),
+      emsp: ({ path }) => (path.includes('authorize') ? { body: { allowed: 'allowed' } } : {}),
+    });
+    const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+    const asked = await cpo.call('POST', '/2.2.1/tokens/CARD/authorize', {}, to);
+    t.match(asked.json, { status_code: 1000, data: { allowed: 'allowed' } });
+    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
+    const response_url = `${emsp.url}/ocpi/result`;
+    const stop = await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url, session_id: 'S1' });
+    t.match(stop.json, { status_code: 1000, data: { result: 'accepted' } });
+    t.match(await itemsOf(hub, '/orphans?state=GRACE'), [{ session: 'NL-CPO/S1' }], 'the stop counts as accepted');
+    const { response_url: callback } = JSON.parse(cpo.received.at(-1)?.body ?? '{}') as { response_url: string };
+    await cpo.push('POST', new URL(callback).pathname.replace('/ocpi', ''), { result: 'accepted' });
+    t.equal(emsp.received.at(-1)?.body, '{"result":"accepted"}');
+    t.match(await itemsOf(hub, '/commands'), [{ result: 'ACCEPTED' }]);
+    const quirksOf = async (id: string) =>
+      ((await admin(hub, 'GET', `/parties/${id}/report`)) as unknown as ReportView).quirks.map(
+        ({ module, quirk, count }) => `${module} ${quirk} ${count}`,
+      );
+    t.same(await quirksOf('NL-CPO'), ['commands lower-case 2']);
+    t.same(await quirksOf('NL-EMS'), ['tokens lower-case 1']);
+  },
+);
 
 t.test('a price of a later version is refused: its receiver would bill wrongly [D64]', async (t) => {
   const hub = await hubFor(t);
@@ -345,31 +339,38 @@ t.test('a price of a later version is refused: its receiver would bill wrongly [
   t.equal(emsp.received.length, 1);
 });
 
-t.test('a cdr_token without a party is told from one that is missing [D75]', async (t) => {
+t.test('a cdr_token without a party is distinguished from a missing one [D75]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { cdr_token: { uid: 'X' } }));
   t.match(await itemsOf(hub, '/stored-not-forwarded'), [{ object: 'NL-CPO/S1', reason: 'cdr_token names no party' }]);
 });
 
-t.test('a byte order mark is not passed on, and an authorize may say that it has no body [D71] [D84]', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ body: { allowed: 'ALLOWED' } }) });
-  const text = JSON.stringify(locationBody('L1'));
-  const answer = await ocpi(hub, 'PUT', '/2.2.1/locations/NL/CPO/L1', { token: cpo.hubToken, body: `\uFEFF${text}` });
-  t.equal(answer.json.status_code, 1000);
-  await hub.settled();
-  t.equal(emsp.received.at(-1)?.body, text);
-  t.same(await warningsOf(hub, 'NL-CPO'), ['locations body: begins with a byte order mark']);
-  for (const body of ['null', '""']) {
-    const headers = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
-    const asked = await ocpi(hub, 'POST', '/2.2.1/tokens/CARD/authorize?type=', { token: cpo.hubToken, body, headers });
-    t.match(asked.json, { status_code: 1000, data: { allowed: 'ALLOWED' } }, body);
-    t.equal(emsp.received.at(-1)?.body, '', `${body} is sent as no body`);
-  }
-});
+t.test(
+  'a byte order mark is not forwarded, and an authorize may have a Content-Type without a body [D71] [D84]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ body: { allowed: 'ALLOWED' } }) });
+    const text = JSON.stringify(locationBody('L1'));
+    const answer = await ocpi(hub, 'PUT', '/2.2.1/locations/NL/CPO/L1', { token: cpo.hubToken, body: `\uFEFF${text}` });
+    t.equal(answer.json.status_code, 1000);
+    await hub.settled();
+    t.equal(emsp.received.at(-1)?.body, text);
+    t.same(await warningsOf(hub, 'NL-CPO'), ['locations body: begins with a byte order mark']);
+    for (const body of ['null', '""']) {
+      const headers = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
+      const asked = await ocpi(hub, 'POST', '/2.2.1/tokens/CARD/authorize?type=', {
+        token: cpo.hubToken,
+        body,
+        headers,
+      });
+      t.match(asked.json, { status_code: 1000, data: { allowed: 'ALLOWED' } }, body);
+      t.equal(emsp.received.at(-1)?.body, '', `${body} is sent as no body`);
+    }
+  },
+);
 
-t.test('HEAD is answered wherever GET is [D71]', async (t) => {
+t.test('HEAD is answered on every path of GET [D71]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
@@ -411,7 +412,7 @@ t.test('an eMSP without a receiver for locations is owed none, and its report co
   t.equal((listed.json.data as object[]).length, 2, 'it reads the list');
 });
 
-t.test('a response_url that the hub never calls is refused at once [D67]', async (t) => {
+t.test('a response_url that the hub would never call is refused at once [D67]', async (t) => {
   const hub = await hubFor(t, { HUB_EGRESS_ALLOW: '127.0.0.1' });
   const { cpo, emsp } = await routedPair(t, hub);
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));

@@ -21,7 +21,7 @@ const accepting = ({ path }: Received) =>
 // Rates
 
 t.test(
-  'over its rate a party is refused with 429/2901 and Retry-After until its minute is over [interface, Limits; D35]',
+  'over its rate a party is refused with 429/2901 and Retry-After until its minute has passed [interface, Limits; D35]',
   async (t) => {
     const rates = { HUB_RATE_LISTS_PER_MIN: '3', HUB_RATE_COMMANDS_PER_MIN: '2', HUB_RATE_OTHER_PER_MIN: '20' };
     const clock = new SimulatedClock('2026-03-01T12:00:00Z');
@@ -93,7 +93,7 @@ const to = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
 const unlockBody = { response_url: `${emsp.url}/x`, location_id: 'LOC1', evse_uid: 'EVSE1', connector_id: '1' };
 
 t.test(
-  'X-Request-ID and X-Correlation-ID: echoed, passed on and recorded [interface, Authentication 8; D14]',
+  'X-Request-ID and X-Correlation-ID: echoed, forwarded and recorded [interface, Authentication 8; D14]',
   async (t) => {
     const calls = [
       {
@@ -166,7 +166,7 @@ t.test(
   },
 );
 
-t.test('answers of functional modules say from and to whom they are [routing headers]', async (t) => {
+t.test('answers of functional modules have the routing headers of both parties [routing headers]', async (t) => {
   const own = await cpo.call('GET', '/2.2.1/credentials');
   const [{ country_code, party_id }] = (own.json.data as { roles: { country_code: string; party_id: string }[] })
     .roles as [{ country_code: string; party_id: string }];
@@ -190,7 +190,7 @@ t.test('answers of functional modules say from and to whom they are [routing hea
   }
 });
 
-t.test('an id that no header can carry on is replaced [D14]', async (t) => {
+t.test('an id that cannot be a header value is replaced [D14]', async (t) => {
   for (const sent of ['x'.repeat(129), 'caf\u00e9', ' ']) {
     const { headers } = await cpo.call('GET', '/versions', undefined, {
       'X-Request-ID': sent,
@@ -236,40 +236,37 @@ t.test('every answer below /ocpi is an envelope with both ids [interface, Respon
   }
 });
 
-t.test(
-  'a body may have 1 MiB, a location 4 MiB, and not a byte more; an object neither, after a merge [D38, D76]',
-  async (t) => {
-    const mebibyte = 1024 * 1024;
-    const filled = (body: object, bytes: number) => {
-      const text = JSON.stringify({ ...body, x_fill: '' });
-      return JSON.stringify({ ...body, x_fill: 'x'.repeat(bytes - text.length) });
-    };
-    const cases = [
-      { method: 'PUT', path: sessionPath('BIG'), body: sessionBody('BIG'), max: mebibyte },
-      { method: 'PATCH', path: sessionPath('BIG'), body: { last_updated: instant(1) }, max: mebibyte },
-      { method: 'PUT', path: '/2.2.1/locations/NL/CPO/BIG', body: locationBody('BIG'), max: 4 * mebibyte },
-      { method: 'PATCH', path: '/2.2.1/locations/NL/CPO/BIG', body: { last_updated: instant(1) }, max: 4 * mebibyte },
-    ];
-    /** Of fields that a fragment leaves as they are. */
-    const othersMax = 2048;
-    for (const { method, path, body, max } of cases) {
-      const fits = filled(body, method === 'PUT' ? max : max - othersMax);
-      const [came] = await arrivals(hub, emsp, async () => {
-        t.equal(statusOf(await cpo.call(method, path, fits)), done, `${method} ${path}: ${fits.length} bytes`);
-      });
-      t.ok(came?.body === fits, `${method} ${path}: forwarded whole`);
-      const stored = dataText(await cpo.call('GET', path));
-      const more = await arrivals(hub, emsp, async () => {
-        const tooLarge = `${filled(body, max)} `;
-        t.equal(statusOf(await cpo.call(method, path, tooLarge)), '413/2000', `${method} ${path}: one byte more`);
-        const overgrown = statusOf(await cpo.call('PATCH', path, filled({ last_updated: instant(1) }, max)));
-        t.equal(overgrown, '200/2001', `${method} ${path}: a fragment that makes it too large`);
-      });
-      t.same(more, [], `${method} ${path}: nothing was forwarded`);
-      t.ok(dataText(await cpo.call('GET', path)) === stored, `${method} ${path}: nothing was stored`);
-    }
-  },
-);
+t.test('a body has at most 1 MiB, a location 4 MiB; so has an object after a merge [D38, D76]', async (t) => {
+  const mebibyte = 1024 * 1024;
+  const filled = (body: object, bytes: number) => {
+    const text = JSON.stringify({ ...body, x_fill: '' });
+    return JSON.stringify({ ...body, x_fill: 'x'.repeat(bytes - text.length) });
+  };
+  const cases = [
+    { method: 'PUT', path: sessionPath('BIG'), body: sessionBody('BIG'), max: mebibyte },
+    { method: 'PATCH', path: sessionPath('BIG'), body: { last_updated: instant(1) }, max: mebibyte },
+    { method: 'PUT', path: '/2.2.1/locations/NL/CPO/BIG', body: locationBody('BIG'), max: 4 * mebibyte },
+    { method: 'PATCH', path: '/2.2.1/locations/NL/CPO/BIG', body: { last_updated: instant(1) }, max: 4 * mebibyte },
+  ];
+  /** Of fields that a fragment leaves as they are. */
+  const othersMax = 2048;
+  for (const { method, path, body, max } of cases) {
+    const fits = filled(body, method === 'PUT' ? max : max - othersMax);
+    const [came] = await arrivals(hub, emsp, async () => {
+      t.equal(statusOf(await cpo.call(method, path, fits)), done, `${method} ${path}: ${fits.length} bytes`);
+    });
+    t.ok(came?.body === fits, `${method} ${path}: forwarded whole`);
+    const stored = dataText(await cpo.call('GET', path));
+    const more = await arrivals(hub, emsp, async () => {
+      const tooLarge = `${filled(body, max)} `;
+      t.equal(statusOf(await cpo.call(method, path, tooLarge)), '413/2000', `${method} ${path}: one byte more`);
+      const overgrown = statusOf(await cpo.call('PATCH', path, filled({ last_updated: instant(1) }, max)));
+      t.equal(overgrown, '200/2001', `${method} ${path}: a fragment that makes it too large`);
+    });
+    t.same(more, [], `${method} ${path}: nothing was forwarded`);
+    t.ok(dataText(await cpo.call('GET', path)) === stored, `${method} ${path}: nothing was stored`);
+  }
+});
 
 t.test('a body may be nested 64 levels deep; deeper is 400/2001 [D38, D49]', async (t) => {
   const nested = (levels: number, open: string, close: string) => {
@@ -352,7 +349,7 @@ async function pass(scene: Watched, ms: number): Promise<void> {
 }
 
 t.test(
-  'a session that was stopped and not completed is a case after its grace, at the next sweep [interface, Orphan handling; D36]',
+  'a session that was stopped and not completed becomes a case at the first sweep after its grace [interface, Orphan handling; D36]',
   async (t) => {
     const scene = await watched(t);
     const { hub, cpo, emsp } = scene;
@@ -402,7 +399,7 @@ t.test(
 );
 
 t.test(
-  'what the pull of an open case brings is the CPO’s own word: stored, forwarded as a PUT, and it may resolve the case [D36, D52]',
+  'the session that an open case pulls is the CPO’s own: it is stored, forwarded as a PUT, and may resolve the case [D36, D52]',
   async (t) => {
     const scene = await watched(t);
     await push(scene, 'S1', 'ACTIVE');
@@ -422,7 +419,7 @@ t.test(
   },
 );
 
-t.test('a grace that ends after a sweep waits for the next one [D36]', async (t) => {
+t.test('a grace that ends after a sweep is seen by the next one [D36]', async (t) => {
   const scene = await watched(t);
   await push(scene, 'S1', 'ACTIVE');
   scene.clock.advance(4 * minuteMs);
@@ -469,7 +466,7 @@ t.test('a COMPLETED or INVALID push disarms the watch; without an ACCEPTED stop 
   t.same(await states(scene.hub), [], 'and no sweep finds anything');
 });
 
-t.test('a watch and a case survive a restart of the hub, neither shortened nor lengthened [D36]', async (t) => {
+t.test('a watch and a case survive a restart of the hub with unchanged times [D36]', async (t) => {
   const env = { HUB_PORT: String(await freePort()) };
   const dataDir = directoryFor(t);
   const scene = await watched(t, env, dataDir);

@@ -52,7 +52,7 @@ async function scene(t: Test, count: number, env: Readonly<Record<string, string
 
 const items = ({ ids }: { ids: string[] }) => ids.length;
 
-t.test('an offset where a page ended continues behind its last item, whatever has moved since [D32]', async (t) => {
+t.test('an offset where a page ended continues after its last item, whatever has moved since [D32]', async (t) => {
   const { put, remove, page, walk, quirks } = await scene(t, 9);
   t.strictSame(await page('limit=3'), { ids: ['T1', 'T2', 'T3'], total: 9, limit: 3 });
   await put('T1');
@@ -75,7 +75,7 @@ t.test('an offset where a page ended continues behind its last item, whatever ha
   t.strictSame(await quirks(), [], 'OCPI lets clients count offsets');
 });
 
-t.test('a client that counts offsets comes to the end of a list into which older objects come', async (t) => {
+t.test('a client that counts offsets reaches the end of a list into which older objects come', async (t) => {
   const { put, page } = await scene(t, 9);
   await page('limit=3');
   await put('T0', second(0));
@@ -84,7 +84,7 @@ t.test('a client that counts offsets comes to the end of a list into which older
   t.strictSame(await page('limit=3&offset=9'), { ids: ['T9'], total: 10, limit: 3 });
 });
 
-t.test('only the same list is continued, and only from the last pages of its last read, for a while', async (t) => {
+t.test('only a read of the same list is continued, from its last pages, for a limited time', async (t) => {
   const { clock, put, page } = await scene(t, 20);
   const ids = async (query: string) => (await page(query)).ids;
   const from = `date_from=${second(1)}`;
@@ -119,33 +119,30 @@ function readerOf(isAlone: boolean, offsets: readonly number[]) {
   return { after: (offset: number) => continued(offset).request.after?.id, answers };
 }
 
-t.test('one of several nodes, which do not know what the others answered, continues nothing', async (t) => {
+t.test('with several nodes no read is continued: a node does not know what the others answered', async (t) => {
   t.equal(readerOf(true, [0]).after(3), 'T3');
   t.equal(readerOf(false, [0]).after(3), undefined);
 });
 
-t.test(
-  'a client that adds its own limit misses nothing behind a page cut for its size, after full ones, too [D31]',
-  async (t) => {
-    const { answers } = readerOf(true, []);
-    const pages = [
-      [0, 3],
-      [3, 3],
-      [6, 2],
-      [9, 1],
-      [12, 3],
-      [15, 3],
-    ] as const;
-    const after = pages.map(([offset, count]) => answers(offset, count));
-    t.strictSame(after, [undefined, 'T3', 'T6', 'T8', 'T10', 'T15']);
-    const { answers: byItems } = readerOf(true, [0]);
-    t.strictSame(
-      [byItems(3, 2), byItems(5, 2), byItems(8, 3)],
-      ['T3', 'T5', undefined],
-      'one that counts items goes on by them',
-    );
-  },
-);
+t.test('a client that adds its own limit misses nothing after a page that was cut for its size [D31]', async (t) => {
+  const { answers } = readerOf(true, []);
+  const pages = [
+    [0, 3],
+    [3, 3],
+    [6, 2],
+    [9, 1],
+    [12, 3],
+    [15, 3],
+  ] as const;
+  const after = pages.map(([offset, count]) => answers(offset, count));
+  t.strictSame(after, [undefined, 'T3', 'T6', 'T8', 'T10', 'T15']);
+  const { answers: byItems } = readerOf(true, [0]);
+  t.strictSame(
+    [byItems(3, 2), byItems(5, 2), byItems(8, 3)],
+    ['T3', 'T5', undefined],
+    'one that counts items goes on by them',
+  );
+});
 
 t.test('the last 32 pages of a read are remembered', async (t) => {
   const { after } = readerOf(
@@ -155,7 +152,7 @@ t.test('the last 32 pages of a read are remembered', async (t) => {
   t.strictSame([after(3), after(6), after(99)], [undefined, 'T6', 'T99']);
 });
 
-t.test('a client that adds its own limit, of which X-Limit leaves less, misses nothing [D31, D70]', async (t) => {
+t.test('a client that adds its own limit, which X-Limit reduces, misses nothing [D31, D70]', async (t) => {
   const { put, page, walk, quirks } = await scene(t, 7, { HUB_PAGE_MAX: '2' });
   const whole = { pages: [['T1', 'T2'], ['T3', 'T4'], ['T5', 'T6'], ['T7']], totals: [7, 11, 16, 7] };
   t.strictSame(await walk('limit=5', () => 5), whole);

@@ -145,7 +145,7 @@ t.test('every rule has a row, and every row leads to code and to a test', async 
   t.strictSame(faultsOf(document, onDisk, demanded), []);
 });
 
-t.test('the rules that are demanded are all of them', async (t) => {
+t.test('the list of required rules is complete', async (t) => {
   t.equal(demanded.length, 8 + 8 + 6 + 6 + 9 + 8 + 5 + 94);
   t.equal(new Set(demanded).size, demanded.length);
   t.ok(['What the service does 8', 'Sessions 1', 'D1', 'D94'].every((id) => demanded.includes(id)));
@@ -161,7 +161,7 @@ const small: Read = (path) => files[path] ?? null;
 const head = '| rule | says | obeyed in | proved by |\n| --- | --- | --- | --- |\n';
 const good = '| D1 | It is so. | `src/a.ts push` | `test/a.test.ts [D1]` |';
 
-t.test('a document without faults has none', async (t) => {
+t.test('a correct document has no fault', async (t) => {
   t.strictSame(faultsOf(`# Title\n\nText with a | in it.\n\n${head}${good}\n`, small, ['D1']), []);
 });
 
@@ -188,7 +188,7 @@ for (const [what, row, faults] of broken) {
   t.test(`${what} is a fault`, async (t) => t.strictSame(faultsOf(`${head}${row}\n`, small), faults));
 }
 
-t.test('a decision or a numbered rule without a row is a fault, each by name', async (t) => {
+t.test('a rule without a row is a fault, named', async (t) => {
   const document = readFileSync('docs/CONFORMANCE.md', 'utf8');
   for (const id of demanded) {
     const without = document.split('\n').filter((line) => !line.startsWith(`| ${id} |`));
@@ -198,12 +198,12 @@ t.test('a decision or a numbered rule without a row is a fault, each by name', a
   }
 });
 
-t.test('a rule that only the tests of others prove is a fault', async (t) => {
+t.test('a rule that only tests of other rules prove is a fault', async (t) => {
   const row = '| D2 | It is so, too. | `src/a.ts` | `test/a.test.ts [D1]` |';
   t.strictSame(faultsOf(`${head}${row}\n`, small, ['D2']), ['D2 is not proved by a test of its own name']);
 });
 
-t.test('titles are read wherever they stand, and only titles', async (t) => {
+t.test('titles are found wherever they are written, and nothing else is', async (t) => {
   const source = [
     "t.test('one [D1]', async (t) => {",
     '  t.test(\n    `a template: two [D2]`,\n  );',
@@ -221,7 +221,7 @@ t.test('titles are read wherever they stand, and only titles', async (t) => {
   t.strictSame(titlesOf(source.join('\n')).flatMap(tagsIn), ['D1', 'D2', 'D3', 'D4', 'D9']);
 });
 
-t.test('lists of tags are taken apart', async (t) => {
+t.test('lists of tags are split', async (t) => {
   const rows: [title: string, tags: string[]][] = [
     ['x [D1]', ['D1']],
     ['x [D1] [D2, D3]', ['D1', 'D2', 'D3']],

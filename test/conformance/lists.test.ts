@@ -301,7 +301,7 @@ eachList('a page behind the end is empty, says the total and leads back [interfa
 });
 
 t.test(
-  'who follows rel="next" misses nothing and repeats nothing unchanged, whatever is written meanwhile [D32]',
+  'a client that follows rel="next" misses nothing and repeats nothing unchanged, whatever is written meanwhile [D32]',
   async (t) => {
     for (const [at, list] of lists.entries()) {
       const before = (await whole(list)).map(nameOf);

@@ -41,7 +41,7 @@ const pushes = [
 ] as const;
 
 t.test(
-  'routed eMSPs get the same method, path and bytes on three levels [interface, Locations; D15, D17]',
+  'routed eMSPs get the same method, path and bytes on all three levels [interface, Locations; D15, D17]',
   async (t) => {
     const strangersBefore = stranger.received.length;
     for (const { what, method, path, body } of pushes) {
@@ -87,7 +87,7 @@ t.test('an EVSE or connector update moves last_updated of its parents and touche
   }
 });
 
-t.test('a late status of an EVSE leaves its location where lists by date find it [D18]', async (t) => {
+t.test('a late EVSE status does not move its location back in lists by date [D18]', async (t) => {
   const evse = { uid: 'E1', status: 'AVAILABLE', connectors: [], last_updated: instant(1) };
   await cpo.call('PUT', `${base}/LATE`, locationBody('LATE', { evses: [evse], last_updated: instant(20) }));
   const late = { status: 'CHARGING', last_updated: instant(5) };
@@ -98,7 +98,7 @@ t.test('a late status of an EVSE leaves its location where lists by date find it
   t.same(await warningsAbout(hub, 'NL-CPO/LATE'), []);
 });
 
-t.test('null in a PATCH takes away nothing by which the hub decides [OBJECT-2]', async (t) => {
+t.test('null in a PATCH does not remove a field by which the hub decides [OBJECT-2]', async (t) => {
   const evse = { uid: 'E1', status: 'AVAILABLE', connectors: [], last_updated: instant(0) };
   const body = locationBody('NULLS', { evses: [evse] });
   await cpo.call('PUT', `${base}/NULLS`, body);
@@ -114,7 +114,7 @@ t.test('null in a PATCH takes away nothing by which the hub decides [OBJECT-2]',
 });
 
 t.test(
-  'what stands under an unknown location or EVSE is 404/2003, stored and forwarded nowhere [D4, D46]',
+  'a fragment of an unknown location or EVSE is 404/2003, and is neither stored nor forwarded [D4, D46]',
   async (t) => {
     await cpo.call('PUT', `${base}/KNOWN`, locationBody('KNOWN', { evses: [] }));
     await quiet(hub);
@@ -143,7 +143,7 @@ t.test(
 );
 
 t.test(
-  'publish false is stored and not forwarded; each transition tells those who need to know [interface, Locations; D21]',
+  'publish false is stored and not forwarded; each transition reaches those who have the location [interface, Locations; D21]',
   async (t) => {
     const path = `${wire}/PUB`;
     const whole = (publish: boolean, minute: number) => locationBody('PUB', { publish, last_updated: instant(minute) });
@@ -219,7 +219,7 @@ t.test('GET of one location, EVSE or connector [D20, D47]', async (t) => {
   t.equal(statusOf(await cpo.call('GET', '/2.2.1/locations/GETS')), '403/2000', 'the sender’s form is for eMSPs [D7]');
 });
 
-t.test('GET of a location by its id alone reads it at its owner, not at each routed CPO [D47]', async (t) => {
+t.test('GET of a location by its id alone reads that of its owner, and not of another routed CPO [D47]', async (t) => {
   const reads: string[] = [];
   const wrap = wrapStore((store) => ({
     get(key) {
@@ -251,7 +251,7 @@ t.test('GET of a location by its id alone reads it at its owner, not at each rou
 });
 
 t.test(
-  'a tariff is put, replaced and deleted, and forwarded as the same [interface, Tariffs; D15, D17, D46]',
+  'a tariff is put, replaced and deleted, and forwarded unchanged [interface, Tariffs; D15, D17, D46]',
   async (t) => {
     const path = '/2.2.1/tariffs/NL/CPO/T1';
     const tariff = (minute: number) =>
@@ -280,7 +280,7 @@ t.test(
   },
 );
 
-t.test('DELETE of an unknown tariff is 404/2003 and told to nobody [D46]', async (t) => {
+t.test('DELETE of an unknown tariff is 404/2003 and forwarded to nobody [D46]', async (t) => {
   const came = await arrivals(hub, emsp, async () => {
     t.equal(statusOf(await cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/NONE')), notFound);
   });
@@ -294,7 +294,7 @@ t.test('there is no PATCH for tariffs: 405 with Allow [interface, Tariffs; D2]',
 });
 
 t.test(
-  'catalogues are filtered by routing; without a rule they are empty and nothing is forwarded [interface, What the service does 2]',
+  'catalogues are filtered by routing; without a rule they are empty and not forwarded [interface, What the service does 2]',
   async (t) => {
     const ofOther = { country_code: 'DE', party_id: 'CPO' };
     const push = async (id: string) => {
@@ -337,7 +337,7 @@ t.test(
   },
 );
 
-t.test('names and ids are compared without case and emitted as first stored [D12]', async (t) => {
+t.test('names and ids are compared without case and returned as first stored [D12]', async (t) => {
   await cpo.call('PUT', `${base}/CaseOne`, locationBody('CaseOne', { name: 'first' }));
   await quiet(hub);
   const body = locationBody('caseONE', { country_code: 'nl', party_id: 'cpo', name: 'second' });
@@ -421,7 +421,7 @@ t.test('last_updated is required and never changed; ids of path and body agree [
   t.equal(statusOf(await cpo.call('GET', tariffPath)), notFound);
 });
 
-t.test('PATCH replaces the fields it carries, objects and arrays whole, and keeps the rest [D19]', async (t) => {
+t.test('PATCH replaces the fields it carries, objects and arrays as a whole, and keeps the rest [D19]', async (t) => {
   const images = [{ url: 'https://example.test/1' }, { url: 'https://example.test/2' }];
   const energy_mix = { is_green_energy: true, supplier_name: 'Green' };
   const body = locationBody('MERGE', { images, energy_mix, x_own: { deep: [1.5] } });
@@ -432,7 +432,7 @@ t.test('PATCH replaces the fields it carries, objects and arrays whole, and keep
   t.same(dataOf(await emsp.call('GET', '/2.2.1/locations/MERGE')), { ...body, ...change }, 'eMSPs read the same');
 });
 
-t.test('an older last_updated is stored and forwarded as it came, with a warning in the trace [D46]', async (t) => {
+t.test('an older last_updated is stored and forwarded as received, with a warning in the trace [D46]', async (t) => {
   await cpo.call('PUT', `${base}/OLD`, locationBody('OLD', { last_updated: instant(30) }));
   await quiet(hub);
   const older = JSON.stringify(locationBody('OLD', { name: 'older', last_updated: instant(10) }));

@@ -306,44 +306,41 @@ t.test('a check finds a next link that its own server refuses [PULL-7]', async (
   t.match(found, [{ name: 'refused-next-link', seen: /HTTP 422/ }]);
 });
 
-t.test(
-  'a check reads a link to http of an https list as https, and follows none to another origin [PULL-3]',
-  async (t) => {
-    const asked: string[] = [];
-    let link = '';
-    const wrap = <P extends object>(port: P): P =>
-      new Proxy(port, {
-        get(target, name) {
-          const value: unknown = Reflect.get(target, name);
-          if (typeof value !== 'function') return value;
-          if (name !== 'read') return value.bind(target);
-          return async ({ url }: OutboundCall): Promise<Read> => {
-            asked.push(url);
-            const outcome = { class: 'delivered', data: [] } as unknown as Outcome;
-            return { outcome, text: '{"data":[],"status_code":1000}', headers: { link } };
-          };
-        },
-      });
-    const hub = await hubFor(t, {}, { wrap });
-    await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-    const url = 'https://cpo.example/locations';
-    const endpoints = [{ identifier: 'locations', role: 'SENDER', url }];
-    await admin(hub, 'PUT', '/parties/NL-CPO/endpoints', { endpoints });
-    for (const [leads, pages] of [
-      ['http://cpo.example/locations?offset=1', [`${url}?offset=1`]],
-      ['https://cpo.example:444/locations?offset=1', []],
-      ['http://other.example/locations?offset=1', []],
-    ] as const) {
-      asked.length = 0;
-      link = `<${leads}>; rel="next"`;
-      const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check', {});
-      await ended(hub, `/checks/${String(id)}`);
-      const lists = [1, 2].map((limit) => `${url}?limit=${limit}`);
-      t.strictSame(
-        asked.filter((each) => each.includes('.example')),
-        [lists[0], ...pages, lists[1]],
-        leads,
-      );
-    }
-  },
-);
+t.test('a check follows http links of an https list as https, and no links to another origin [PULL-3]', async (t) => {
+  const asked: string[] = [];
+  let link = '';
+  const wrap = <P extends object>(port: P): P =>
+    new Proxy(port, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (typeof value !== 'function') return value;
+        if (name !== 'read') return value.bind(target);
+        return async ({ url }: OutboundCall): Promise<Read> => {
+          asked.push(url);
+          const outcome = { class: 'delivered', data: [] } as unknown as Outcome;
+          return { outcome, text: '{"data":[],"status_code":1000}', headers: { link } };
+        };
+      },
+    });
+  const hub = await hubFor(t, {}, { wrap });
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const url = 'https://cpo.example/locations';
+  const endpoints = [{ identifier: 'locations', role: 'SENDER', url }];
+  await admin(hub, 'PUT', '/parties/NL-CPO/endpoints', { endpoints });
+  for (const [leads, pages] of [
+    ['http://cpo.example/locations?offset=1', [`${url}?offset=1`]],
+    ['https://cpo.example:444/locations?offset=1', []],
+    ['http://other.example/locations?offset=1', []],
+  ] as const) {
+    asked.length = 0;
+    link = `<${leads}>; rel="next"`;
+    const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check', {});
+    await ended(hub, `/checks/${String(id)}`);
+    const lists = [1, 2].map((limit) => `${url}?limit=${limit}`);
+    t.strictSame(
+      asked.filter((each) => each.includes('.example')),
+      [lists[0], ...pages, lists[1]],
+      leads,
+    );
+  }
+});

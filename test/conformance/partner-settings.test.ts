@@ -48,7 +48,7 @@ t.test('a partner shows all settings, and as quirks those that make up for a hab
 
 const at = '2026-05-01T10:00:00.000Z';
 
-t.test('patch_without_last_updated: accept stores a PATCH as of its arrival and forwards it as it came', async (t) => {
+t.test('patch_without_last_updated: accept stores a PATCH as of its arrival and forwards it as received', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock(at) });
   const { cpo, emsp } = await routedPair(t, hub);
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
@@ -80,7 +80,7 @@ t.test('patch_without_last_updated: accept stores a PATCH as of its arrival and 
   t.strictSame(await quirksOf(hub, 'NL-CPO'), ['locations patch-without-date 3', 'sessions patch-without-date 1']);
 });
 
-t.test('hidden_modules are left out of the version details of that partner alone', async (t) => {
+t.test('hidden_modules are omitted from the version details of that partner alone', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await set(hub, 'NL-EMS', { hidden_modules: ['hubclientinfo', 'tariffs'] });
@@ -97,7 +97,7 @@ t.test('hidden_modules are left out of the version details of that partner alone
   t.strictSame(await quirksOf(hub, 'NL-CPO'), []);
 });
 
-t.test('link_prev: false leaves the next link alone', async (t) => {
+t.test('link_prev: false omits all links but the next one', async (t) => {
   const hub = await hubFor(t);
   const { emsp } = await routedPair(t, hub);
   await partnerFor(t, hub, { role: 'CPO', countryCode: 'BE', partyId: 'CPO' });
@@ -119,7 +119,7 @@ t.test('link_prev: false leaves the next link alone', async (t) => {
 });
 
 t.test(
-  'a reader that takes the link to the page before for the next one is found, and the setting ends it',
+  'a reader that follows the link to the previous page as the next one is found, and the setting heals it',
   async (t) => {
     const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
     const hub = await hubFor(t, {}, { clock });
@@ -154,40 +154,43 @@ t.test(
   },
 );
 
-t.test('authorize_to_hub: resolve asks who pushed the token, else the only routed eMSP [D43]', async (t) => {
-  const hub = await hubFor(t);
-  const answer = () => ({ body: { allowed: 'ALLOWED' } });
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: answer });
-  const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'SEC', answer });
-  const unrouted = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'UNR', answer });
-  const toHub = { 'OCPI-to-country-code': 'XX', 'OCPI-to-party-id': 'HUB' };
-  const ask = async (uid: string, query = '', headers = {}) => {
-    const before = [emsp, other, unrouted].map(({ received }) => received.length);
-    const { json } = await cpo.call('POST', `/2.2.1/tokens/${uid}/authorize${query}`, {}, headers);
-    const asked = [emsp, other, unrouted].filter(({ received }, i) => received.length > (before[i] ?? 0));
-    return [json.status_code, ...asked.map(({ id }) => id)];
-  };
-  t.strictSame(await ask('CARD1'), [2001], 'refused by default');
-  await set(hub, 'NL-CPO', { authorize_to_hub: 'resolve' });
-  t.strictSame(await ask('CARD1'), [1000, 'NL-EMS'], 'the only routed one');
-  t.strictSame(await ask('CARD1', '', toHub), [1000, 'NL-EMS'], 'to the hub');
-  await admin(hub, 'PUT', '/routes/NL-SEC/NL-CPO', { active: true });
-  t.strictSame(await ask('CARD1'), [2001], 'nobody pushed it, and two are routed');
-  for (const [partner, party_id] of [
-    [other, 'SEC'],
-    [unrouted, 'UNR'],
-  ] as const) {
-    await partner.push('PUT', `/2.2.1/tokens/NL/${party_id}/CARD1`, tokenBody('CARD1', { party_id }));
-  }
-  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=APP_USER', tokenBody('CARD1', { type: 'APP_USER' }));
-  await hub.settled();
-  t.strictSame(await ask('card1'), [1000, 'NL-SEC'], 'who pushed it');
-  t.strictSame(await ask('CARD1', '?type=APP_USER', toHub), [1000, 'NL-EMS'], 'who pushed it in this type');
-  await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD1', tokenBody('CARD1'));
-  t.strictSame(await ask('CARD1'), [2001], 'two pushed it');
-  t.strictSame(await quirksOf(hub, 'NL-CPO'), ['tokens authorize-to-hub 6']);
-  await admin(hub, 'DELETE', '/routes/NL-SEC/NL-CPO');
-  await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
-  const { json } = await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', {});
-  t.match(json, { status_code: 1000, data: { allowed: 'NOT_ALLOWED' } }, 'nobody is routed');
-});
+t.test(
+  'authorize_to_hub: resolve queries the eMSP that pushed the token, else the only routed eMSP [D43]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const answer = () => ({ body: { allowed: 'ALLOWED' } });
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: answer });
+    const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'SEC', answer });
+    const unrouted = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'UNR', answer });
+    const toHub = { 'OCPI-to-country-code': 'XX', 'OCPI-to-party-id': 'HUB' };
+    const ask = async (uid: string, query = '', headers = {}) => {
+      const before = [emsp, other, unrouted].map(({ received }) => received.length);
+      const { json } = await cpo.call('POST', `/2.2.1/tokens/${uid}/authorize${query}`, {}, headers);
+      const asked = [emsp, other, unrouted].filter(({ received }, i) => received.length > (before[i] ?? 0));
+      return [json.status_code, ...asked.map(({ id }) => id)];
+    };
+    t.strictSame(await ask('CARD1'), [2001], 'refused by default');
+    await set(hub, 'NL-CPO', { authorize_to_hub: 'resolve' });
+    t.strictSame(await ask('CARD1'), [1000, 'NL-EMS'], 'the only routed one');
+    t.strictSame(await ask('CARD1', '', toHub), [1000, 'NL-EMS'], 'to the hub');
+    await admin(hub, 'PUT', '/routes/NL-SEC/NL-CPO', { active: true });
+    t.strictSame(await ask('CARD1'), [2001], 'nobody pushed it, and two are routed');
+    for (const [partner, party_id] of [
+      [other, 'SEC'],
+      [unrouted, 'UNR'],
+    ] as const) {
+      await partner.push('PUT', `/2.2.1/tokens/NL/${party_id}/CARD1`, tokenBody('CARD1', { party_id }));
+    }
+    await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD1?type=APP_USER', tokenBody('CARD1', { type: 'APP_USER' }));
+    await hub.settled();
+    t.strictSame(await ask('card1'), [1000, 'NL-SEC'], 'who pushed it');
+    t.strictSame(await ask('CARD1', '?type=APP_USER', toHub), [1000, 'NL-EMS'], 'who pushed it in this type');
+    await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD1', tokenBody('CARD1'));
+    t.strictSame(await ask('CARD1'), [2001], 'two pushed it');
+    t.strictSame(await quirksOf(hub, 'NL-CPO'), ['tokens authorize-to-hub 6']);
+    await admin(hub, 'DELETE', '/routes/NL-SEC/NL-CPO');
+    await admin(hub, 'DELETE', '/routes/NL-EMS/NL-CPO');
+    const { json } = await cpo.call('POST', '/2.2.1/tokens/CARD1/authorize', {});
+    t.match(json, { status_code: 1000, data: { allowed: 'NOT_ALLOWED' } }, 'nobody is routed');
+  },
+);

@@ -20,7 +20,7 @@ async function idsIn(hub: TestHub, token: string, module: string): Promise<strin
 }
 
 t.test(
-  'it reads what it may see with its token, is owed nothing, and the token outlives a restart [D89]',
+  'a pull-only partner reads what it may see, is owed nothing, and its token survives a restart [D89]',
   async (t) => {
     const dir = directoryFor(t);
     const first = await hubFor(t, quiet, {}, dir);
@@ -83,39 +83,42 @@ t.test(
   },
 );
 
-t.test('it is OFFLINE when it has not called for a while, and back once it has', async (t) => {
-  const clock = new SimulatedClock('2026-05-01T12:00:00Z');
-  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '60' }, { clock });
-  const { initial_token } = await admin(hub, 'POST', '/parties', emspRoles);
-  const token = String((await admin(hub, 'PATCH', '/parties/NL-EMS', { pull_only: true })).hub_token);
-  refused(
-    t,
-    await ocpi(hub, 'GET', '/versions', { token: String(initial_token) }),
-    [401, 2000, 'Invalid token'],
-    'the initial token has ended',
-  );
-  const passes = async (minutes: number) => {
-    for (let n = 0; n < minutes; n++) {
-      clock.advance(60_000);
-      await hub.settled();
-    }
-  };
-  await passes(10);
-  t.match(await show(hub), { status: 'OFFLINE', last_error: null, last_answer: null });
-  clock.advance(30_000);
-  await ocpi(hub, 'GET', '/versions', { token });
-  clock.advance(30_000);
-  await hub.settled();
-  t.match(await show(hub), { status: 'CONNECTED', last_error: null });
-  const events = await itemsOf(hub, '/events?about=partner:NL-EMS');
-  t.same(
-    events.map(({ type }) => type),
-    ['partner.added', 'partner.changed', 'partner.hubTokenIssued', 'partner.offline', 'partner.online'],
-  );
-});
+t.test(
+  'a pull-only partner is OFFLINE when it has not called for a while, and CONNECTED when it calls again',
+  async (t) => {
+    const clock = new SimulatedClock('2026-05-01T12:00:00Z');
+    const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '60' }, { clock });
+    const { initial_token } = await admin(hub, 'POST', '/parties', emspRoles);
+    const token = String((await admin(hub, 'PATCH', '/parties/NL-EMS', { pull_only: true })).hub_token);
+    refused(
+      t,
+      await ocpi(hub, 'GET', '/versions', { token: String(initial_token) }),
+      [401, 2000, 'Invalid token'],
+      'the initial token has ended',
+    );
+    const passes = async (minutes: number) => {
+      for (let n = 0; n < minutes; n++) {
+        clock.advance(60_000);
+        await hub.settled();
+      }
+    };
+    await passes(10);
+    t.match(await show(hub), { status: 'OFFLINE', last_error: null, last_answer: null });
+    clock.advance(30_000);
+    await ocpi(hub, 'GET', '/versions', { token });
+    clock.advance(30_000);
+    await hub.settled();
+    t.match(await show(hub), { status: 'CONNECTED', last_error: null });
+    const events = await itemsOf(hub, '/events?about=partner:NL-EMS');
+    t.same(
+      events.map(({ type }) => type),
+      ['partner.added', 'partner.changed', 'partner.hubTokenIssued', 'partner.offline', 'partner.online'],
+    );
+  },
+);
 
 t.test(
-  'a registered partner must be suspended first, and a pull-only one may exchange credentials again after that',
+  'a registered partner becomes pull-only only when it is suspended, and may exchange credentials again afterwards',
   async (t) => {
     const hub = await hubFor(t, quiet);
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });

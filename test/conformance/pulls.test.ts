@@ -91,41 +91,47 @@ t.test('a pull follows the links of every page and stores each object byte for b
   t.same(emsp.received, [], 'nothing is forwarded unless that is asked for');
 });
 
-t.test('the next pull asks from the start of the last successful one, a full one for all [D51]', async (t) => {
-  const clock = new SimulatedClock('2026-05-01T10:30:00.400Z');
-  const { hub, served, cpo, emsp } = await listed(t, { clock });
-  served.texts.locations = [location('LOC1', 1), location('LOC2', 2)];
-  const first = await pull(hub, 'locations');
-  t.equal(first.started_at, '2026-05-01T10:30:00.400Z');
-  clock.advance(60_000);
-  served.texts.locations = [location('LOC1', 1), location('LOC2', 45, { name: 'New' }), location('LOC3', 46)];
-  const second = await pull(hub, 'locations');
-  t.match(second, { full: false, date_from: first.started_at, received: 2, stored: 2 });
-  t.equal(pagesAsked(cpo.received, 'locations').at(-1)?.get('date_from'), '2026-05-01T10:30:00Z', 'of its second');
-  const third = await pull(hub, 'locations', { full: true });
-  t.match(
-    third,
-    { full: true, date_from: null, received: 3, stored: 0, unchanged: 3 },
-    'what is known is not stored again',
-  );
-  t.equal((await itemsOf(hub, '/events?type=object.put')).length, 4, 'once for each new text');
-  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC2', 'LOC3']);
-  t.match(await pull(hub, 'tariffs'), { full: true, date_from: null }, 'each module has its own');
-});
+t.test(
+  'the next pull begins at the start of the last successful one, a full pull at the beginning [D51]',
+  async (t) => {
+    const clock = new SimulatedClock('2026-05-01T10:30:00.400Z');
+    const { hub, served, cpo, emsp } = await listed(t, { clock });
+    served.texts.locations = [location('LOC1', 1), location('LOC2', 2)];
+    const first = await pull(hub, 'locations');
+    t.equal(first.started_at, '2026-05-01T10:30:00.400Z');
+    clock.advance(60_000);
+    served.texts.locations = [location('LOC1', 1), location('LOC2', 45, { name: 'New' }), location('LOC3', 46)];
+    const second = await pull(hub, 'locations');
+    t.match(second, { full: false, date_from: first.started_at, received: 2, stored: 2 });
+    t.equal(pagesAsked(cpo.received, 'locations').at(-1)?.get('date_from'), '2026-05-01T10:30:00Z', 'of its second');
+    const third = await pull(hub, 'locations', { full: true });
+    t.match(
+      third,
+      { full: true, date_from: null, received: 3, stored: 0, unchanged: 3 },
+      'what is known is not stored again',
+    );
+    t.equal((await itemsOf(hub, '/events?type=object.put')).length, 4, 'once for each new text');
+    t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC2', 'LOC3']);
+    t.match(await pull(hub, 'tariffs'), { full: true, date_from: null }, 'each module has its own');
+  },
+);
 
-t.test('a failed pull keeps what was stored, and the next one begins where the last successful one did', async (t) => {
-  const { hub, served, cpo, emsp } = await listed(t);
-  served.texts.locations = [1, 2, 3, 4].map((n) => location(`LOC${n}`, n));
-  served.instead = ({ path }) => (path.includes('offset=2') ? { status: 500, text: 'oops' } : undefined);
-  const failed = await pull(hub, 'locations');
-  t.match(failed, { state: 'FAILED', pages: 1, received: 2, stored: 2, error: /page 2: unavailable: .*500/ });
-  t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC2']);
-  served.instead = () => undefined;
-  t.match(await pull(hub, 'locations'), { state: 'DONE', full: true, received: 4, stored: 2, unchanged: 2 });
-  t.equal(pagesAsked(cpo.received, 'locations')[2]?.get('date_from'), null);
-});
+t.test(
+  'a failed pull keeps the objects that it stored, and the next one begins where the last successful one did',
+  async (t) => {
+    const { hub, served, cpo, emsp } = await listed(t);
+    served.texts.locations = [1, 2, 3, 4].map((n) => location(`LOC${n}`, n));
+    served.instead = ({ path }) => (path.includes('offset=2') ? { status: 500, text: 'oops' } : undefined);
+    const failed = await pull(hub, 'locations');
+    t.match(failed, { state: 'FAILED', pages: 1, received: 2, stored: 2, error: /page 2: unavailable: .*500/ });
+    t.same(idsOf(await emsp.call('GET', '/2.2.1/locations')), ['LOC1', 'LOC2']);
+    served.instead = () => undefined;
+    t.match(await pull(hub, 'locations'), { state: 'DONE', full: true, received: 4, stored: 2, unchanged: 2 });
+    t.equal(pagesAsked(cpo.received, 'locations')[2]?.get('date_from'), null);
+  },
+);
 
-t.test('an invalid object is kept with its reason and holds up no other', async (t) => {
+t.test('an invalid object is quarantined with its reason and does not stop the others', async (t) => {
   const { hub, served, emsp } = await listed(t);
   const broken = location('LOC2', 2, { publish: 'yes' });
   const foreign = location('LOC9', 3, { party_id: 'OTH' });
@@ -160,17 +166,20 @@ t.test('an invalid object is kept with its reason and holds up no other', async 
   );
 });
 
-t.test('with forward the routed eMSPs get what is new, and what an earlier pull did not send them [D51]', async (t) => {
-  const { hub, served, emsp } = await listed(t);
-  served.texts.locations = [location('LOC1', 1), location('LOC2', 2, { publish: false })];
-  await pull(hub, 'locations');
-  await quiet(hub);
-  t.same(emsp.received, []);
-  t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 1, unchanged: 1 });
-  t.same(lines(emsp.received), ['PUT /ocpi/2.2.1/locations/NL/CPO/LOC1'], 'an unpublished one is nobody’s');
-  t.equal(emsp.received[0]?.body, served.texts.locations[0]);
-  t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 0, unchanged: 2 }, 'once');
-});
+t.test(
+  'with forward the routed eMSPs get new objects, and those that an earlier pull did not send [D51]',
+  async (t) => {
+    const { hub, served, emsp } = await listed(t);
+    served.texts.locations = [location('LOC1', 1), location('LOC2', 2, { publish: false })];
+    await pull(hub, 'locations');
+    await quiet(hub);
+    t.same(emsp.received, []);
+    t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 1, unchanged: 1 });
+    t.same(lines(emsp.received), ['PUT /ocpi/2.2.1/locations/NL/CPO/LOC1'], 'an unpublished one is nobody’s');
+    t.equal(emsp.received[0]?.body, served.texts.locations[0]);
+    t.match(await pull(hub, 'locations', { full: true, forward: true }), { stored: 0, unchanged: 2 }, 'once');
+  },
+);
 
 t.test('a full tariff pull replaces the catalogue, an incremental one deletes nothing [Admin pulls]', async (t) => {
   const clock = new SimulatedClock('2026-05-01T10:30:00Z');
@@ -222,7 +231,7 @@ t.test('a tariff list that may have gaps deletes nothing', async (t) => {
 });
 
 t.test(
-  'behind many empty pages in a row nothing is read, and nothing is taken for gone [PULL-9, PULLS-4, PULLS-5]',
+  'after many empty pages in a row the pull ends, and nothing counts as deleted [PULL-9, PULLS-4, PULLS-5]',
   async (t) => {
     const clock = new SimulatedClock('2026-05-01T10:30:00Z');
     const { hub, served, cpo, emsp } = await listed(t, { clock });
@@ -247,7 +256,7 @@ t.test(
   },
 );
 
-t.test('a link that leads back, away or nowhere ends the pull with the reason', async (t) => {
+t.test('a link that leads back, to another origin or nowhere ends the pull with the reason', async (t) => {
   const { hub, served, cpo } = await listed(t);
   const body = [JSON.parse(location('LOC1'))];
   const table: [name: string, link: (path: string) => string, error: RegExp][] = [
@@ -267,7 +276,7 @@ t.test('a link that leads back, away or nowhere ends the pull with the reason', 
   t.match(await pull(hub, 'locations'), { state: 'FAILED', error: /3000 items are no objects/ }, '[PULL-6]');
 });
 
-t.test('an empty list may have no data [PULL-5]', async (t) => {
+t.test('an empty list may lack data [PULL-5]', async (t) => {
   const { hub, served, cpo, emsp } = await listed(t);
   await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
   const answer = { status_code: 1000, timestamp: '2026-01-01T00:00:00Z' };
@@ -292,64 +301,61 @@ t.test('an empty list may have no data [PULL-5]', async (t) => {
   t.match(cutShort, { state: 'FAILED', deleted: 0, error: 'page 2: its data is not a list' }, 'a linked page');
 });
 
-t.test(
-  'a guessed page that brings nothing new leaves a list as complete as it was told [PULL-5, PULLS-5]',
-  async (t) => {
-    const { hub, served, cpo } = await listed(t);
-    const full = Array.from({ length: 100 }, (_, n) => JSON.parse(tariff(`T${n}`)) as object);
-    const other = full.map((each) => ({ ...each, ...changedAt(1) }));
-    const text = '{"status_code":1000,"timestamp":"2026-01-01T00:00:00Z"}';
-    const ends = { state: 'DONE', received: 100, deleted: 1, note: null };
-    const unsaid = { state: 'DONE', received: 100, deleted: 0, note: /did not say where it ends/ };
-    const unread = {
-      state: 'DONE',
-      received: 100,
-      deleted: 0,
-      note: /^the list may go on .* the next pull asks for the same/,
-    };
-    const headers = { 'X-Total-Count': '100' };
-    const table: [what: string, behind: Reply, told: object, untold: object][] = [
-      ['no rows', { body: [] }, ends, ends],
-      ['no rows, and a total', { body: [], headers: { 'X-Total-Count': '150' } }, ends, ends],
-      ['the same rows, changed', { body: other, headers }, ends, unsaid],
-      ['404', { status: 404, text: '{"status_code":2003}' }, ends, unsaid],
-      ['no data', { text }, ends, unsaid],
-      ['data of another kind', { body: { not: 'a list' } }, ends, unsaid],
-      ['401', { status: 401, text: '' }, unread, unread],
-      ['500', { status: 500, text: 'oops' }, unread, unread],
-    ];
-    for (const [what, behind, told, untold] of table) {
-      for (const [first, expected] of [
-        [{ body: full, headers }, told],
-        [{ body: full }, untold],
-      ] as const) {
-        await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
-        served.instead = ({ path }) => (path.includes('offset=100') ? behind : first);
-        const name = `${what}, ${'headers' in first ? 'and a total before' : 'and no total'}`;
-        t.match(await pull(hub, 'tariffs', { full: true }), expected, name);
-      }
+t.test('a guessed page without new objects leaves a list as complete as it was [PULL-5, PULLS-5]', async (t) => {
+  const { hub, served, cpo } = await listed(t);
+  const full = Array.from({ length: 100 }, (_, n) => JSON.parse(tariff(`T${n}`)) as object);
+  const other = full.map((each) => ({ ...each, ...changedAt(1) }));
+  const text = '{"status_code":1000,"timestamp":"2026-01-01T00:00:00Z"}';
+  const ends = { state: 'DONE', received: 100, deleted: 1, note: null };
+  const unsaid = { state: 'DONE', received: 100, deleted: 0, note: /did not say where it ends/ };
+  const unread = {
+    state: 'DONE',
+    received: 100,
+    deleted: 0,
+    note: /^the list may go on .* the next pull asks for the same/,
+  };
+  const headers = { 'X-Total-Count': '100' };
+  const table: [what: string, behind: Reply, told: object, untold: object][] = [
+    ['no rows', { body: [] }, ends, ends],
+    ['no rows, and a total', { body: [], headers: { 'X-Total-Count': '150' } }, ends, ends],
+    ['the same rows, changed', { body: other, headers }, ends, unsaid],
+    ['404', { status: 404, text: '{"status_code":2003}' }, ends, unsaid],
+    ['no data', { text }, ends, unsaid],
+    ['data of another kind', { body: { not: 'a list' } }, ends, unsaid],
+    ['401', { status: 401, text: '' }, unread, unread],
+    ['500', { status: 500, text: 'oops' }, unread, unread],
+  ];
+  for (const [what, behind, told, untold] of table) {
+    for (const [first, expected] of [
+      [{ body: full, headers }, told],
+      [{ body: full }, untold],
+    ] as const) {
+      await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
+      served.instead = ({ path }) => (path.includes('offset=100') ? behind : first);
+      const name = `${what}, ${'headers' in first ? 'and a total before' : 'and no total'}`;
+      t.match(await pull(hub, 'tariffs', { full: true }), expected, name);
     }
-    const more = Array.from({ length: 100 }, (_, n) => JSON.parse(tariff(`U${n}`)) as object);
-    await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
-    for (const behind of [{ status: 500, text: 'oops' }, { status: 404 }, { body: more }]) {
-      for (const rows of [100, 50]) {
-        served.instead = ({ path }) => {
-          if (path.includes(`offset=${2 * rows}`)) return behind;
-          const body = (path.includes(`offset=${rows}`) ? more : full).slice(0, rows);
-          return { body, headers: { 'X-Total-Count': String(rows), 'X-Limit': String(rows) } };
-        };
-        const expected = {
-          ...(behind.status === 500 ? unread : unsaid),
-          received: behind.body && rows === 50 ? 200 : 2 * rows,
-        };
-        const found = await pull(hub, 'tariffs', { full: true });
-        t.match(found, expected, 'new objects on a guessed page: the total counts as not told');
-      }
+  }
+  const more = Array.from({ length: 100 }, (_, n) => JSON.parse(tariff(`U${n}`)) as object);
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
+  for (const behind of [{ status: 500, text: 'oops' }, { status: 404 }, { body: more }]) {
+    for (const rows of [100, 50]) {
+      served.instead = ({ path }) => {
+        if (path.includes(`offset=${2 * rows}`)) return behind;
+        const body = (path.includes(`offset=${rows}`) ? more : full).slice(0, rows);
+        return { body, headers: { 'X-Total-Count': String(rows), 'X-Limit': String(rows) } };
+      };
+      const expected = {
+        ...(behind.status === 500 ? unread : unsaid),
+        received: behind.body && rows === 50 ? 200 : 2 * rows,
+      };
+      const found = await pull(hub, 'tariffs', { full: true });
+      t.match(found, expected, 'new objects on a guessed page: the total counts as not told');
     }
-  },
-);
+  }
+});
 
-t.test('an object that a page names twice fails no pull, and nothing is deleted [PULLS-5, PULLS-7]', async (t) => {
+t.test('an object that a page has twice fails no pull, and nothing is deleted [PULLS-5, PULLS-7]', async (t) => {
   const { hub, served, cpo } = await listed(t);
   await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/OLD', tariff('OLD'));
   served.texts.tariffs = [tariff('T1'), tariff('T2'), tariff('T2')];
@@ -364,7 +370,7 @@ t.test('an object that a page names twice fails no pull, and nothing is deleted 
   t.match(await pull(hub, 'tariffs', { full: true }), { state: 'FAILED', error }, 'on two pages');
 });
 
-t.test('one pull runs per partner and module; its progress shows while it runs', async (t) => {
+t.test('one pull runs per partner and module, and shows its progress', async (t) => {
   const { hub, served, cpo } = await listed(t);
   served.texts.locations = [1, 2, 3].map((n) => location(`LOC${n}`, n));
   served.texts.tariffs = [];
@@ -387,7 +393,7 @@ t.test('one pull runs per partner and module; its progress shows while it runs',
   t.equal((await itemsOf(hub, '/pulls')).length, 3);
 });
 
-t.test('what cannot be pulled is refused, and nothing of a pull reaches a circuit', async (t) => {
+t.test('an impossible pull is refused, and no call of a pull affects a circuit', async (t) => {
   const { hub, served } = await listed(t, {
     env: { HUB_CIRCUIT_FAILURES: '1', HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' },
   });

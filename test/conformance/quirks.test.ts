@@ -156,7 +156,7 @@ t.test('docs/RUNBOOK.md lists every quirk', async (t) => {
   for (const name of Object.keys(quirks)) t.ok(names.has(name), name);
 });
 
-t.test('a result in an envelope is passed on without it, and counted [D29] [D70]', async (t) => {
+t.test('a result in an envelope is forwarded without it, and counted [D29] [D70]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: { result: 'ACCEPTED', timeout: 20 } }) });
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { status: 'ACTIVE' }));
@@ -176,7 +176,7 @@ t.test('a result in an envelope is passed on without it, and counted [D29] [D70]
   t.same(await itemsOf(hub, '/deliveries?state=DEAD'), []);
 });
 
-t.test('the hub in OCPI-to is counted where one party is meant, not in a push for all [D68] [D70]', async (t) => {
+t.test('the hub in OCPI-to is counted where one party is needed, and not in a push for all [D68] [D70]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const to = {

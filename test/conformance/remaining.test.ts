@@ -73,7 +73,7 @@ function callbackOf(cpo: PlainPartner): string {
 // What the service is for
 
 t.test(
-  'the operator comes first: nobody registers without a party and an initial token of its own [interface, What the service does 8]',
+  'nobody registers before an operator has added its party and issued an initial token [interface, What the service does 8]',
   async (t) => {
     const hub = await hubFor(t);
     const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'NEW' }];
@@ -95,7 +95,7 @@ t.test(
 );
 
 t.test(
-  'one exchange with the hub is enough: every counterpart is reached by way of it [interface, What the service does 1]',
+  'one exchange with the hub is enough: every counterpart is reached through it [interface, What the service does 1]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub, { cpo: willing });
@@ -288,7 +288,7 @@ t.test(
 );
 
 t.test(
-  'an operator has the locations and tariffs of a CPO pulled: page by page, upserted in place, later ones since the last [interface, What the service does 7, Admin pulls]',
+  'an operator pulls the locations and tariffs of a CPO: page by page, upserted, later pulls since the last one [interface, What the service does 7, Admin pulls]',
   async (t) => {
     const { clock } = timeAtRest();
     const hub = await hubFor(t, {}, { clock });
@@ -328,56 +328,50 @@ t.test(
 
 // Resources and states
 
-t.test(
-  'every status of a session is stored and passed on as the CPO says it [interface, Session status]',
-  async (t) => {
-    const hub = await hubFor(t);
-    const { cpo, emsp } = await routedPair(t, hub);
-    const statuses = ['RESERVATION', 'PENDING', 'ACTIVE', 'COMPLETED', 'INVALID', 'ACTIVE', 'PENDING'];
-    for (const method of ['PUT', 'PATCH']) {
-      for (const [minute, status] of statuses.entries()) {
-        const fields = { status, last_updated: instant(minute) };
-        const body = JSON.stringify(method === 'PUT' ? sessionBody('S1', fields) : fields);
-        const came = await arrivals(hub, emsp, async () => {
-          t.equal(statusOf(await cpo.call(method, '/2.2.1/sessions/NL/CPO/S1', body)), done, `${method} ${status}`);
-        });
-        t.same(
-          came.map((call) => `${call.method} ${call.body}`),
-          [`${method} ${body}`],
-        );
-        t.match((await emsp.call('GET', '/2.2.1/sessions/NL/CPO/S1')).json.data, { status }, 'and stored');
-      }
+t.test('every status of a session is stored and forwarded as received [interface, Session status]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const statuses = ['RESERVATION', 'PENDING', 'ACTIVE', 'COMPLETED', 'INVALID', 'ACTIVE', 'PENDING'];
+  for (const method of ['PUT', 'PATCH']) {
+    for (const [minute, status] of statuses.entries()) {
+      const fields = { status, last_updated: instant(minute) };
+      const body = JSON.stringify(method === 'PUT' ? sessionBody('S1', fields) : fields);
+      const came = await arrivals(hub, emsp, async () => {
+        t.equal(statusOf(await cpo.call(method, '/2.2.1/sessions/NL/CPO/S1', body)), done, `${method} ${status}`);
+      });
+      t.same(
+        came.map((call) => `${call.method} ${call.body}`),
+        [`${method} ${body}`],
+      );
+      t.match((await emsp.call('GET', '/2.2.1/sessions/NL/CPO/S1')).json.data, { status }, 'and stored');
     }
-    const unknown = await putSession(cpo, 'S1', { status: 'FULL' });
-    t.equal(statusOf(unknown), done, 'a status of a later version is taken as well [D17]');
-  },
-);
+  }
+  const unknown = await putSession(cpo, 'S1', { status: 'FULL' });
+  t.equal(statusOf(unknown), done, 'a status of a later version is taken as well [D17]');
+});
 
-t.test(
-  'a CDR keeps the tariff that it was made with, whatever becomes of the tariff [interface, Tariff]',
-  async (t) => {
-    const hub = await hubFor(t);
-    const { cpo, emsp } = await routedPair(t, hub);
-    await putTariff(cpo, 'T1');
-    const body = JSON.stringify(cdrBody('C1', { tariffs: [tariffBody('T1')] }));
-    t.equal(statusOf(await cpo.call('POST', '/2.2.1/cdrs', body)), created);
-    const dearer = [{ price_components: [{ type: 'ENERGY', price: 9.99, step_size: 1 }] }];
-    await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1', { elements: dearer, last_updated: instant(5) }));
-    for (const what of ['a new price', 'no tariff any more']) {
-      for (const reader of [cpo, emsp]) {
-        t.equal(dataText(await reader.call('GET', '/2.2.1/cdrs/C1')), body, `${what}: read by ${reader.id}`);
-      }
-      await cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/T1');
+t.test('a CDR keeps the tariff it was made with, whatever happens to the tariff [interface, Tariff]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  await putTariff(cpo, 'T1');
+  const body = JSON.stringify(cdrBody('C1', { tariffs: [tariffBody('T1')] }));
+  t.equal(statusOf(await cpo.call('POST', '/2.2.1/cdrs', body)), created);
+  const dearer = [{ price_components: [{ type: 'ENERGY', price: 9.99, step_size: 1 }] }];
+  await cpo.call('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1', { elements: dearer, last_updated: instant(5) }));
+  for (const what of ['a new price', 'no tariff any more']) {
+    for (const reader of [cpo, emsp]) {
+      t.equal(dataText(await reader.call('GET', '/2.2.1/cdrs/C1')), body, `${what}: read by ${reader.id}`);
     }
-    await quiet(hub);
-    t.same(lines(callsTo(emsp, 'cdrs')), ['POST /ocpi/2.2.1/cdrs'], 'nor is it sent again');
-  },
-);
+    await cpo.call('DELETE', '/2.2.1/tariffs/NL/CPO/T1');
+  }
+  await quiet(hub);
+  t.same(lines(callsTo(emsp, 'cdrs')), ['POST /ocpi/2.2.1/cdrs'], 'nor is it sent again');
+});
 
 // Who calls whom, where, and with which token
 
 t.test(
-  'after onboarding both find 2.2.1, its modules and each other CONNECTED [interface, Verification after onboarding]',
+  'after onboarding both partners find 2.2.1, its modules and each other CONNECTED [interface, Verification after onboarding]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
@@ -444,7 +438,7 @@ t.test(
 );
 
 t.test(
-  'the versions of a partner are fetched while it waits for its credentials [interface, Versioning 4]',
+  'the versions of a partner are fetched before its credentials are answered [interface, Versioning 4]',
   async (t) => {
     const hub = await hubFor(t);
     const order: string[] = [];
@@ -458,7 +452,7 @@ t.test(
   },
 );
 
-t.test('bodies are JSON, both ways [interface, Authentication 2]', async (t) => {
+t.test('bodies are JSON, in both directions [interface, Authentication 2]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, { cpo: willing, emsp: willing });
   const body = JSON.stringify(sessionBody('S1'));
@@ -481,7 +475,7 @@ t.test('bodies are JSON, both ways [interface, Authentication 2]', async (t) => 
 });
 
 t.test(
-  'the hub token is that of the last exchange, and none after DELETE [interface, Authentication 4 and 6]',
+  'the hub token is that of the last exchange, and none works after DELETE [interface, Authentication 4 and 6]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo } = await routedPair(t, hub);
@@ -541,43 +535,46 @@ t.test('every call of the hub carries the token that the partner gave it [interf
   }
 });
 
-t.test('each role may do what is its own, and nothing of the other’s [interface, Authentication 9]', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub, { cpo: willing, emsp: willing });
-  const cpoOnly = '403/2000 CPO-only endpoint';
-  const emspOnly = '403/2000 eMSP-only endpoint';
-  const result = async (call: Promise<Answer>) => {
-    const answer = await call;
-    return answer.status < 300 ? 'done' : `${statusOf(answer)} ${answer.json.status_message}`;
-  };
-  const location = locationBody('LOC1');
-  const rows: [what: string, call: (who: PlainPartner) => Promise<Answer>, byCpo: string, byEmsp: string][] = [
-    ['push a location', (who) => who.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location), 'done', cpoOnly],
-    ['push a tariff', (who) => putTariff(who, 'T1'), 'done', cpoOnly],
-    ['delete a tariff', (who) => who.call('DELETE', '/2.2.1/tariffs/NL/CPO/T1'), 'done', cpoOnly],
-    ['push a session', (who) => putSession(who, 'S1'), 'done', cpoOnly],
-    ['post a CDR', (who) => postCdr(who, 'C1'), 'done', cpoOnly],
-    ['authorize at the charger', (who) => askEmsp(who), 'done', cpoOnly],
-    ['pull tokens', (who) => list(who, 'tokens'), 'done', cpoOnly],
-    ['command', (who) => begin(who), emspOnly, 'done'],
-    ['push a token', (who) => who.call('PUT', '/2.2.1/tokens/NL/EMS/T1', tokenBody('T1')), emspOnly, 'done'],
-    ...['locations', 'tariffs', 'sessions', 'cdrs'].map((module): (typeof rows)[number] => {
-      return [`pull ${module}`, (who) => list(who, module), emspOnly, 'done'];
-    }),
-    [
-      'call back',
-      (who) => who.call('POST', callbackOf(cpo).slice(`${hub.url}/ocpi`.length), { result: 'ACCEPTED' }),
-      ...(['done', '401/2000 Invalid token'] as const),
-    ],
-    ['hub client info', (who) => list(who, 'hubclientinfo'), 'done', 'done'],
-  ];
-  for (const [what, call, byCpo, byEmsp] of rows) {
-    t.equal(await result(call(cpo)), byCpo, `a CPO: ${what}`);
-    t.equal(await result(call(emsp)), byEmsp, `an eMSP: ${what}`);
-  }
-});
+t.test(
+  'each role may do what belongs to it, and nothing of the other role [interface, Authentication 9]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub, { cpo: willing, emsp: willing });
+    const cpoOnly = '403/2000 CPO-only endpoint';
+    const emspOnly = '403/2000 eMSP-only endpoint';
+    const result = async (call: Promise<Answer>) => {
+      const answer = await call;
+      return answer.status < 300 ? 'done' : `${statusOf(answer)} ${answer.json.status_message}`;
+    };
+    const location = locationBody('LOC1');
+    const rows: [what: string, call: (who: PlainPartner) => Promise<Answer>, byCpo: string, byEmsp: string][] = [
+      ['push a location', (who) => who.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location), 'done', cpoOnly],
+      ['push a tariff', (who) => putTariff(who, 'T1'), 'done', cpoOnly],
+      ['delete a tariff', (who) => who.call('DELETE', '/2.2.1/tariffs/NL/CPO/T1'), 'done', cpoOnly],
+      ['push a session', (who) => putSession(who, 'S1'), 'done', cpoOnly],
+      ['post a CDR', (who) => postCdr(who, 'C1'), 'done', cpoOnly],
+      ['authorize at the charger', (who) => askEmsp(who), 'done', cpoOnly],
+      ['pull tokens', (who) => list(who, 'tokens'), 'done', cpoOnly],
+      ['command', (who) => begin(who), emspOnly, 'done'],
+      ['push a token', (who) => who.call('PUT', '/2.2.1/tokens/NL/EMS/T1', tokenBody('T1')), emspOnly, 'done'],
+      ...['locations', 'tariffs', 'sessions', 'cdrs'].map((module): (typeof rows)[number] => {
+        return [`pull ${module}`, (who) => list(who, module), emspOnly, 'done'];
+      }),
+      [
+        'call back',
+        (who) => who.call('POST', callbackOf(cpo).slice(`${hub.url}/ocpi`.length), { result: 'ACCEPTED' }),
+        ...(['done', '401/2000 Invalid token'] as const),
+      ],
+      ['hub client info', (who) => list(who, 'hubclientinfo'), 'done', 'done'],
+    ];
+    for (const [what, call, byCpo, byEmsp] of rows) {
+      t.equal(await result(call(cpo)), byCpo, `a CPO: ${what}`);
+      t.equal(await result(call(emsp)), byEmsp, `an eMSP: ${what}`);
+    }
+  },
+);
 
-t.test('the admin API stands under /admin/v1, with tokens of its own [interface, Versioning 5]', async (t) => {
+t.test('the admin API is below /admin/v1, with tokens of its own [interface, Versioning 5]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const get = async (path: string, Authorization: string) =>
@@ -593,7 +590,7 @@ t.test('the admin API stands under /admin/v1, with tokens of its own [interface,
 // Deliveries and limits
 
 t.test(
-  'a delivery waits for nothing: with time at rest all of it arrives, in order [interface, Delivery rules 1]',
+  'a delivery has no built-in wait: with time at rest everything arrives, in order [interface, Delivery rules 1]',
   async (t) => {
     const hub = await hubFor(t, {}, timeAtRest());
     const { cpo, emsp } = await routedPair(t, hub);
@@ -624,7 +621,7 @@ t.test(
 );
 
 t.test(
-  'time-outs and unavailability are tried again with growing waits, a permanent failure is DEAD at once [interface, Delivery rules 3 and 4]',
+  'time-outs and unavailability are retried with growing waits, a permanent failure is DEAD at once [interface, Delivery rules 3 and 4]',
   async (t) => {
     const { clock } = timeAtRest();
     const limitMs = 1;
@@ -682,7 +679,7 @@ t.test(
 );
 
 t.test(
-  'what was acknowledged is on the disk with what is owed: another hub on a copy of it goes on [interface, Delivery rules 5]',
+  'an acknowledged write is on the disk with the deliveries owed: another hub on a copy continues [interface, Delivery rules 5]',
   async (t) => {
     const dataDir = directoryFor(t);
     const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' }, {}, dataDir);
@@ -714,7 +711,7 @@ t.test(
 );
 
 t.test(
-  'what did not arrive can be pulled by the eMSP, or put back on its way by support [interface, Delivery rules 6]',
+  'an object that did not arrive can be pulled by the eMSP, or re-driven by support [interface, Delivery rules 6]',
   async (t) => {
     const hub = await hubFor(t);
     let isBroken = true;

@@ -52,7 +52,7 @@ t.before(async () => {
 
 const lists = ['locations', 'tariffs', 'sessions', 'cdrs'].map((module) => `${module}?date_from=2026-01-01T00:00:00Z`);
 
-t.test('a list holds what is of the counterpart that is named, and counts that alone [D68]', async (t) => {
+t.test('a list with OCPI-to has the objects of that counterpart alone, and counts only those [D68]', async (t) => {
   for (const list of lists) {
     const ask = async (headers = {}) => {
       const { json, headers: said } = await emsp.call('GET', `/2.2.1/${list}`, undefined, headers);
@@ -91,29 +91,32 @@ t.test('pages of one counterpart follow each other [D68]', async (t) => {
   t.strictSame(seen, ['CPO P1', 'CPO P2', 'CPO P3', 'CPO S-CPO']);
 });
 
-t.test('an object is read from the counterpart that is named, which settles an id of two [D27] [D68]', async (t) => {
-  const ask = async (partner: PlainPartner, path: string, headers = {}) => {
-    const { status, json } = await partner.call('GET', `/2.2.1/${path}`, undefined, headers);
-    const { party_id } = (json.data ?? {}) as { party_id?: string };
-    return [status, json.status_code, party_id ?? json.status_message];
-  };
-  for (const path of ['locations/SAME', 'cdrs/SAME']) {
-    t.match(await ask(emsp, path), [200, 2001, /^ambiguous: 2 owners/], path);
-    t.strictSame(await ask(emsp, path, to('NL-OTH')), [200, 1000, 'OTH'], `${path} of the one that is named`);
-    t.strictSame(await ask(emsp, path, to('XX-HUB')), await ask(emsp, path), `${path} of the hub`);
-    t.strictSame(await ask(emsp, path, to('DE-XXX')), [404, 2003, 'Not found'], `${path} of an unknown party`);
-  }
-  t.equal((await ask(emsp, 'locations/SAME/OF-OTH'))[0], 200, 'an EVSE that one alone has needs no header');
-  const fixed = ['tariffs/NL/CPO/SAME', 'sessions/NL/CPO/S-CPO', 'locations/NL/CPO/SAME'];
-  for (const path of fixed) {
-    t.strictSame(await ask(emsp, path, to('NL-CPO')), [200, 1000, 'CPO'], path);
-    t.strictSame(await ask(emsp, path, to('NL-OTH')), [404, 2003, 'Not found'], `${path} of another party`);
-    t.strictSame(await ask(cpo, path, to('NL-EMS')), [200, 1000, 'CPO'], `${path} by its owner`);
-    t.strictSame(await ask(cpo, path, to('NL-UNR')), [404, 2003, 'Not found'], `${path} by its owner, unrouted`);
-  }
-  t.equal((await ask(cpo, 'tokens/NL/SEC/CARD2', to('NL-EMS')))[0], 404);
-  t.equal((await ask(cpo, 'tokens/NL/SEC/CARD2', to('NL-SEC')))[0], 200);
-});
+t.test(
+  'OCPI-to selects the counterpart whose object is read, also when two have the same id [D27] [D68]',
+  async (t) => {
+    const ask = async (partner: PlainPartner, path: string, headers = {}) => {
+      const { status, json } = await partner.call('GET', `/2.2.1/${path}`, undefined, headers);
+      const { party_id } = (json.data ?? {}) as { party_id?: string };
+      return [status, json.status_code, party_id ?? json.status_message];
+    };
+    for (const path of ['locations/SAME', 'cdrs/SAME']) {
+      t.match(await ask(emsp, path), [200, 2001, /^ambiguous: 2 owners/], path);
+      t.strictSame(await ask(emsp, path, to('NL-OTH')), [200, 1000, 'OTH'], `${path} of the one that is named`);
+      t.strictSame(await ask(emsp, path, to('XX-HUB')), await ask(emsp, path), `${path} of the hub`);
+      t.strictSame(await ask(emsp, path, to('DE-XXX')), [404, 2003, 'Not found'], `${path} of an unknown party`);
+    }
+    t.equal((await ask(emsp, 'locations/SAME/OF-OTH'))[0], 200, 'an EVSE that one alone has needs no header');
+    const fixed = ['tariffs/NL/CPO/SAME', 'sessions/NL/CPO/S-CPO', 'locations/NL/CPO/SAME'];
+    for (const path of fixed) {
+      t.strictSame(await ask(emsp, path, to('NL-CPO')), [200, 1000, 'CPO'], path);
+      t.strictSame(await ask(emsp, path, to('NL-OTH')), [404, 2003, 'Not found'], `${path} of another party`);
+      t.strictSame(await ask(cpo, path, to('NL-EMS')), [200, 1000, 'CPO'], `${path} by its owner`);
+      t.strictSame(await ask(cpo, path, to('NL-UNR')), [404, 2003, 'Not found'], `${path} by its owner, unrouted`);
+    }
+    t.equal((await ask(cpo, 'tokens/NL/SEC/CARD2', to('NL-EMS')))[0], 404);
+    t.equal((await ask(cpo, 'tokens/NL/SEC/CARD2', to('NL-SEC')))[0], 200);
+  },
+);
 
 const pushes: readonly [method: string, path: string, body: object][] = [
   ['PUT', 'tariffs/NL/CPO/T1', tariffBody('T1')],
@@ -121,7 +124,7 @@ const pushes: readonly [method: string, path: string, body: object][] = [
   ['PATCH', 'locations/NL/CPO/L1', { name: 'B', last_updated: '2026-01-03T00:00:00Z' }],
 ];
 
-t.test('a push of a catalogue goes to the party that is named alone [D68]', async (t) => {
+t.test('a push of a catalogue with OCPI-to goes to that party alone [D68]', async (t) => {
   for (const [method, path, body] of pushes) {
     const title = `${method} ${path}`;
     const counts = () => [emsp, otherEmsp, unrouted].map(({ received }) => received.length);
@@ -151,28 +154,31 @@ t.test('a push of a catalogue goes to the party that is named alone [D68]', asyn
   );
 });
 
-t.test('what ends or hides an object goes to all who have it: the hub keeps one copy [D21] [D68]', async (t) => {
-  const before = otherEmsp.received.length;
-  await cpo.push('DELETE', '/2.2.1/tariffs/NL/CPO/T1', undefined, to('NL-EMS'));
-  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { publish: false }), to('NL-EMS'));
-  await hub.settled();
-  t.strictSame(
-    otherEmsp.received
-      .slice(before)
-      .map(({ method }) => method)
-      .sort(),
-    ['DELETE', 'PUT'],
-  );
-});
+t.test(
+  'a change that ends or hides an object goes to all who have it: the hub keeps one copy [D21] [D68]',
+  async (t) => {
+    const before = otherEmsp.received.length;
+    await cpo.push('DELETE', '/2.2.1/tariffs/NL/CPO/T1', undefined, to('NL-EMS'));
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { publish: false }), to('NL-EMS'));
+    await hub.settled();
+    t.strictSame(
+      otherEmsp.received
+        .slice(before)
+        .map(({ method }) => method)
+        .sort(),
+      ['DELETE', 'PUT'],
+    );
+  },
+);
 
-t.test('a token goes to the CPO that is named alone [D68]', async (t) => {
+t.test('a token push with OCPI-to goes to that CPO alone [D68]', async (t) => {
   const before = [cpo.received.length, otherCpo.received.length] as const;
   await emsp.push('PUT', '/2.2.1/tokens/NL/EMS/CARD9', tokenBody('CARD9'), to('NL-OTH'));
   await hub.settled();
   t.strictSame([cpo.received.length - before[0], otherCpo.received.length - before[1]], [0, 1]);
 });
 
-t.test('an OCPI-to that is not routed is a warning; of sessions and CDRs cdr_token decides [D68] [D70]', async (t) => {
+t.test('an OCPI-to that is not routed is a warning; cdr_token decides for sessions and CDRs [D68] [D70]', async (t) => {
   const before = emsp.received.length;
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/W1', sessionBody('W1'), to('NL-SEC'));
   await cpo.push('POST', '/2.2.1/cdrs', cdrBody('W1'), to('NL-EMS'));
@@ -194,7 +200,7 @@ t.test('an OCPI-to that is not routed is a warning; of sessions and CDRs cdr_tok
   );
 });
 
-t.test('a command to a location id of two CPOs means the one that has its EVSE [D27] [D68]', async (t) => {
+t.test('a command for a location id of two CPOs means the one that has its EVSE [D27] [D68]', async (t) => {
   const start = (evse_uid?: string) =>
     emsp.call('POST', '/2.2.1/commands/START_SESSION', {
       ...{ response_url: `${emsp.url}/result`, token: { uid: 'CARD1', type: 'RFID', contract_id: 'C' } },
@@ -209,7 +215,7 @@ t.test('a command to a location id of two CPOs means the one that has its EVSE [
 });
 
 t.test(
-  'large locations are read for a command one at a time, in room that is free before the CPO is called [ADMISSION-3]',
+  'large locations are read for a command one at a time, in room that is freed before the CPO is called [ADMISSION-3]',
   async (t) => {
     for (const owner of [cpo, otherCpo]) {
       const party_id = owner.id.slice(3);
@@ -251,7 +257,7 @@ t.test(
   },
 );
 
-t.test('an answer comes from the party that was asked, and never from one that is unknown [D68]', async (t) => {
+t.test('an answer comes from the party that was called, never from an unknown one [D68]', async (t) => {
   const from = async (headers: Record<string, string>) => {
     const { headers: said } = await emsp.call('GET', '/2.2.1/locations', undefined, headers);
     return `${said.get('ocpi-from-country-code')}-${said.get('ocpi-from-party-id')}`;

@@ -73,7 +73,7 @@ for (const [what, refusal] of [
     t.match(await admin(hub, 'POST', '/parties/NL-PKY/probe'), { status: 'reachable' });
   });
 
-t.test('an exchange begins with the form that worked last, and turns once', async (t) => {
+t.test('an exchange begins with the token form that worked last, and changes it at most once', async (t) => {
   const hub = await hubFor(t);
   const takes: { form: Form } = { form: 'plain' };
   const partner = await picky(t, takes);
@@ -90,7 +90,7 @@ t.test('an exchange begins with the form that worked last, and turns once', asyn
   t.equal(await shownBy(hub), 'auto: base64');
 });
 
-t.test('a partner that refuses both forms is asked twice, and nothing changes', async (t) => {
+t.test('a partner that refuses both token forms is called twice, and nothing changes', async (t) => {
   const hub = await hubFor(t);
   const partner = await picky(t, { form: null });
   await t.rejects(partner.register(hub), /3001 Cannot fetch the versions: The partner answered HTTP 401/);
@@ -98,7 +98,7 @@ t.test('a partner that refuses both forms is asked twice, and nothing changes', 
   t.equal(await shownBy(hub), 'auto: base64');
 });
 
-t.test('a partner that refuses both forms is refused with its first answer', async (t) => {
+t.test('a partner that refuses both token forms is reported with its first answer', async (t) => {
   const hub = await hubFor(t);
   const refusal = (form: Form) => (form === 'base64' ? says(400, 2001) : says(200, 2000));
   const partner = await picky(t, { form: null, refusal });
@@ -107,7 +107,7 @@ t.test('a partner that refuses both forms is refused with its first answer', asy
   t.equal(await shownBy(hub), 'auto: base64');
 });
 
-t.test('an exchange turns once in all, also when its second request is refused [D58]', async (t) => {
+t.test('an exchange changes the token form once in all, also when its second request is refused [D58]', async (t) => {
   const hub = await hubFor(t);
   const partner = await picky(t, { form: 'plain', hasNoDetails: true });
   await t.rejects(partner.register(hub), /3001 Cannot fetch the version details of 2\.2\.1/);
@@ -115,7 +115,7 @@ t.test('an exchange turns once in all, also when its second request is refused [
   t.same(asked, ['base64 /ocpi/versions', 'plain /ocpi/versions', 'plain /ocpi/2.2.1']);
 });
 
-t.test('a form that an operator fixed is used alone, and counted; auto goes on from it [D70]', async (t) => {
+t.test('a token form that an operator fixed is used alone, and counted; auto continues with it [D70]', async (t) => {
   const hub = await hubFor(t);
   const partner = await picky(t, { form: 'plain' });
   await t.rejects(partner.register(hub, { token_encoding: 'base64' }), /3001/);

@@ -87,7 +87,7 @@ t.test('the type is part of the key: RFID unless the query or the body says othe
 });
 
 t.test(
-  'a push that contradicts itself or lacks what it needs is 200/2001 and changes nothing [D3, D18, D48]',
+  'a push that contradicts itself or lacks a required field is 200/2001 and changes nothing [D3, D18, D48]',
   async (t) => {
     await emsp.call('PUT', `${base}/REFUSE`, tokenBody('REFUSE'));
     await quiet(hub);

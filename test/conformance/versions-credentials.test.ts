@@ -97,7 +97,7 @@ t.test('versions list 2.2.1 alone, details list each module by role [interface, 
   for (const { identifier, url } of details.endpoints) t.equal(url, `${hub.url}/ocpi/2.2.1/${identifier}`);
 });
 
-t.test('other versions are not there [interface, Versioning 1]', async (t) => {
+t.test('any other version is not found [interface, Versioning 1]', async (t) => {
   const { hubToken } = await registered(t);
   for (const version of ['2.1.1', '2.2', '2.0', '2.3.0']) {
     refused(t, await ocpi(hub, 'GET', `/${version}`, { token: hubToken }), [404, 2000, 'Not found'], version);
@@ -147,7 +147,7 @@ t.test('a hub token is taken plain and in base64, with white space behind it too
   }
 });
 
-t.test('a hub token is 256 random bits in base64url, each another one [D8]', async (t) => {
+t.test('a hub token has 256 random bits in base64url, different each time [D8]', async (t) => {
   const { hubToken, body } = await registered(t);
   t.match(hubToken, /^[A-Za-z0-9_-]{43}$/);
   const next = granted(t, await ocpi(hub, 'PUT', credentials, { token: hubToken, body }), 'PUT');
@@ -155,7 +155,7 @@ t.test('a hub token is 256 random bits in base64url, each another one [D8]', asy
   t.not(next, hubToken);
 });
 
-t.test('the partner is called with its token in the encoding that it was set to [D8]', async (t) => {
+t.test('the partner is called with its token in the configured encoding [D8]', async (t) => {
   for (const [encoding, sentAs] of [
     [undefined, (token: string) => Buffer.from(token).toString('base64')],
     ['base64', (token: string) => Buffer.from(token).toString('base64')],
@@ -192,7 +192,7 @@ t.test('an initial token opens discovery and POST credentials alone [D9]', async
   granted(t, await ocpi(hub, 'POST', credentials, { token: initial, body }), 'POST');
 });
 
-t.test('after a successful POST the initial token is spent [D9] [D6]', async (t) => {
+t.test('after a successful POST the initial token is used up [D9] [D6]', async (t) => {
   const { initial, body } = await registered(t);
   refused(t, await ocpi(hub, 'POST', credentials, { token: initial, body }), alreadyRegistered, 'POST again');
   for (const [method, path] of [
@@ -298,7 +298,7 @@ t.test('a registered partner’s POST is refused with 405 and Allow [D6] [D10]',
   t.equal(answer.headers.allow, 'GET, PUT, DELETE');
 });
 
-t.test('of two POSTs at once one wins and the other is told so [D9]', async (t) => {
+t.test('of two POSTs at once one wins and the other is refused [D9]', async (t) => {
   const { initial, body } = await newcomer(t);
   const answers = await Promise.all([1, 2].map(() => ocpi(hub, 'POST', credentials, { token: initial, body })));
   const [won, lost] = answers.sort((a, b) => a.status - b.status);
@@ -308,7 +308,7 @@ t.test('of two POSTs at once one wins and the other is told so [D9]', async (t) 
   t.equal((await ocpi(hub, 'GET', credentials, { token })).status, 200, 'the token of the one that won is good');
 });
 
-t.test('two PUTs at once follow each other, and the token of the second one counts [D10] [D73]', async (t) => {
+t.test('two PUTs at once run one after the other, and the token of the second one counts [D10] [D73]', async (t) => {
   const { hubToken, body } = await registered(t);
   const answers = await Promise.all([1, 2].map(() => ocpi(hub, 'PUT', credentials, { token: hubToken, body })));
   const tokens = answers.map((answer) => granted(t, answer, 'a PUT'));
@@ -401,7 +401,7 @@ t.test('the url may be the versions list or the version details [interface, Cred
   t.match(await party(id), { url: direct.url, endpoints: [{ identifier: 'credentials' }] });
 });
 
-t.test('a credentials endpoint without a role is enough, malformed entries are passed over [D13] [D74]', async (t) => {
+t.test('a credentials endpoint without a role is enough, and malformed entries are skipped [D13] [D74]', async (t) => {
   const { id } = await registered(t, {
     discovery: ({ path }) =>
       path === '/ocpi/2.2.1'
@@ -597,7 +597,7 @@ t.test('a new initial token brings an unregistered partner back [interface, Auth
   }
 });
 
-t.test('an operator’s suspension does what DELETE does [interface, States] [D10]', async (t) => {
+t.test('an operator’s suspension has the effect of DELETE [interface, States] [D10]', async (t) => {
   const { hubToken, body, id } = await registered(t);
   await admin(hub, 'POST', `/parties/${id}/suspend`);
   t.match(await party(id), { status: 'SUSPENDED' });
@@ -605,7 +605,7 @@ t.test('an operator’s suspension does what DELETE does [interface, States] [D1
   refused(t, await ocpi(hub, 'PUT', credentials, { token: hubToken, body }), notRegistered, 'PUT');
 });
 
-t.test('tokens in force, spent and revoked are remembered over a restart [D9] [D10]', async (t) => {
+t.test('tokens in force, used up and revoked survive a restart [D9] [D10]', async (t) => {
   const dataDir = directoryFor(t);
   const config = () => {
     const env = { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' };

@@ -578,7 +578,7 @@ function* wrongBodies(door: Door, good: Omit<Wrong, 'name' | 'refusal'>): Genera
   }
 }
 
-t.test('every door and method has its rows, and no row is of a door that is not there', async (t) => {
+t.test('every door and method has its rows, and no row has an unknown door', async (t) => {
   t.same(Object.keys(doors).sort(), routes.map(({ method, path }) => `${method} ${path}`).sort());
   for (const [name, { body }] of Object.entries(doors)) {
     t.equal(body !== undefined, /^(PUT|PATCH|POST) /.test(name), `${name} has a body, or takes none`);
@@ -613,7 +613,7 @@ for (const [name, door] of Object.entries(doors)) {
   );
 }
 
-t.test('what was on the stage is still there and the doors still open [D3]', async (t) => {
+t.test('the initial objects are still there and the doors still answer [D3]', async (t) => {
   const { cpo, emsp } = callers;
   const reads: [PlainPartner, string, object][] = [
     [cpo, '/locations/NL/CPO/LOC1', locationBody('LOC1')],

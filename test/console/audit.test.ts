@@ -16,7 +16,7 @@ async function staffed(t: Test) {
   return hub;
 }
 
-browserTest('a suspension asks for its reason, and the audit page shows who suspended and why', async (t, browser) => {
+browserTest('a suspension requires a reason, and the audit page shows who suspended and why', async (t, browser) => {
   const hub = await staffed(t);
   const page = await consoleFor(t, browser, hub, { token: tokenOf('a-admin'), path: '/partners/NL-EMS' });
   await page.getByText('a-admin (admin)').waitFor();
@@ -42,7 +42,7 @@ browserTest('a suspension asks for its reason, and the audit page shows who susp
 });
 
 browserTest(
-  'where every act needs a reason, it is asked for and the act goes on with it [D91]',
+  'where every act requires a reason, the page requests it and the act continues with it [D91]',
   atLength,
   async (t, browser) => {
     const dataDir = directoryFor(t);
@@ -107,7 +107,7 @@ browserTest(
   },
 );
 
-browserTest('a role sees the buttons that it may press, and no others', atLength, async (t, browser) => {
+browserTest('a role sees only the buttons that it may use', atLength, async (t, browser) => {
   const hub = await staffed(t);
   const path = '/partners/NL-EMS';
   const page = await consoleFor(t, browser, hub, { token: tokenOf('a-support'), path });

@@ -24,7 +24,7 @@ const badge = (within: Page | Locator, state: string): Locator => within.locator
 const comes = (page: Page, rows: number) => are(rows, rowsOf(page));
 
 browserTest(
-  'a filter is a part of the address, and everyone who opens the address sees the same',
+  'a filter is part of the address, and everyone who opens the address sees the same',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
@@ -96,7 +96,7 @@ browserTest(
   },
 );
 
-browserTest('a long list grows on demand, and stays in place while new ones come', atLength, async (t, browser) => {
+browserTest('a long list grows on demand, and does not move while new items come', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo, pushAll } = await traffic(t, hub);
   await pushAll(Array.from({ length: 55 }, (_, index) => `S${index}`));
@@ -126,7 +126,7 @@ browserTest('a long list grows on demand, and stays in place while new ones come
   await comes(page, 50);
 });
 
-browserTest('one delivery is told with every attempt, its request and what it changes', async (t, browser) => {
+browserTest('a delivery shows every attempt, its request and what it changes', async (t, browser) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.1' });
   const { cpo, emsp, answers, push } = await traffic(t, hub);
   await push('S1');
@@ -178,7 +178,7 @@ browserTest('one delivery is told with every attempt, its request and what it ch
 });
 
 browserTest(
-  'a dead letter goes again at once; what had arrived, and what is stale, is asked about first',
+  'a dead letter is re-driven at once; delivered and stale ones need a confirmation first',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -225,7 +225,7 @@ browserTest(
 );
 
 browserTest(
-  'many are put back after a dry run, with progress that survives a reload and can be stopped',
+  'many are re-driven after a dry run, with progress that survives a reload and can be cancelled',
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
     const { emsp, answers, push, pushAll } = await traffic(t, hub);
@@ -325,7 +325,7 @@ browserTest(
   },
 );
 
-browserTest('a viewer sees all of it and no button that changes anything', atLength, async (t, browser) => {
+browserTest('a viewer sees everything and no button that changes anything', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const { answers, push } = await traffic(t, hub);
   answers.set('S1', unknownThere);
@@ -358,7 +358,7 @@ browserTest('a viewer sees all of it and no button that changes anything', atLen
   }
 });
 
-browserTest('deliveries have no barrier in light and dark, and fit a telephone', atLength, async (t, browser) => {
+browserTest('deliveries are accessible in light and dark, and fit a phone', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { answers, push } = await traffic(t, hub);
   answers.set('S1', unknownThere);
@@ -375,7 +375,7 @@ browserTest('deliveries have no barrier in light and dark, and fit a telephone',
   }
 });
 
-browserTest('a delivery that is not there says what an id looks like', async (t, browser) => {
+browserTest('an unknown delivery says what an id looks like', async (t, browser) => {
   const hub = await hubFor(t);
   const page = await consoleFor(t, browser, hub, {
     token: hub.adminToken,
@@ -386,7 +386,7 @@ browserTest('a delivery that is not there says what an id looks like', async (t,
   await page.getByText('for example 120-NL-EMS').waitFor();
 });
 
-t.test('JSON is laid out without touching a value [D17]', async (t) => {
+t.test('JSON is formatted without changing a value [D17]', async (t) => {
   const text = '{"b":1.50,"a":"x: {\\"y\\"} , [","e":[],"o":{},"l":[1E5,{"z":null}]}';
   const out = laidOut(text);
   t.equal(
@@ -400,7 +400,7 @@ t.test('JSON is laid out without touching a value [D17]', async (t) => {
   t.equal(laidOut('no JSON'), 'noJSON');
 });
 
-t.test('a request for the shell survives quotes, and needs an address', async (t) => {
+t.test('a request as a curl command survives quotes in its values, and requires an address', async (t) => {
   const request = { method: 'PUT', url: 'http://x/y', headers: { A: "it's" }, body: '{"name":"l\'Haÿ"}' };
   t.equal(
     curlOf(request),
@@ -415,7 +415,7 @@ t.test('a request for the shell survives quotes, and needs an address', async (t
   t.notMatch(curlOf({ ...request, body: null }) ?? '', 'Content-Type');
 });
 
-t.test('a refresh of a list keeps what was loaded below it, and drops what no longer fits within it', async (t) => {
+t.test('a refresh of a list keeps the rows loaded below it, and drops those that no longer belong to it', async (t) => {
   const row = (seq: number, receiver = 'NL-EMS') => ({ id: `${seq}-${receiver}`, seq, receiver }) as DeliveryView;
   const order = {
     idOf: ({ id }: DeliveryView) => id,
@@ -446,7 +446,7 @@ t.test('a refresh of a list keeps what was loaded below it, and drops what no lo
 });
 
 browserTest(
-  'a dead letter, and a group of them, are given up after a question and stay listed',
+  'a dead letter, or a group of them, is discarded after a confirmation and stays listed',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });

@@ -6,7 +6,7 @@ import { atLength } from '../support/share.ts';
 import { browserTest, consoleFor, isOpenToAll } from './browser.ts';
 
 browserTest(
-  '/admin/docs is filtered, opened and copied from under its policy, and has no barrier',
+  '/admin/docs filters, expands and copies under its content security policy, and is accessible',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);

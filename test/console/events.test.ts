@@ -23,47 +23,50 @@ const numbered = (prefix: string, count: number) => Array.from({ length: count }
 const areTold = (page: Page, many: number, prefix: string) =>
   are(many, about(page).filter({ hasText: `NL-CPO/${prefix}` }));
 
-browserTest('events come by themselves, and a filter in the address narrows them for everyone', async (t, browser) => {
-  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-  const flow = await traffic(t, hub);
-  flow.answers.set('sessions', unknownThere);
-  const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/events' });
-  await page.locator('.badge', { hasText: 'live' }).waitFor();
-  await tariffs(flow, ['A1']);
-  await hurried(page, () => about(page).getByText('PUT tariffs NL-CPO/A1').waitFor());
-  await flow.push('DEAD');
-  await hurried(page, () =>
-    about(page)
-      .getByText(/not_found/)
-      .first()
-      .waitFor(),
-  );
-  const sequences = await page.locator('button.seq').allTextContents();
-  t.strictSame(
-    sequences,
-    [...sequences].sort((a, b) => Number(b) - Number(a)),
-    'newest first',
-  );
+browserTest(
+  'events appear by themselves, and a filter in the address narrows them for everyone',
+  async (t, browser) => {
+    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+    const flow = await traffic(t, hub);
+    flow.answers.set('sessions', unknownThere);
+    const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/events' });
+    await page.locator('.badge', { hasText: 'live' }).waitFor();
+    await tariffs(flow, ['A1']);
+    await hurried(page, () => about(page).getByText('PUT tariffs NL-CPO/A1').waitFor());
+    await flow.push('DEAD');
+    await hurried(page, () =>
+      about(page)
+        .getByText(/not_found/)
+        .first()
+        .waitFor(),
+    );
+    const sequences = await page.locator('button.seq').allTextContents();
+    t.strictSame(
+      sequences,
+      [...sequences].sort((a, b) => Number(b) - Number(a)),
+      'newest first',
+    );
 
-  await page.getByLabel('Type or group').fill('delivery.dead');
-  await are(1, rowsOf(page));
-  t.equal(new URL(page.url()).search, '?type=delivery.dead');
-  const other = await consoleFor(t, browser, hub, {
-    token: hub.adminToken,
-    path: '/events?object=nl-cpo/a1&first=oldest',
-  });
-  await are(1, rowsOf(other));
-  await tariffs(flow, ['B1', 'A1']);
-  await hurried(other, () => are(2, rowsOf(other)));
-  t.strictSame(await about(other).allTextContents(), ['PUT tariffs NL-CPO/A1', 'PUT tariffs NL-CPO/A1']);
-  const [first = 0, last = 0] = (await other.locator('button.seq').allTextContents()).map(Number);
-  t.ok(first < last, 'oldest first, as its address says');
-  t.equal(await rowsOf(page).count(), 1, 'and the other filter still holds');
-  await page.getByLabel('Type or group').fill('orphan');
-  await page.getByText('No events match').waitFor();
-});
+    await page.getByLabel('Type or group').fill('delivery.dead');
+    await are(1, rowsOf(page));
+    t.equal(new URL(page.url()).search, '?type=delivery.dead');
+    const other = await consoleFor(t, browser, hub, {
+      token: hub.adminToken,
+      path: '/events?object=nl-cpo/a1&first=oldest',
+    });
+    await are(1, rowsOf(other));
+    await tariffs(flow, ['B1', 'A1']);
+    await hurried(other, () => are(2, rowsOf(other)));
+    t.strictSame(await about(other).allTextContents(), ['PUT tariffs NL-CPO/A1', 'PUT tariffs NL-CPO/A1']);
+    const [first = 0, last = 0] = (await other.locator('button.seq').allTextContents()).map(Number);
+    t.ok(first < last, 'oldest first, as its address says');
+    t.equal(await rowsOf(page).count(), 1, 'and the other filter still holds');
+    await page.getByLabel('Type or group').fill('orphan');
+    await page.getByText('No events match').waitFor();
+  },
+);
 
-browserTest('a paused tail stands still and counts what it missed', atLength, async (t, browser) => {
+browserTest('a paused tail does not move, and counts what it missed', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const flow = await traffic(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/events?type=object' });
@@ -88,7 +91,7 @@ browserTest('a paused tail stands still and counts what it missed', atLength, as
   await hurried(page, () => about(page).getByText('NL-CPO/C1').waitFor());
 });
 
-browserTest('an event is told whole on demand, and leads to its story', async (t, browser) => {
+browserTest('an event is shown in full on demand, and links to its trace', async (t, browser) => {
   const hub = await hubFor(t);
   const flow = await traffic(t, hub);
   await tariffs(flow, ['A1']);
@@ -112,7 +115,7 @@ browserTest('an event is told whole on demand, and leads to its story', async (t
 });
 
 browserTest(
-  'when the log grows faster than a page can show, it says so and shows the newest',
+  'when the log grows faster than a page can show, the page says so and shows the newest events',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -151,7 +154,7 @@ browserTest(
   },
 );
 
-browserTest('what lies further back is searched for on demand', atLength, async (t, browser) => {
+browserTest('older events are searched for on demand', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const flow = await traffic(t, hub);
   await tariffs(flow, numbered('A', 105));
@@ -162,7 +165,7 @@ browserTest('what lies further back is searched for on demand', atLength, async 
   await page.getByRole('button', { name: 'Search further back' }).waitFor({ state: 'detached' });
 });
 
-browserTest('events have no barrier in light and dark, and fit a telephone', atLength, async (t, browser) => {
+browserTest('events are accessible in light and dark, and fit a phone', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const flow = await traffic(t, hub);
   await tariffs(flow, ['A1', 'A2']);
@@ -173,7 +176,7 @@ browserTest('events have no barrier in light and dark, and fit a telephone', atL
   await isOpenToAll(t, page, 'the events');
 });
 
-t.test('what is kept of the log is bounded, live and paused alike', async (t) => {
+t.test('the number of events that the page keeps is bounded, live and paused', async (t) => {
   const page = (from: number, count: number, left: number | null) => ({
     items: Array.from({ length: count }, (_, index) => ({ seq: from + count - 1 - index }) as EventView),
     next_cursor: left === null ? null : String(left),

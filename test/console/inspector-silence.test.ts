@@ -84,7 +84,7 @@ async function silent(
   return { socket, isClosed: () => isClosed, head: () => head };
 }
 
-t.test('a reader that answers no ping is cut, and one that does stays', atLength, async (t) => {
+t.test('a reader that answers no ping is cut, one that does stays connected', atLength, async (t) => {
   const door = await alone(t);
   const living = await inspect(t, door);
   const dead = await silent(t, door);
@@ -97,7 +97,7 @@ t.test('a reader that answers no ping is cut, and one that does stays', atLength
   t.equal(living.ended(), null, 'who answers is still there');
 });
 
-t.test('[INSPECTOR-5] one whose token has ended, or has another role now, is cut', async (t) => {
+t.test('[INSPECTOR-5] a reader whose token has expired, or whose role has changed, is cut', async (t) => {
   const door = await alone(t);
   for (const role of ['viewer', null] as const) {
     const reader = await inspect(t, door);
@@ -108,7 +108,7 @@ t.test('[INSPECTOR-5] one whose token has ended, or has another role now, is cut
   }
 });
 
-t.test('one that does not answer the goodbye does not keep the hub from stopping', async (t) => {
+t.test('a reader that does not answer the close frame does not delay the stop of the hub', async (t) => {
   const door = await alone(t);
   const paused = await inspect(t, door);
   paused.socket.pause();
@@ -119,7 +119,7 @@ t.test('one that does not answer the goodbye does not keep the hub from stopping
   await eventually('and it is closed', () => late.isClosed());
 });
 
-t.test('nobody is let in while the hub starts', async (t) => {
+t.test('no reader is admitted while the hub starts', async (t) => {
   const door = await alone(t, false);
   const early = await silent(t, door);
   t.match(early.head(), /^HTTP\/1\.1 503 Service Unavailable\r\n/);

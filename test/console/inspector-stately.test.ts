@@ -87,63 +87,60 @@ t.test('Stately’s relay and receiver understand the stream, and XState its mac
   );
 });
 
-t.test(
-  'messages have the form that Stately’s own inspector gives them, and its browser receiver takes no other',
-  async (t) => {
-    const hub = await hubFor(t);
-    await routedPair(t, hub);
-    const own: StatelyInspectionEvent[] = [];
-    const inspector = createInspector({ send: (message) => own.push(message) });
-    const actor = createActor(courierMachine, { input: { slotsMax: 8 }, inspect: inspector.inspect });
-    actor.start();
-    actor.send({ type: 'pause' });
-    await eventually('their inspector has spoken', () => own.some(({ type }) => type === '@xstate.snapshot'));
+t.test('messages have the form of Stately’s own inspector, and its browser receiver accepts no other', async (t) => {
+  const hub = await hubFor(t);
+  await routedPair(t, hub);
+  const own: StatelyInspectionEvent[] = [];
+  const inspector = createInspector({ send: (message) => own.push(message) });
+  const actor = createActor(courierMachine, { input: { slotsMax: 8 }, inspect: inspector.inspect });
+  actor.start();
+  actor.send({ type: 'pause' });
+  await eventually('their inspector has spoken', () => own.some(({ type }) => type === '@xstate.snapshot'));
 
-    const listeners: ((event: { data: unknown }) => void)[] = [];
-    const page = { addEventListener: (_type: string, listen: (typeof listeners)[number]) => listeners.push(listen) };
-    const taken: StatelyInspectionEvent[] = [];
-    const window = { ...page, opener: null };
-    Object.assign(window, { self: window, top: window });
-    createBrowserReceiver({ window } as unknown as Parameters<typeof createBrowserReceiver>[0]).subscribe((message) =>
-      taken.push(message),
-    );
-    const socket = new WebSocket(`${hub.url.replace(/^http/, 'ws')}${path}`, browserProtocols(hub.adminToken));
-    t.teardown(() => socket.terminate());
-    const types: string[] = [];
-    socket.on('message', (text) => {
-      const data = JSON.parse(String(text)) as { type: string };
-      types.push(data.type);
-      for (const listen of listeners) listen({ data });
-    });
-    await eventually('all has been sent', () => types.includes('ocpi-hub.complete'));
-    for (let n = 0; n < 5; n++) {
-      for (const type of ['pause', 'resume']) hub.created.context.supervisor.send('courier:NL-EMS', { type });
-    }
-    await eventually('what was missed is told', () => types.includes('ocpi-hub.missed'));
-    t.same(
-      taken.map(({ type }) => type),
-      types.filter((type) => !type.startsWith('ocpi-hub.')),
-      'the hub’s own two messages are passed over',
-    );
+  const listeners: ((event: { data: unknown }) => void)[] = [];
+  const page = { addEventListener: (_type: string, listen: (typeof listeners)[number]) => listeners.push(listen) };
+  const taken: StatelyInspectionEvent[] = [];
+  const window = { ...page, opener: null };
+  Object.assign(window, { self: window, top: window });
+  createBrowserReceiver({ window } as unknown as Parameters<typeof createBrowserReceiver>[0]).subscribe((message) =>
+    taken.push(message),
+  );
+  const socket = new WebSocket(`${hub.url.replace(/^http/, 'ws')}${path}`, browserProtocols(hub.adminToken));
+  t.teardown(() => socket.terminate());
+  const types: string[] = [];
+  socket.on('message', (text) => {
+    const data = JSON.parse(String(text)) as { type: string };
+    types.push(data.type);
+    for (const listen of listeners) listen({ data });
+  });
+  await eventually('all has been sent', () => types.includes('ocpi-hub.complete'));
+  for (let n = 0; n < 5; n++) {
+    for (const type of ['pause', 'resume']) hub.created.context.supervisor.send('courier:NL-EMS', { type });
+  }
+  await eventually('what was missed is told', () => types.includes('ocpi-hub.missed'));
+  t.same(
+    taken.map(({ type }) => type),
+    types.filter((type) => !type.startsWith('ocpi-hub.')),
+    'the hub’s own two messages are passed over',
+  );
 
-    // `id` is null in some of theirs though typed as text, and an actor without parent or source has none of those.
-    const formOf = (message: object) =>
-      Object.fromEntries(
-        Object.entries(message)
-          .filter(([key, value]) => value !== undefined && key !== 'id')
-          .map(([key, value]) => [key, typeof value]),
-      );
-    for (const type of ['@xstate.actor', '@xstate.event', '@xstate.snapshot'] as const) {
-      const [ours, theirs] = [taken, own].map((messages) => messages.find((message) => message.type === type));
-      t.match(formOf(ours ?? {}), formOf(theirs ?? {}), type);
-      t.equal(ours?._version, theirs?._version);
-    }
-    const ofCourier = (messages: readonly StatelyInspectionEvent[]) =>
-      messages.find(
-        (message): message is StatelyActorEvent =>
-          message.type === '@xstate.actor' && /"door"/.test(String(message.definition)),
-      );
-    const { context: _initial, ...chart } = JSON.parse(ofCourier(own)?.definition ?? '{}') as { context: unknown };
-    t.same(JSON.parse(ofCourier(taken)?.definition ?? '{}'), chart, 'the definition is theirs, without the context');
-  },
-);
+  // `id` is null in some of theirs though typed as text, and an actor without parent or source has none of those.
+  const formOf = (message: object) =>
+    Object.fromEntries(
+      Object.entries(message)
+        .filter(([key, value]) => value !== undefined && key !== 'id')
+        .map(([key, value]) => [key, typeof value]),
+    );
+  for (const type of ['@xstate.actor', '@xstate.event', '@xstate.snapshot'] as const) {
+    const [ours, theirs] = [taken, own].map((messages) => messages.find((message) => message.type === type));
+    t.match(formOf(ours ?? {}), formOf(theirs ?? {}), type);
+    t.equal(ours?._version, theirs?._version);
+  }
+  const ofCourier = (messages: readonly StatelyInspectionEvent[]) =>
+    messages.find(
+      (message): message is StatelyActorEvent =>
+        message.type === '@xstate.actor' && /"door"/.test(String(message.definition)),
+    );
+  const { context: _initial, ...chart } = JSON.parse(ofCourier(own)?.definition ?? '{}') as { context: unknown };
+  t.same(JSON.parse(ofCourier(taken)?.definition ?? '{}'), chart, 'the definition is theirs, without the context');
+});

@@ -22,7 +22,7 @@ function problem(text: string): { status: number; title: string; detail: string 
   return JSON.parse(text) as { status: number; title: string; detail: string };
 }
 
-t.test('who has no token is refused before the upgrade, in HTTP [contract, 4]', async (t) => {
+t.test('a reader without a token is refused before the upgrade, in HTTP [contract, 4]', async (t) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const protocols = (token: string) => ({ 'sec-websocket-protocol': browserProtocols(token).join(', ') });
   for (const headers of [
@@ -65,79 +65,72 @@ t.test('a page of another origin is refused, whatever its token', async (t) => {
   }
 });
 
-t.test(
-  'only a GET of the inspector upgrades; every other offer to change protocol is answered as if it were none',
-  async (t) => {
-    const hub = await hubFor(t);
-    const authorization = `Bearer ${hub.adminToken}`;
-    t.equal((await knock(hub, { authorization }, { at: '/admin/v1/status' })).status, 404);
-    t.equal(
-      (await knock(hub, { authorization }, { at: '/ocpi/versions' })).status,
-      401,
-      'the door answers as to anybody',
-    );
-    t.equal((await knock(hub, { authorization }, { method: 'POST' })).status, 405);
-    const plain = await callOnce('GET', `${hub.url}${path}`, undefined, { authorization });
-    t.equal(plain.status, 426);
-    t.equal(plain.headers.get('upgrade'), 'websocket');
-    t.match(JSON.parse(plain.text), { status: 426, title: 'Upgrade required', instance: path });
-    t.equal((await callOnce('GET', `${hub.url}${path}`)).status, 401, 'without a token not even that shows');
-    t.equal((await callOnce('POST', `${hub.url}${path}`, undefined, { authorization })).status, 405);
-    // Some HTTP clients offer HTTP/2 with each first request.
-    const h2c = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAARAAAAA' };
-    const healthy = await knock(hub, h2c, { at: '/healthz' });
-    t.equal(healthy.status, 200);
-    t.equal((await knock(hub, { ...h2c, authorization }, { at: path })).status, 426);
-    const query = await knock(hub, { authorization }, { at: `${path}?colour=red` });
-    t.equal(query.status, 422);
-    t.match(problem(query.text).detail, /colour/);
-  },
-);
+t.test('only a GET of the inspector upgrades; any other upgrade header is ignored', async (t) => {
+  const hub = await hubFor(t);
+  const authorization = `Bearer ${hub.adminToken}`;
+  t.equal((await knock(hub, { authorization }, { at: '/admin/v1/status' })).status, 404);
+  t.equal(
+    (await knock(hub, { authorization }, { at: '/ocpi/versions' })).status,
+    401,
+    'the door answers as to anybody',
+  );
+  t.equal((await knock(hub, { authorization }, { method: 'POST' })).status, 405);
+  const plain = await callOnce('GET', `${hub.url}${path}`, undefined, { authorization });
+  t.equal(plain.status, 426);
+  t.equal(plain.headers.get('upgrade'), 'websocket');
+  t.match(JSON.parse(plain.text), { status: 426, title: 'Upgrade required', instance: path });
+  t.equal((await callOnce('GET', `${hub.url}${path}`)).status, 401, 'without a token not even that shows');
+  t.equal((await callOnce('POST', `${hub.url}${path}`, undefined, { authorization })).status, 405);
+  // Some HTTP clients offer HTTP/2 with each first request.
+  const h2c = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAARAAAAA' };
+  const healthy = await knock(hub, h2c, { at: '/healthz' });
+  t.equal(healthy.status, 200);
+  t.equal((await knock(hub, { ...h2c, authorization }, { at: path })).status, 426);
+  const query = await knock(hub, { authorization }, { at: `${path}?colour=red` });
+  t.equal(query.status, 422);
+  t.match(problem(query.text).detail, /colour/);
+});
 
-t.test(
-  'on connecting every live actor is sent with its definition and present snapshot; then what changes',
-  async (t) => {
-    const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000' });
-    await routedPair(t, hub);
-    const reader = await inspect(t, hub);
-    const told = reader.messages.slice(0, -1);
-    t.same(
-      told.map(({ type, sessionId, name }) => `${type} ${sessionId} ${name}`),
-      [
-        '@xstate.actor partner:NL-CPO partner',
-        '@xstate.actor courier:NL-CPO courier',
-        '@xstate.actor partner:NL-EMS partner',
-        '@xstate.actor courier:NL-EMS courier',
-      ],
-    );
-    t.match(reader.messages.at(-1), { type: 'ocpi-hub.complete', actors: 4 });
-    for (const { definition, name } of told)
-      t.equal(JSON.parse(definition ?? '{}').id, name, 'each with its definition');
-    const value = { connection: 'connected' };
-    t.match(reader.actors.get('partner:NL-EMS'), { parties: ['NL-EMS'], snapshot: { status: 'active', value } });
+t.test('a new reader gets every live actor with its definition and snapshot, and then each change', async (t) => {
+  const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '600000' });
+  await routedPair(t, hub);
+  const reader = await inspect(t, hub);
+  const told = reader.messages.slice(0, -1);
+  t.same(
+    told.map(({ type, sessionId, name }) => `${type} ${sessionId} ${name}`),
+    [
+      '@xstate.actor partner:NL-CPO partner',
+      '@xstate.actor courier:NL-CPO courier',
+      '@xstate.actor partner:NL-EMS partner',
+      '@xstate.actor courier:NL-EMS courier',
+    ],
+  );
+  t.match(reader.messages.at(-1), { type: 'ocpi-hub.complete', actors: 4 });
+  for (const { definition, name } of told) t.equal(JSON.parse(definition ?? '{}').id, name, 'each with its definition');
+  const value = { connection: 'connected' };
+  t.match(reader.actors.get('partner:NL-EMS'), { parties: ['NL-EMS'], snapshot: { status: 'active', value } });
 
-    setCircuit(hub, 'NL-EMS', 'sessions', 'open');
-    const id = 'circuit:NL-EMS/sessions';
-    await eventually('the circuit is open', () => reader.actors.get(id)?.snapshot.value === 'open');
-    const before = reader.messages.length;
-    setCircuit(hub, 'NL-EMS', 'sessions', 'closed');
-    await eventually('it is closed', () => reader.actors.get(id)?.snapshot.value === 'closed');
-    const changes = reader.messages.slice(before);
-    t.notOk(JSON.stringify(reader.messages).includes('sampledObjects'), 'no ids of objects');
-    t.match(changes, [
-      { type: '@xstate.event', event: { type: 'operator.closed' } },
-      {
-        type: '@xstate.snapshot',
-        event: { type: 'operator.closed' },
-        snapshot: { status: 'active', value: 'closed', context: { slots: 1 } },
-        supervision: { state: 'active', restarts: 0, error: null },
-      },
-    ]);
-    t.equal(changes.length, 2);
-  },
-);
+  setCircuit(hub, 'NL-EMS', 'sessions', 'open');
+  const id = 'circuit:NL-EMS/sessions';
+  await eventually('the circuit is open', () => reader.actors.get(id)?.snapshot.value === 'open');
+  const before = reader.messages.length;
+  setCircuit(hub, 'NL-EMS', 'sessions', 'closed');
+  await eventually('it is closed', () => reader.actors.get(id)?.snapshot.value === 'closed');
+  const changes = reader.messages.slice(before);
+  t.notOk(JSON.stringify(reader.messages).includes('sampledObjects'), 'no ids of objects');
+  t.match(changes, [
+    { type: '@xstate.event', event: { type: 'operator.closed' } },
+    {
+      type: '@xstate.snapshot',
+      event: { type: 'operator.closed' },
+      snapshot: { status: 'active', value: 'closed', context: { slots: 1 } },
+      supervision: { state: 'active', restarts: 0, error: null },
+    },
+  ]);
+  t.equal(changes.length, 2);
+});
 
-t.test('a partner that is added shows, and a command from its beginning to its end', async (t) => {
+t.test('a partner that is added appears, and a command from its beginning to its end', async (t) => {
   const hub = await hubFor(t);
   const reader = await inspect(t, hub, '?definitions=once');
   t.equal(reader.actors.size, 0, 'nobody is there');
@@ -183,7 +176,7 @@ t.test('a partner that is added shows, and a command from its beginning to its e
   t.notMatch(JSON.stringify(reader.messages), /S3CR3T/, 'a result that OCPI does not know is not shown');
 });
 
-t.test('a reader says what it wants to see, in the address or later; all that it says must match', async (t) => {
+t.test('a reader filters in the address or by a message; all of its conditions must match', async (t) => {
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const seen = (reader: { actors: Map<string, unknown> }) => [...reader.actors.keys()].sort();
@@ -231,7 +224,7 @@ t.test('a partner with several parties is found by each of them', async (t) => {
   t.equal(reader.actors.size, 2);
 });
 
-t.test('what a reader sends that cannot be understood closes its connection, with the reason', async (t) => {
+t.test('a message of a reader that cannot be understood closes its connection with the reason', async (t) => {
   const hub = await hubFor(t);
   const cases = [
     { sends: 'no json', code: 1008, reason: /must be JSON/ },
@@ -259,7 +252,7 @@ t.test('what a reader sends that cannot be understood closes its connection, wit
 });
 
 t.test(
-  'an actor that throws shows as restarting, then as it comes back, and at last as quarantined',
+  'an actor that throws is shown as restarting, then as running again, and finally as quarantined',
   atLength,
   async (t) => {
     const hub = await hubFor(t);
@@ -288,7 +281,7 @@ t.test(
   },
 );
 
-t.test('secrets never leave the hub: not of a context, not of an event, not of a partner', async (t) => {
+t.test('secrets never leave the hub, neither of a context nor of an event or a partner', async (t) => {
   const hub = await hubFor(t);
   const partner = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const reader = await inspect(t, hub);
@@ -321,7 +314,7 @@ async function inspectedTokens(t: Test, hub: RunningHub, messages: readonly obje
   }
 }
 
-t.test('a reader that comes back after a restart is told everything anew, and the hub says goodbye', async (t) => {
+t.test('a reader that reconnects after a restart gets everything again, and the hub says goodbye before', async (t) => {
   const dataDir = directoryFor(t);
   const env = { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent', HUB_SECRET_KEY: secretKey };
   const first = await startHub(loadConfig({ env, flags: {} }));
@@ -339,7 +332,7 @@ t.test('a reader that comes back after a restart is told everything anew, and th
   t.equal(again.actors.size, 4);
 });
 
-t.test('nobody is let in while the hub starts, and no more than 64 at a time', async (t) => {
+t.test('no reader is admitted while the hub starts, and at most 64 at a time', async (t) => {
   const hub = await hubFor(t);
   const readers = await Promise.all(Array.from({ length: 64 }, () => inspect(t, hub)));
   const full = await knock(hub, { authorization: `Bearer ${hub.adminToken}` });
@@ -352,7 +345,7 @@ t.test('nobody is let in while the hub starts, and no more than 64 at a time', a
   });
 });
 
-t.test('nothing is watched while there is no reader, and all is counted when there are', async (t) => {
+t.test('nothing is watched while there is no reader, and everything is counted when there are', async (t) => {
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const { operations } = hub.created.hub;

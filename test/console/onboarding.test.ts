@@ -47,7 +47,7 @@ async function add(page: Page): Promise<string> {
   return text ?? '';
 }
 
-browserTest('a partner is added and its handshake is seen step by step as it happens', async (t, browser) => {
+browserTest('a partner is added, and its handshake is shown step by step as it happens', async (t, browser) => {
   const hub = await hubFor(t);
   const cpo = await cpoFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
@@ -91,52 +91,56 @@ browserTest('a partner is added and its handshake is seen step by step as it hap
   await page.waitForURL('**/routing?party=NL-CPO');
 });
 
-browserTest('a handshake that fails says why in words, and the next one may succeed', atLength, async (t, browser) => {
-  const hub = await hubFor(t);
-  const cpo = await cpoFor(t, hub);
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
-  const token = await add(page);
-  const failure = page.locator('.outcome .failure');
+browserTest(
+  'a failed handshake gives the reason in words, and the next one may succeed',
+  atLength,
+  async (t, browser) => {
+    const hub = await hubFor(t);
+    const cpo = await cpoFor(t, hub);
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+    const token = await add(page);
+    const failure = page.locator('.outcome .failure');
 
-  cpo.at('versions').answer(404, 'not here', { times: 1 });
-  await t.rejects(cpo.register(token));
-  await hurried(page, () => failure.getByText(/Cannot fetch the versions/).waitFor());
-  t.match(await failure.textContent(), 'must be reachable from the hub');
-  t.strictSame(await stepStates(page), ['done', 'done', 'failed', 'open']);
+    cpo.at('versions').answer(404, 'not here', { times: 1 });
+    await t.rejects(cpo.register(token));
+    await hurried(page, () => failure.getByText(/Cannot fetch the versions/).waitFor());
+    t.match(await failure.textContent(), 'must be reachable from the hub');
+    t.strictSame(await stepStates(page), ['done', 'done', 'failed', 'open']);
 
-  cpo.hidden.add('credentials');
-  await t.rejects(cpo.register(token));
-  await hurried(page, () => failure.getByText(/lack the credentials module/).waitFor());
-  cpo.hidden.clear();
+    cpo.hidden.add('credentials');
+    await t.rejects(cpo.register(token));
+    await hurried(page, () => failure.getByText(/lack the credentials module/).waitFor());
+    cpo.hidden.clear();
 
-  const post = (body: object) =>
-    fetch(`${hub.url}/ocpi/2.2.1/credentials`, {
-      method: 'POST',
-      headers: {
-        Authorization: `Token ${Buffer.from(token).toString('base64')}`,
-        'Content-Type': 'application/json',
-      },
-      body: JSON.stringify(body),
-    });
-  await post({ token: 'x', roles: [] });
-  await hurried(page, () => failure.getByText(/url/).waitFor());
-  const role = { role: 'EMSP', country_code: 'NL', party_id: 'OTH', business_details: { name: 'x' } };
-  await post({ token: 'x', url: `${cpo.url}/ocpi/versions`, roles: [role] });
-  await hurried(page, () => failure.getByText(/EMSP NL-OTH was not assigned/).waitFor());
-  t.match(await failure.textContent(), 'must be those that were set here');
+    const post = (body: object) =>
+      fetch(`${hub.url}/ocpi/2.2.1/credentials`, {
+        method: 'POST',
+        headers: {
+          Authorization: `Token ${Buffer.from(token).toString('base64')}`,
+          'Content-Type': 'application/json',
+        },
+        body: JSON.stringify(body),
+      });
+    await post({ token: 'x', roles: [] });
+    await hurried(page, () => failure.getByText(/url/).waitFor());
+    const role = { role: 'EMSP', country_code: 'NL', party_id: 'OTH', business_details: { name: 'x' } };
+    await post({ token: 'x', url: `${cpo.url}/ocpi/versions`, roles: [role] });
+    await hurried(page, () => failure.getByText(/EMSP NL-OTH was not assigned/).waitFor());
+    t.match(await failure.textContent(), 'must be those that were set here');
 
-  await cpo.register(token);
-  await hurried(page, () => page.getByText('NL-CPO is connected.').waitFor());
-  t.equal(await failure.count(), 0);
-  const { steps: told } = (await admin(hub, 'GET', '/parties/NL-CPO/handshake')) as { steps: { step: string }[] };
-  t.strictSame(
-    told.map(({ step }) => step).filter((step) => step !== 'called'),
-    [...Array(4).fill(['received', 'failed']).flat(), 'received', 'connected'],
-  );
-});
+    await cpo.register(token);
+    await hurried(page, () => page.getByText('NL-CPO is connected.').waitFor());
+    t.equal(await failure.count(), 0);
+    const { steps: told } = (await admin(hub, 'GET', '/parties/NL-CPO/handshake')) as { steps: { step: string }[] };
+    t.strictSame(
+      told.map(({ step }) => step).filter((step) => step !== 'called'),
+      [...Array(4).fill(['received', 'failed']).flat(), 'received', 'connected'],
+    );
+  },
+);
 
 browserTest(
-  'a partner is added with settings of its own; one that is pull only gets a hub token [D89]',
+  'a partner is added with settings of its own; a pull-only one gets a hub token at once [D89]',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -160,7 +164,7 @@ browserTest(
   },
 );
 
-browserTest('what is wrong is said beside its field, and nothing is sent', atLength, async (t, browser) => {
+browserTest('an invalid field has its message beside it, and nothing is sent', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'DE', party_id: 'ABC' }] });
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
@@ -197,37 +201,33 @@ browserTest('what is wrong is said beside its field, and nothing is sent', atLen
   ]);
 });
 
-browserTest(
-  'the token is shown once; after a reload another one can be issued, and only by an admin',
-  atLength,
-  async (t, browser) => {
-    const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
-    const cpo = await cpoFor(t, hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
-    const token = await add(page);
-    await page.reload();
-    await page.getByText('cannot be shown again').waitFor();
-    t.notMatch(await page.content(), token);
-    t.notMatch(await page.evaluate('JSON.stringify([location.href, { ...localStorage }, history.state])'), token);
+browserTest('the token is shown once; after a reload an admin can issue another one', atLength, async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  const cpo = await cpoFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });
+  const token = await add(page);
+  await page.reload();
+  await page.getByText('cannot be shown again').waitFor();
+  t.notMatch(await page.content(), token);
+  t.notMatch(await page.evaluate('JSON.stringify([location.href, { ...localStorage }, history.state])'), token);
 
-    const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: '/onboarding' });
-    await viewer.getByText('Adding a partner needs the role admin').waitFor();
-    await hurried(viewer, () => viewer.getByRole('link', { name: 'NL-CPO' }).click());
-    await viewer.getByText('cannot be shown again').waitFor();
-    t.equal(await viewer.getByRole('button', { name: 'Issue a new one' }).count(), 0);
+  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: '/onboarding' });
+  await viewer.getByText('Adding a partner needs the role admin').waitFor();
+  await hurried(viewer, () => viewer.getByRole('link', { name: 'NL-CPO' }).click());
+  await viewer.getByText('cannot be shown again').waitFor();
+  t.equal(await viewer.getByRole('button', { name: 'Issue a new one' }).count(), 0);
 
-    await page.getByLabel('Reason, for the audit log').fill('the first mail was lost');
-    await page.getByRole('button', { name: 'Issue a new one' }).click();
-    const issued = page.locator('.copied').filter({ hasText: 'initial token' }).locator('code');
-    await issued.waitFor();
-    const audited = (await admin(hub, 'GET', '/audit?verb=initial-token')).items as { reason: string | null }[];
-    t.equal(audited[0]?.reason, 'the first mail was lost');
-    await cpo.register((await issued.textContent()) ?? '');
-    for (const one of [page, viewer]) await hurried(one, () => one.getByText('NL-CPO is connected.').waitFor());
-  },
-);
+  await page.getByLabel('Reason, for the audit log').fill('the first mail was lost');
+  await page.getByRole('button', { name: 'Issue a new one' }).click();
+  const issued = page.locator('.copied').filter({ hasText: 'initial token' }).locator('code');
+  await issued.waitFor();
+  const audited = (await admin(hub, 'GET', '/audit?verb=initial-token')).items as { reason: string | null }[];
+  t.equal(audited[0]?.reason, 'the first mail was lost');
+  await cpo.register((await issued.textContent()) ?? '');
+  for (const one of [page, viewer]) await hurried(one, () => one.getByText('NL-CPO is connected.').waitFor());
+});
 
-browserTest('it has no barrier: light and dark, wide and narrow', atLength, async (t, browser) => {
+browserTest('it is accessible: light and dark, wide and narrow', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   await admin(hub, 'POST', '/parties', { roles: [{ role: 'CPO', country_code: 'NL', party_id: 'ABC' }] });
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/onboarding' });

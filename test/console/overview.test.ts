@@ -52,7 +52,7 @@ const live = (page: Page) => page.locator('.badge', { hasText: /live$/ });
 const shownIn = (page: Page, id: string) =>
   page.locator('tr[data-row]').filter({ has: page.getByRole('link', { name: id, exact: true }) });
 
-t.test('whoever says which revision it has is given the rows that have changed since [W2, W3]', async (t) => {
+t.test('the overview returns only the rows that changed since the reader’s revision', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, { clock });
   await addMany(hub, 5);
@@ -82,7 +82,7 @@ t.test('whoever says which revision it has is given the rows that have changed s
   t.match(await ask('another.1'), { full: true, rows: { length: 5 } }, 'a revision of another start');
 });
 
-t.test('it counts what waits, since when, what is overdue, dead and delivered', async (t) => {
+t.test('the overview counts what waits, since when, what is overdue, dead and delivered', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, {}, { clock });
   let refuses = false;
@@ -112,7 +112,7 @@ t.test('it counts what waits, since when, what is overdue, dead and delivered', 
   t.match(await emspRow(), { overdue: 0, oldest_at: since }, 'what an operator holds back is not overdue');
 });
 
-browserTest('what needs attention stays within its panel, however long its words', atLength, async (t, browser) => {
+browserTest('an attention entry stays within its panel, however long its text', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/A', sessionBody('A'));
@@ -221,7 +221,7 @@ browserTest(
   },
 );
 
-browserTest('partners are found, narrowed and sorted, and the address says how', atLength, async (t, browser) => {
+browserTest('partners are found, filtered and sorted, and the address keeps it', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   await addMany(hub, 60);
   await setCircuit(hub, 'NL-AAX', 'open');
@@ -259,7 +259,7 @@ browserTest('partners are found, narrowed and sorted, and the address says how',
   await page.waitForURL('**/partners/NL-AAB');
 });
 
-browserTest('what needs attention comes by itself and leads to where it is mended', async (t, browser) => {
+browserTest('attention entries appear by themselves and link to where the cause is repaired', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, { clock: hastyClock });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404, text: '{"status_code":2003}' }) });
   const page = await consoleFor(t, browser, hub, { token: viewerToken });
@@ -283,7 +283,7 @@ browserTest('what needs attention comes by itself and leads to where it is mende
 });
 
 browserTest(
-  'the overview of an owner of the version before, which names no receivers, is shown',
+  'the overview of an owner of the previous version, which names no receivers, is shown',
   async (t, browser) => {
     const hub = await hubFor(t);
     await routedPair(t, hub);
@@ -300,7 +300,7 @@ browserTest(
   },
 );
 
-browserTest('rates come of counts: what is delivered moves the numbers and the plot', atLength, async (t, browser) => {
+browserTest('rates are derived from counts: deliveries move the numbers and the plot', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
@@ -349,7 +349,7 @@ const cuttable = `{
   };
 }`;
 
-browserTest('while it is not live it shows what the hub says when asked', atLength, async (t, browser) => {
+browserTest('while the connection is down the page shows the hub’s reason', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const path = '/routing';
@@ -364,7 +364,7 @@ browserTest('while it is not live it shows what the hub says when asked', atLeng
   await hurried(page, () => shownIn(page, 'NL-EMS').getByText('SUSPENDED').waitFor());
 });
 
-browserTest('it has no barrier: light and dark, wide and narrow, empty and full', async (t, browser) => {
+browserTest('it is accessible: light and dark, wide and narrow, empty and full', async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const page = await consoleFor(t, browser, hub, { token: viewerToken });
   await page.getByText('No partner yet').waitFor();

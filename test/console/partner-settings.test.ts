@@ -24,7 +24,7 @@ async function staffed(t: Test): Promise<TestHub> {
 const partyOf = async (hub: TestHub) => (await admin(hub, 'GET', '/parties/NL-EMS')) as unknown as PartyView;
 
 browserTest(
-  'pull_only of a registered partner is refused with the reason; of a suspended one it shows the hub token [D89]',
+  'pull_only of a registered partner is refused with the reason; a suspended one gets a hub token [D89]',
   atLength,
   async (t, browser) => {
     const hub = await staffed(t);
@@ -54,7 +54,7 @@ browserTest(
 );
 
 browserTest(
-  'settings are changed by an operator, and pull_only by an admin alone [operators]',
+  'an operator changes settings, an admin alone changes pull_only [operators]',
   atLength,
   async (t, browser) => {
     const hub = await staffed(t);

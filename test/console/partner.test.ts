@@ -55,7 +55,7 @@ const unfold = (page: Page) => page.getByText(/^State charts Partner: connection
 /** States that the chart shows as the present ones. */
 const lit = (page: Page, path: string) => page.locator(`[data-state="${path}"][aria-current="true"]`);
 
-browserTest('the chart of a partner follows it as it goes offline and comes back', atLength, async (t, browser) => {
+browserTest('the state chart of a partner follows it offline and back', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '0.2', HUB_OFFLINE_AFTER_S: '0.2' });
   const emsp = await emspFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
@@ -84,7 +84,7 @@ browserTest('the chart of a partner follows it as it goes offline and comes back
   t.equal((await partyOf(hub, 'NL-EMS')).status, 'CONNECTED');
 });
 
-browserTest('the chart lives on after a restart of the hub', atLength, async (t, browser) => {
+browserTest('the state chart survives a restart of the hub', atLength, async (t, browser) => {
   const env = { HUB_CIRCUIT_OPEN_MS: '600000' };
   const dataDir = directoryFor(t);
   const before = await hubFor(t, env, {}, dataDir);
@@ -146,7 +146,7 @@ browserTest('an operator probes, pauses, and opens and closes circuits by hand',
 });
 
 browserTest(
-  'the last transitions are those of its state, however much is noted of the partner',
+  'the last transitions are those of its state, however many other events the partner has',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -162,44 +162,40 @@ browserTest(
   },
 );
 
-browserTest(
-  'what is to be loaded again while it is being loaded is asked for once, afterwards',
-  atLength,
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    await emspFor(t, hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
-    const button = page.getByRole('button', { name: 'Pause deliveries' });
-    await button.waitFor();
-    let [asked, open, most] = [0, 0, 0];
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    await page.route('**/admin/v1/parties/NL-EMS', async (route) => {
-      if (route.request().method() !== 'GET') return route.continue();
-      asked++;
-      most = Math.max(most, ++open);
-      await released;
-      open--;
-      return route.continue();
-    });
-    for (const times of [1, 2]) {
-      await button.click();
-      await page
-        .getByText('Deliveries to NL-EMS wait until you resume.')
-        .nth(times - 1)
-        .waitFor();
-    }
-    release();
-    await page.getByRole('button', { name: 'Resume deliveries' }).waitFor();
-    await eventually('it was asked for twice', () => asked >= 2);
-    t.equal(most, 1, 'one after the other');
-  },
-);
+browserTest('a reload that is requested during a load happens once, afterwards', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  await emspFor(t, hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-EMS' });
+  const button = page.getByRole('button', { name: 'Pause deliveries' });
+  await button.waitFor();
+  let [asked, open, most] = [0, 0, 0];
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route('**/admin/v1/parties/NL-EMS', async (route) => {
+    if (route.request().method() !== 'GET') return route.continue();
+    asked++;
+    most = Math.max(most, ++open);
+    await released;
+    open--;
+    return route.continue();
+  });
+  for (const times of [1, 2]) {
+    await button.click();
+    await page
+      .getByText('Deliveries to NL-EMS wait until you resume.')
+      .nth(times - 1)
+      .waitFor();
+  }
+  release();
+  await page.getByRole('button', { name: 'Resume deliveries' }).waitFor();
+  await eventually('it was asked for twice', () => asked >= 2);
+  t.equal(most, 1, 'one after the other');
+});
 
 browserTest(
-  'suspending asks first; a new initial token is shown once and brings the partner back',
+  'suspending needs a confirmation; a new initial token is shown once and brings the partner back',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -231,7 +227,7 @@ browserTest(
 );
 
 browserTest(
-  'a registered partner is given an initial token, and goes on until it has used it [D73]',
+  'a registered partner gets an initial token, and goes on until it has used it [D73]',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -321,7 +317,7 @@ browserTest('settings and endpoints are changed in a dialog and take effect', as
 });
 
 browserTest(
-  'a check is begun, seen as it runs, and what it finds is healed [operators, check]',
+  'a check is started, followed as it runs, and its findings are healed [operators, check]',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -372,7 +368,7 @@ browserTest(
   },
 );
 
-browserTest('a change of host that waits is shown, and confirmed [D87]', atLength, async (t, browser) => {
+browserTest('a pending change of host is shown, and confirmed [D87]', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_CONFIRM_HOST_CHANGE: 'true' });
   const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
   const elsewhere = emsp.url.replace('127.0.0.1', 'localhost');
@@ -403,7 +399,7 @@ browserTest('a change of host that waits is shown, and confirmed [D87]', atLengt
   t.match(await itemsOf(hub, '/audit?operator=admin'), [{ reason: 'they called us' }]);
 });
 
-browserTest('pulls and resyncs show how far they are, and how they ended', atLength, async (t, browser) => {
+browserTest('pulls and resyncs show their progress and their end', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const served = lists();
   served.texts.locations = ['LOC1', 'LOC2', 'LOC3'].map((id) => JSON.stringify(locationBody(id)));
@@ -439,7 +435,7 @@ browserTest('pulls and resyncs show how far they are, and how they ended', atLen
   await page.getByRole('region', { name: 'Routes' }).getByRole('link', { name: 'NL-CPO' }).waitFor();
 });
 
-browserTest('a running pull can be canceled, once, and what was stored stays', atLength, async (t, browser) => {
+browserTest('a running pull can be canceled once, and the stored objects stay', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   await partnerFor(t, hub, {
     ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
@@ -462,7 +458,7 @@ browserTest('a running pull can be canceled, once, and what was stored stays', a
   t.match(await itemsOf(hub, '/pulls'), [{ state: 'FAILED', stored: 1 }]);
 });
 
-browserTest('counts of a partner with two parties lead to the deliveries of both', atLength, async (t, browser) => {
+browserTest('counts of a partner with two parties link to the deliveries of both', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const { cpo } = await routedPair(t, hub);
   await partnerFor(t, hub, {
@@ -501,7 +497,7 @@ browserTest('counts of a partner with two parties lead to the deliveries of both
 });
 
 browserTest(
-  'a refused push stands on the page of its partner with its reason, and leads to its trace [D69]',
+  'a refused push is on the page of its partner with its reason, and links to its trace [D69]',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -520,7 +516,7 @@ browserTest(
   },
 );
 
-browserTest('a viewer sees all of it and no button that changes anything', atLength, async (t, browser) => {
+browserTest('a viewer sees everything and no button that changes anything', atLength, async (t, browser) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   await cpoFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
@@ -530,22 +526,26 @@ browserTest('a viewer sees all of it and no button that changes anything', atLen
   t.strictSame(await page.locator('main button').allTextContents(), []);
 });
 
-browserTest('a partner that does not exist is said to, and a given up actor as well', atLength, async (t, browser) => {
-  const hub = await hubFor(t, {}, { clock: hastyClock });
-  const page = await consoleFor(t, browser, hub, {
-    ...{ token: hub.adminToken, path: '/partners/NL-XXX' },
-    mayComplain: /404/,
-  });
-  await page.getByText(/Could not load partner NL-XXX/).waitFor();
-  await emspFor(t, hub);
-  await lead(page, '/partners/NL-EMS');
-  await unfold(page);
-  await lit(page, 'connection.connected').waitFor();
-  await giveUp(hub, 'partner:NL-EMS');
-  t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
-});
+browserTest(
+  'an unknown partner is reported as unknown, and a quarantined actor as quarantined',
+  atLength,
+  async (t, browser) => {
+    const hub = await hubFor(t, {}, { clock: hastyClock });
+    const page = await consoleFor(t, browser, hub, {
+      ...{ token: hub.adminToken, path: '/partners/NL-XXX' },
+      mayComplain: /404/,
+    });
+    await page.getByText(/Could not load partner NL-XXX/).waitFor();
+    await emspFor(t, hub);
+    await lead(page, '/partners/NL-EMS');
+    await unfold(page);
+    await lit(page, 'connection.connected').waitFor();
+    await giveUp(hub, 'partner:NL-EMS');
+    t.match(await page.getByRole('alert').textContent(), /stopped after repeated failures: .*poisoned on purpose/s);
+  },
+);
 
-browserTest('it has no barrier: light and dark, wide and narrow, dialogs too', atLength, async (t, browser) => {
+browserTest('it is accessible: light and dark, wide and narrow, dialogs too', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   await cpoFor(t, hub);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/partners/NL-CPO' });

@@ -7,7 +7,7 @@ import { admin } from '../support/plain-partner.ts';
 import { t } from '../support/tap.ts';
 import { browserTest, consoleFor, isOpenToAll } from './browser.ts';
 
-browserTest('a partner signs in by its link, and sends its dead letter again', async (t, browser) => {
+browserTest('a partner signs in with its link, and re-drives its dead letter', async (t, browser) => {
   const hub = await hubFor(t);
   let isIll = true;
   const answer = () => (isIll ? { status: 404, text: 'no such page' } : {});
@@ -78,7 +78,7 @@ browserTest('a partner signs in by its link, and sends its dead letter again', a
   );
 });
 
-t.test('partners have their page, and operators theirs, with files of its own', async (t) => {
+t.test('partners and operators have separate pages with separate files', async (t) => {
   const hub = await hubFor(t);
   const get = (path: string) => callOnce('GET', `${hub.url}${path}`);
   const page = await get('/portal/');

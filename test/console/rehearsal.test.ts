@@ -26,7 +26,7 @@ const looks = [
 ] as const;
 
 browserTest(
-  'two hundred partners, seven faults: two clicks lead from the first page to the cause of each',
+  'two hundred partners, seven faults: two clicks lead from the first page to each cause',
   atLength,
   async (t, browser) => {
     const clock = new SimulatedClock('2026-03-01T10:00:00Z');

@@ -6,7 +6,7 @@ import { atLength } from '../support/share.ts';
 import { barriers, browserTest, consoleFor } from './browser.ts';
 import { traffic } from './traffic.ts';
 
-browserTest('Ctrl-K leads to a partner, a page, and what has an id', atLength, async (t, browser) => {
+browserTest('Ctrl-K finds partners, pages, and everything with an id', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { push } = await traffic(t, hub);
   await push('S1');
@@ -56,7 +56,7 @@ browserTest('Ctrl-K leads to a partner, a page, and what has an id', atLength, a
 });
 
 browserTest(
-  'a view is saved under a name, and leads back, also by Ctrl-K; a viewer finds it',
+  'a view is saved under a name, and opened, also with Ctrl-K; a viewer finds it',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_VIEWER_TOKEN: 'viewer-token-of-the-test' });

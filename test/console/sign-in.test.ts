@@ -29,28 +29,25 @@ t.test('the files of the page need no token, carry a strict policy and no data [
   t.equal((await callOnce('POST', `${hub.url}/console/`)).status, 404);
 });
 
-browserTest(
-  'a token that the hub does not know is refused in words, and the right one opens the page',
-  async (t, browser) => {
-    const hub = await living();
-    const page = await consoleFor(t, browser, hub, { token: null, mayComplain: /401/ });
-    await page.getByLabel('Token').fill('not-a-token');
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    t.match(await page.getByRole('alert').textContent(), /does not know this token/);
-    await page.getByLabel('Token').fill(hub.adminToken);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('navigation', { name: 'Pages' }).waitFor();
-    await page.reload();
-    await page.getByRole('navigation', { name: 'Pages' }).waitFor();
-    t.equal(await page.evaluate('JSON.stringify(localStorage)'), '{}', 'the token outlives no session');
-    t.notMatch(page.url(), hub.adminToken);
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByLabel('Token').waitFor();
-    t.equal(await page.evaluate('sessionStorage.length'), 0);
-  },
-);
+browserTest('an unknown token is refused in words, and the right one opens the page', async (t, browser) => {
+  const hub = await living();
+  const page = await consoleFor(t, browser, hub, { token: null, mayComplain: /401/ });
+  await page.getByLabel('Token').fill('not-a-token');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  t.match(await page.getByRole('alert').textContent(), /does not know this token/);
+  await page.getByLabel('Token').fill(hub.adminToken);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+  await page.reload();
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+  t.equal(await page.evaluate('JSON.stringify(localStorage)'), '{}', 'the token outlives no session');
+  t.notMatch(page.url(), hub.adminToken);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Token').waitFor();
+  t.equal(await page.evaluate('sessionStorage.length'), 0);
+});
 
-browserTest('the role of a kept token is asked for until the hub has answered', atLength, async (t, browser) => {
+browserTest('the role of a stored token is requested until the hub has answered', atLength, async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, {
     token: hub.adminToken,
@@ -65,7 +62,7 @@ browserTest('the role of a kept token is asked for until the hub has answered', 
   await page.getByRole('button', { name: 'Add the partner' }).waitFor();
 });
 
-browserTest('an address that was shared opens where it was copied, after signing in', async (t, browser) => {
+browserTest('a shared address opens after signing in', async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, { token: null, path: '/orphans?state=OPEN' });
   await page.getByLabel('Token').fill(viewerToken);
@@ -74,7 +71,7 @@ browserTest('an address that was shared opens where it was copied, after signing
   t.match(page.url(), '/console/orphans?state=OPEN');
 });
 
-browserTest('the keyboard leads to every page, and tells how', atLength, async (t, browser) => {
+browserTest('the keyboard opens every page, and help lists the keys', atLength, async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
   await page.locator('body').press('?');
@@ -97,21 +94,25 @@ browserTest('the keyboard leads to every page, and tells how', atLength, async (
   }
 });
 
-browserTest('the sign-in has no barrier, in light and in dark', atLength, async (t, browser) => {
+browserTest('the sign-in is accessible, light and dark', atLength, async (t, browser) => {
   const hub = await living();
   const page = await consoleFor(t, browser, hub, { token: null });
   await isOpenToAll(t, page, 'the sign-in');
 });
 
-browserTest('a token that the hub no longer takes ends the session, and says so', atLength, async (t, browser) => {
-  const dataDir = directoryFor(t);
-  const first = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, {}, dataDir);
-  const page = await consoleFor(t, browser, first, {
-    token: viewerToken,
-    mayComplain: /WebSocket|ERR_|401|503/,
-  });
-  await first.close();
-  const changed = { HUB_VIEWER_TOKEN: `${viewerToken}-changed`, HUB_PORT: new URL(first.url).port };
-  await hubFor(t, changed, {}, dataDir);
-  await hurried(page, () => page.getByText('no longer accepts this token').waitFor());
-});
+browserTest(
+  'a token that the hub no longer accepts ends the session, and the page says so',
+  atLength,
+  async (t, browser) => {
+    const dataDir = directoryFor(t);
+    const first = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken }, {}, dataDir);
+    const page = await consoleFor(t, browser, first, {
+      token: viewerToken,
+      mayComplain: /WebSocket|ERR_|401|503/,
+    });
+    await first.close();
+    const changed = { HUB_VIEWER_TOKEN: `${viewerToken}-changed`, HUB_PORT: new URL(first.url).port };
+    await hubFor(t, changed, {}, dataDir);
+    await hurried(page, () => page.getByText('no longer accepts this token').waitFor());
+  },
+);

@@ -13,32 +13,35 @@ import { scene } from './scene.ts';
 
 const living = shared((file) => scene(file));
 
-browserTest('a command is shown while its result is awaited, and its end when it comes', async (t, browser) => {
-  const { hub, cpo } = await living();
-  const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
-  await page
-    .getByRole('region', { name: 'Running now' })
-    .getByText(/^\d+ waiting for result/)
-    .waitFor();
-  await lead(page, '/commands');
-  const row = page.getByRole('row').filter({ hasText: 'START_SESSION' });
-  await row.getByText('waiting for result').waitFor();
-  await row.getByText(/^in \d+ min/).waitFor();
-  const sent = cpo.received.find(({ path }) => path.endsWith('/commands/START_SESSION'));
-  const { response_url } = JSON.parse(sent?.body ?? '{}') as { response_url: string };
-  await cpo.call('POST', response_url.slice(`${hub.url}/ocpi`.length), { result: 'EVSE_OCCUPIED' });
-  await hurried(page, () => row.getByText('completed').waitFor());
-  await row.getByText('EVSE_OCCUPIED').waitFor();
+browserTest(
+  'a command is shown while it waits for its result, and its end when the result arrives',
+  async (t, browser) => {
+    const { hub, cpo } = await living();
+    const page = await consoleFor(t, browser, hub, { token: hub.adminToken });
+    await page
+      .getByRole('region', { name: 'Running now' })
+      .getByText(/^\d+ waiting for result/)
+      .waitFor();
+    await lead(page, '/commands');
+    const row = page.getByRole('row').filter({ hasText: 'START_SESSION' });
+    await row.getByText('waiting for result').waitFor();
+    await row.getByText(/^in \d+ min/).waitFor();
+    const sent = cpo.received.find(({ path }) => path.endsWith('/commands/START_SESSION'));
+    const { response_url } = JSON.parse(sent?.body ?? '{}') as { response_url: string };
+    await cpo.call('POST', response_url.slice(`${hub.url}/ocpi`.length), { result: 'EVSE_OCCUPIED' });
+    await hurried(page, () => row.getByText('completed').waitFor());
+    await row.getByText('EVSE_OCCUPIED').waitFor();
 
-  await page.getByLabel('Party').fill('DE-FAH');
-  await page.getByText('No command').waitFor();
-  t.match(page.url(), 'party=DE-FAH', 'the filter is in the address');
-  await page.getByLabel('Party').fill('');
-  await row.getByRole('link').last().click();
-  await page.waitForURL(/\/trace\?key=/);
-});
+    await page.getByLabel('Party').fill('DE-FAH');
+    await page.getByText('No command').waitFor();
+    t.match(page.url(), 'party=DE-FAH', 'the filter is in the address');
+    await page.getByLabel('Party').fill('');
+    await row.getByRole('link').last().click();
+    await page.waitForURL(/\/trace\?key=/);
+  },
+);
 
-browserTest('a command whose result never reached its eMSP is shown so, and found by it', async (t, browser) => {
+browserTest('a command whose result never reached its eMSP is shown so, and a filter finds it', async (t, browser) => {
   const hub = await hubFor(t);
   await written(hub, [commandRow(1, { reason: 'timeout: no answer in time' }), commandRow(2)]);
   const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/commands' });
@@ -53,7 +56,7 @@ browserTest('a command whose result never reached its eMSP is shown so, and foun
 });
 
 browserTest(
-  'a command is found by its party behind hundreds of newer ones, and a list goes on page by page',
+  'a command is found by its party behind hundreds of newer ones, and a list continues page by page',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t);
@@ -71,7 +74,7 @@ browserTest(
   },
 );
 
-browserTest('an orphan case is open, the CPO is asked again, and an operator resolves it', async (t, browser) => {
+browserTest('an orphan case is open, the CPO is queried again, and an operator resolves it', async (t, browser) => {
   const { hub, viewerToken, cpo } = await living();
   const viewing = await consoleFor(t, browser, hub, { token: viewerToken, path: '/orphans?state=OPEN' });
   await viewing.getByRole('row').filter({ hasText: 'NL-CPO/S-LOST' }).waitFor();
@@ -123,31 +126,27 @@ browserTest('an orphan case is open, the CPO is asked again, and an operator res
   t.match(items, [{ session: 'NL-CPO/S-LOST' }]);
 });
 
-browserTest(
-  'a session in its grace is shown among the cases, and apart from them [D77]',
-  atLength,
-  async (t, browser) => {
-    const hub = await hubFor(t);
-    const accepted = { body: { result: 'ACCEPTED', timeout: 600 } };
-    const { cpo, emsp } = await routedPair(t, hub, {
-      cpo: ({ method }) => (method === 'POST' ? accepted : { body: [] }),
-    });
-    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
-    await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/result`, session_id: 'S1' });
-    await eventually('it is watched', async () => {
-      const { items } = await admin(hub, 'GET', '/orphans?state=GRACE');
-      return (items as object[]).length === 1;
-    });
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
-    const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S1' });
-    await row.getByText('grace period').waitFor();
-    await page.getByLabel('State').selectOption('OPEN');
-    await page.getByText('No case').waitFor();
-    t.equal(await row.count(), 0);
-    await page.getByLabel('State').selectOption('GRACE');
-    await row.getByText('grace period').waitFor();
-  },
-);
+browserTest('a session in its grace period is shown apart from the cases [D77]', atLength, async (t, browser) => {
+  const hub = await hubFor(t);
+  const accepted = { body: { result: 'ACCEPTED', timeout: 600 } };
+  const { cpo, emsp } = await routedPair(t, hub, {
+    cpo: ({ method }) => (method === 'POST' ? accepted : { body: [] }),
+  });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await emsp.call('POST', '/2.2.1/commands/STOP_SESSION', { response_url: `${emsp.url}/result`, session_id: 'S1' });
+  await eventually('it is watched', async () => {
+    const { items } = await admin(hub, 'GET', '/orphans?state=GRACE');
+    return (items as object[]).length === 1;
+  });
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/orphans' });
+  const row = page.getByRole('row').filter({ hasText: 'NL-CPO/S1' });
+  await row.getByText('grace period').waitFor();
+  await page.getByLabel('State').selectOption('OPEN');
+  await page.getByText('No case').waitFor();
+  t.equal(await row.count(), 0);
+  await page.getByLabel('State').selectOption('GRACE');
+  await row.getByText('grace period').waitFor();
+});
 
 browserTest('routing rules are added, switched, explained and removed', async (t, browser) => {
   const { hub, viewerToken } = await living();
@@ -203,7 +202,7 @@ browserTest('routing rules are added, switched, explained and removed', async (t
   t.not(await viewing.getByRole('button', { name: 'Explain' }).count(), 0, 'but may ask why');
 });
 
-browserTest('sessions and CDRs that do not agree are shown, and lead to their traces', atLength, async (t, browser) => {
+browserTest('sessions and CDRs that disagree are shown, and link to their traces', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const ended = { status: 'COMPLETED', kwh: 12.5, last_updated: '2026-05-01T10:00:00Z' };
@@ -231,7 +230,7 @@ browserTest('sessions and CDRs that do not agree are shown, and lead to their tr
 });
 
 browserTest(
-  'receivers of notifications are shown with what they are owed, and are tried with a button',
+  'receivers of notifications are shown with what they are owed, and a button sends a test',
   atLength,
   async (t, browser) => {
     const hub = await hubFor(t, { HUB_NOTIFY_DISK_PERCENT: '100' });
@@ -264,7 +263,7 @@ browserTest(
 );
 
 browserTest(
-  'the menu shows the page that is open, also where it is wider than the screen',
+  'the menu highlights the open page, also where it is wider than the screen',
   atLength,
   async (t, browser) => {
     const { hub } = await living();

@@ -22,7 +22,7 @@ const living = shared(async (file) => {
 const stepsOf = (page: Page) => page.locator('.story > li');
 const isTold = (page: Page, sentence: string) => page.locator('.trace > .finding', { hasText: sentence }).waitFor();
 
-browserTest('the story of an object is told across partners, and its key stays in the address', async (t, browser) => {
+browserTest('the trace of an object spans partners, and its key stays in the address', async (t, browser) => {
   const { hub, cpo, answers, push } = await living();
   await push('S1');
   answers.set('S1', unknownThere);
@@ -76,7 +76,7 @@ browserTest('the story of an object is told across partners, and its key stays i
   await page.getByText('the newest 7 steps, oldest first', { exact: true }).waitFor();
 });
 
-browserTest('of what was not forwarded the reason is told in a sentence', async (t, browser) => {
+browserTest('the trace says in a sentence why an object was not forwarded', async (t, browser) => {
   const { hub, cpo } = await living();
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/LOST', sessionBody('LOST', { cdr_token: undefined }));
   await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/FOREIGN', sessionBody('FOREIGN', { cdr_token: foreignToken }));
@@ -87,43 +87,37 @@ browserTest('of what was not forwarded the reason is told in a sentence', async 
   await isTold(page, 'It was not forwarded: its cdr_token names a party that is not an eMSP of this hub.');
 });
 
-browserTest(
-  'a step names the habits that the hub made up for, and a delivery those of its receiver [D70]',
-  async (t, browser) => {
-    const { hub, cpo, answers } = await living();
-    await admin(hub, 'PATCH', '/parties/NL-EMS', { empty_2xx_ok: true });
-    answers.set('QUIRK', { status: 204, text: '' });
-    const session = sessionBody('QUIRK', { start_date_time: '2026-01-02 01:00:00Z' });
-    await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/QUIRK', session);
-    await quiet(hub);
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=NL-CPO/QUIRK' });
-    await stepsOf(page).getByText('Quirk of NL-CPO: blank-date, it writes a blank between date and time').waitFor();
-    t.match(await stepsOf(page).textContent(), /NL-EMS.*DELIVERED.*delivered in .*; quirk: empty-2xx/);
-    await page.getByRole('link', { name: /NL-EMS, delivery/ }).click();
-    await page.getByText('The hub made up for: empty-2xx.').waitFor();
-  },
-);
+browserTest('a step names its quirks, and a delivery those of its receiver [D70]', async (t, browser) => {
+  const { hub, cpo, answers } = await living();
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { empty_2xx_ok: true });
+  answers.set('QUIRK', { status: 204, text: '' });
+  const session = sessionBody('QUIRK', { start_date_time: '2026-01-02 01:00:00Z' });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/QUIRK', session);
+  await quiet(hub);
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=NL-CPO/QUIRK' });
+  await stepsOf(page).getByText('Quirk of NL-CPO: blank-date, it writes a blank between date and time').waitFor();
+  t.match(await stepsOf(page).textContent(), /NL-EMS.*DELIVERED.*delivered in .*; quirk: empty-2xx/);
+  await page.getByRole('link', { name: /NL-EMS, delivery/ }).click();
+  await page.getByText('The hub made up for: empty-2xx.').waitFor();
+});
 
 const foreignToken = { country_code: 'BE', party_id: 'OUT', uid: 'C1', type: 'RFID', contract_id: 'BE-OUT-C1' };
 
-browserTest(
-  'an id alone leads to its object, and several objects with one id are offered [D78]',
-  async (t, browser) => {
-    const { hub, cpo, push } = await living();
-    await push('L0');
-    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L0', locationBody('L0'));
-    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-    const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=l1' });
-    await page.getByRole('heading', { name: 'NL-CPO/L1' }).waitFor();
-    await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2'));
-    await lead(page, '/trace?key=EVSE1');
-    await page.getByText('Several objects answer to EVSE1').waitFor();
-    await page.getByRole('link', { name: 'NL-CPO/L2' }).click();
-    await page.getByRole('heading', { name: 'locations NL-CPO/L2' }).waitFor();
-  },
-);
+browserTest('an id alone finds its object, and several objects with one id are offered [D78]', async (t, browser) => {
+  const { hub, cpo, push } = await living();
+  await push('L0');
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L0', locationBody('L0'));
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  const page = await consoleFor(t, browser, hub, { token: hub.adminToken, path: '/trace?key=l1' });
+  await page.getByRole('heading', { name: 'NL-CPO/L1' }).waitFor();
+  await cpo.call('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2'));
+  await lead(page, '/trace?key=EVSE1');
+  await page.getByText('Several objects answer to EVSE1').waitFor();
+  await page.getByRole('link', { name: 'NL-CPO/L2' }).click();
+  await page.getByRole('heading', { name: 'locations NL-CPO/L2' }).waitFor();
+});
 
-browserTest('a viewer traces a token, whose uid it is not shown', async (t, browser) => {
+browserTest('a viewer traces a token whose uid is masked', async (t, browser) => {
   const { hub, emsp } = await living();
   await emsp.call('PUT', '/2.2.1/tokens/NL/EMS/04A7B3C9D1E280', tokenBody('04A7B3C9D1E280'));
   const path = '/trace?key=NL-EMS/04A7B3C9D1E280';
@@ -131,7 +125,7 @@ browserTest('a viewer traces a token, whose uid it is not shown', async (t, brow
   await stepsOf(page).first().filter({ hasText: 'NL-EMS sent PUT tokens …E280' }).waitFor();
 });
 
-browserTest('a key that nothing is known of says what to try', atLength, async (t, browser) => {
+browserTest('an unknown key gets advice on what to try', atLength, async (t, browser) => {
   const { hub, push } = await living();
   await push('KNOWN');
   const id = await deliveryOf(hub, 'KNOWN');
@@ -155,7 +149,7 @@ browserTest('a key that nothing is known of says what to try', atLength, async (
   await page.getByText('Nothing is known of NL-CPO/OLD; events up to 7 are older than what is kept').waitFor();
 });
 
-browserTest('a trace has no barrier in light and dark, and fits a telephone', atLength, async (t, browser) => {
+browserTest('a trace is accessible in light and dark, and fits a phone', atLength, async (t, browser) => {
   const hub = await hubFor(t);
   const { cpo, push } = await traffic(t, hub);
   await push('S1');
@@ -168,7 +162,7 @@ browserTest('a trace has no barrier in light and dark, and fits a telephone', at
   }
 });
 
-t.test('a key is known in every form in which it is found', async (t) => {
+t.test('a key is recognised in every form in which it is found', async (t) => {
   const key = 'NL-CPO/101';
   for (const [pasted, module] of [
     ['NL-CPO/101', null],

@@ -39,7 +39,7 @@ function byObject(received: readonly Received[]): Map<string, number[]> {
 }
 
 t.test(
-  'more updates than memory holds, for a receiver that is down arrive in order and once, over three restarts',
+  'more updates than memory holds, for a receiver that is down, arrive in order and once, over three restarts',
   async (t) => {
     const dir = directoryFor(t);
     const env = {
@@ -120,7 +120,7 @@ t.test(
   },
 );
 
-t.test('while memory is full, a re-drive of many waits for room, and what is pushed keeps its order', async (t) => {
+t.test('while memory is full, a re-drive of many waits for room, and pushes keep their order', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000000' }, { clock, windowMax });
   let isIll = true;
@@ -178,7 +178,7 @@ function countedScan() {
   return { scan, wrap };
 }
 
-t.test('a start does not read the log to its end for one whose window is full', atLength, async (t) => {
+t.test('a start does not read the whole log for a receiver whose window is full', atLength, async (t) => {
   const dir = directoryFor(t);
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: '1000000' }, { windowMax: 100 }, dir);
   const { cpo } = await routedPair(t, hub);
@@ -199,7 +199,7 @@ t.test('a start does not read the log to its end for one whose window is full', 
 });
 
 t.test(
-  '[OUTBOX-WRITER-4] while the store takes no row, as many deliveries as memory holds are made, and the rest once it does',
+  '[OUTBOX-WRITER-4] while the store accepts no row, as many deliveries as memory holds are made, and the rest when it does',
   async (t) => {
     const [rowsMax, pushed] = [10, 25];
     let isFull = false;
@@ -225,7 +225,7 @@ t.test(
 );
 
 t.test(
-  '[WINDOW-4] what waits for another attempt keeps no other out of memory while there is room for one',
+  '[WINDOW-4] deliveries that wait for a retry keep no others out of memory while there is room for one',
   async (t) => {
     const env = { HUB_RETRY_SCHEDULE_S: '3600', HUB_RETRY_JITTER: '0' };
     const hub = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z'), windowMax: 25 });
@@ -252,7 +252,7 @@ t.test(
 );
 
 t.test(
-  'a start does not wait for one that an object left far behind, and sends it nothing twice',
+  'a start does not wait for a receiver with an object far behind, and sends it nothing twice',
   atLength,
   async (t) => {
     const dir = directoryFor(t);
@@ -290,7 +290,7 @@ t.test(
   },
 );
 
-t.test('a start reads the events of several deliveries that wait at the same time', atLength, async (t) => {
+t.test('a start reads the events of several waiting deliveries at the same time', atLength, async (t) => {
   const dir = directoryFor(t);
   const env = { HUB_RETRY_SCHEDULE_S: '3600' };
   const hub = await hubFor(t, env, {}, dir);
@@ -312,45 +312,42 @@ t.test('a start reads the events of several deliveries that wait at the same tim
   t.equal(await depthOf(next), 4);
 });
 
-t.test(
-  'while what a restart left in the log is counted, no receiver waits for its deliveries [WINDOW-5]',
-  async (t) => {
-    const dir = directoryFor(t);
-    // Of a share of 10 locations for each receiver.
-    const replaced = { windowMax: 50 };
-    const hub = await hubFor(t, {}, replaced, dir);
-    const { cpo } = await routedPair(t, hub);
-    const more = Array.from({ length: 8 }, (_, n) => `EM${n}`);
-    for (const partyId of more) {
-      await partnerFor(t, hub, { countryCode: 'NL', role: 'EMSP', partyId });
-      await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
-    }
-    const receivers = hub.partners.slice(1);
-    const pause = async (of: HubAddress, paused: boolean) => {
-      for (const partyId of ['EMS', ...more]) await admin(of, 'PATCH', `/parties/NL-${partyId}`, { paused });
-    };
-    await pause(hub, true);
-    for (let n = 0; n < 15; n++) await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
-    await hub.close();
-    let count = () => {};
-    const mayCount = new Promise<void>((resolve) => {
-      count = resolve;
-    });
-    t.teardown(() => count());
-    let counts = 0;
-    const wrap = wrapStore((store) => ({
-      deliveries: async (query) => {
-        if (query.toSeq !== undefined && ++counts > 0) await mayCount;
-        return store.deliveries(query);
-      },
-    }));
-    const next = await hubFor(t, {}, { ...replaced, wrap }, dir);
-    await pause(next, false);
-    await next.settled(...receivers);
-    t.same(
-      receivers.map(({ received }) => received.length),
-      receivers.map(() => 15),
-    );
-    t.equal(counts, 1, 'one page at a time is counted');
-  },
-);
+t.test('while the backlog of a restart is being counted, deliveries go on [WINDOW-5]', async (t) => {
+  const dir = directoryFor(t);
+  // Of a share of 10 locations for each receiver.
+  const replaced = { windowMax: 50 };
+  const hub = await hubFor(t, {}, replaced, dir);
+  const { cpo } = await routedPair(t, hub);
+  const more = Array.from({ length: 8 }, (_, n) => `EM${n}`);
+  for (const partyId of more) {
+    await partnerFor(t, hub, { countryCode: 'NL', role: 'EMSP', partyId });
+    await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+  }
+  const receivers = hub.partners.slice(1);
+  const pause = async (of: HubAddress, paused: boolean) => {
+    for (const partyId of ['EMS', ...more]) await admin(of, 'PATCH', `/parties/NL-${partyId}`, { paused });
+  };
+  await pause(hub, true);
+  for (let n = 0; n < 15; n++) await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${n}`, locationBody(`L${n}`));
+  await hub.close();
+  let count = () => {};
+  const mayCount = new Promise<void>((resolve) => {
+    count = resolve;
+  });
+  t.teardown(() => count());
+  let counts = 0;
+  const wrap = wrapStore((store) => ({
+    deliveries: async (query) => {
+      if (query.toSeq !== undefined && ++counts > 0) await mayCount;
+      return store.deliveries(query);
+    },
+  }));
+  const next = await hubFor(t, {}, { ...replaced, wrap }, dir);
+  await pause(next, false);
+  await next.settled(...receivers);
+  t.same(
+    receivers.map(({ received }) => received.length),
+    receivers.map(() => 15),
+  );
+  t.equal(counts, 1, 'one page at a time is counted');
+});

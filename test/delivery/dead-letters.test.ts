@@ -17,7 +17,7 @@ interface Group {
   readonly sample: string;
 }
 
-t.test('dead letters are counted by receiver, module and class, and say how they ended', async (t) => {
+t.test('dead letters are counted by receiver, module and class, and show how they ended', async (t) => {
   const hub = await hubFor(t);
   const status = ({ path }: Received) => ({ status: path.includes('/sessions/') ? 404 : 401 });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: status });
@@ -70,7 +70,7 @@ t.test('[DEAD-COUNTS-2] the groups of dead letters are counted without reading a
   t.strictSame(items, [{ ...group, sample: first?.id, ...instants, triage: null }]);
 });
 
-t.test('a re-drive to a receiver that is not registered is refused, and a job passes over it', async (t) => {
+t.test('a re-drive to a receiver that is not registered is refused, and a job skips it', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });
   await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
@@ -87,7 +87,7 @@ t.test('a re-drive to a receiver that is not registered is refused, and a job pa
   t.equal((await dead()).length, 1, 'it is dead still, as it was');
 });
 
-t.test('an operator opens a circuit and closes it again: nothing goes out in between', async (t) => {
+t.test('an operator opens a circuit and closes it again: nothing is sent in between', async (t) => {
   const hub = await hubFor(t, { HUB_CIRCUIT_OPEN_MS: '60000' });
   const { cpo, emsp } = await routedPair(t, hub);
   const set = (state: string) => admin(hub, 'POST', '/parties/NL-EMS/circuits/async', { state });
@@ -105,37 +105,34 @@ t.test('an operator opens a circuit and closes it again: nothing goes out in bet
   t.equal(emsp.received.length, 1, 'it arrived');
 });
 
-t.test(
-  'what was owed over a routing rule that has ended is not sent, but the end of an object [ATTEMPTS-4]',
-  async (t) => {
-    const hub = await hubFor(t);
-    const { cpo, emsp } = await routedPair(t, hub);
-    const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
-    const route = (active: boolean) => admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active });
-    const came = async () =>
-      (await arrivals(hub, emsp, () => pause(false))).map(({ method, path }) => `${method} ${path.split('/').at(-1)}`);
-    const push = (method: string, path: string, body?: object) => cpo.push(method, `/2.2.1/${path}`, body);
-    await push('PUT', 'tariffs/NL/CPO/T1', tariffBody('T1'));
-    await hub.settled(emsp);
-    await pause(true);
-    await push('PUT', 'sessions/NL/CPO/S1', sessionBody('S1'));
-    await push('PUT', 'locations/NL/CPO/L1', locationBody('L1'));
-    await push('POST', 'cdrs', cdrBody('C1'));
-    await push('DELETE', 'tariffs/NL/CPO/T1');
-    await route(false);
-    t.same(await came(), ['DELETE T1']);
-    const dead = (await admin(hub, 'GET', '/deliveries?state=DEAD')).items as { module: string }[];
-    t.match(new Set(dead.map(({ module }) => module)), new Set(['sessions', 'locations', 'cdrs']));
-    for (const letter of dead)
-      t.match(letter, { class: 'not_found', reason: 'no routing rule', attempts: { length: 0 } });
-    await pause(true);
-    await route(true);
-    await admin(hub, 'POST', '/redrive', { filter: { receiver: 'NL-EMS' } });
-    t.same((await came()).sort(), ['POST cdrs', 'PUT L1', 'PUT S1'], 'a re-drive sends it when there is a rule again');
-  },
-);
+t.test('a delivery whose routing rule has ended is not sent, except the end of an object [ATTEMPTS-4]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+  const route = (active: boolean) => admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active });
+  const came = async () =>
+    (await arrivals(hub, emsp, () => pause(false))).map(({ method, path }) => `${method} ${path.split('/').at(-1)}`);
+  const push = (method: string, path: string, body?: object) => cpo.push(method, `/2.2.1/${path}`, body);
+  await push('PUT', 'tariffs/NL/CPO/T1', tariffBody('T1'));
+  await hub.settled(emsp);
+  await pause(true);
+  await push('PUT', 'sessions/NL/CPO/S1', sessionBody('S1'));
+  await push('PUT', 'locations/NL/CPO/L1', locationBody('L1'));
+  await push('POST', 'cdrs', cdrBody('C1'));
+  await push('DELETE', 'tariffs/NL/CPO/T1');
+  await route(false);
+  t.same(await came(), ['DELETE T1']);
+  const dead = (await admin(hub, 'GET', '/deliveries?state=DEAD')).items as { module: string }[];
+  t.match(new Set(dead.map(({ module }) => module)), new Set(['sessions', 'locations', 'cdrs']));
+  for (const letter of dead)
+    t.match(letter, { class: 'not_found', reason: 'no routing rule', attempts: { length: 0 } });
+  await pause(true);
+  await route(true);
+  await admin(hub, 'POST', '/redrive', { filter: { receiver: 'NL-EMS' } });
+  t.same((await came()).sort(), ['POST cdrs', 'PUT L1', 'PUT S1'], 'a re-drive sends it when there is a rule again');
+});
 
-t.test('what is owed goes when its routing rule has come back before its turn [ATTEMPTS-4]', async (t) => {
+t.test('a delivery is sent when its routing rule has returned before its turn [ATTEMPTS-4]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });

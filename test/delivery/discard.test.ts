@@ -21,49 +21,52 @@ const statusOf = async (hub: HubAddress, path: string, body: object = {}) =>
 
 const queueOf = async (hub: HubAddress) => (await admin(hub, 'GET', '/parties/NL-EMS')).queue;
 
-t.test('a discarded dead letter keeps what befell it, counts nowhere, and no re-drive takes it unasked', async (t) => {
-  const hub = await hubFor(t);
-  let status = 404;
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
-  await putSession(cpo, 'S1', {}, { 'X-Correlation-ID': 'story-1' });
-  await putSession(cpo, 'S2');
-  await quiet(hub);
-  const [, dead] = await deliveriesOf(hub, '?state=DEAD');
-  t.equal(await statusOf(hub, `/deliveries/${dead?.id}/discard?reason=a+test+site`), 200);
-  t.match(await admin(hub, 'GET', `/deliveries/${dead?.id}`), {
-    ...{ state: 'DISCARDED', class: 'not_found', reason: dead?.reason ?? '', attempts: [{ class: 'not_found' }] },
-  });
-  t.strictSame(await queueOf(hub), { depth: 0, oldest_age_s: null, dead: 1 });
-  t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1 }]);
-  t.match(await deliveriesOf(hub, '?state=DISCARDED'), [{ id: dead?.id }]);
-  t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 1);
-  for (const [filter, matched] of [
-    [{}, 1],
-    [{ state: 'ANY' }, 1],
-    [{ state: 'DISCARDED' }, 1],
-    [{ state: 'DISCARDED', object: 'NL-CPO/S2' }, 0],
-  ] as const)
-    t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true }), { matched }, JSON.stringify(filter));
-  t.equal(await statusOf(hub, `/deliveries/${dead?.id}/discard`), 409, 'it is not a dead letter any more');
-  t.match(await itemsOf(hub, '/events?type=delivery.discarded'), [
-    { about: `delivery:${dead?.id}`, by: 'operator', who: 'admin', object: 'NL-CPO/S1', correlation_id: 'story-1' },
-  ]);
-  t.match((await admin(hub, 'GET', '/trace/story-1')).steps, [
-    { type: 'object.put' },
-    { type: 'delivery.dead' },
-    { type: 'delivery.discarded', summary: /was discarded/ },
-  ]);
-  t.match(await itemsOf(hub, '/audit?verb=discard'), [
-    { status: 409 },
-    { reason: 'a test site', status: 200, about: `/deliveries/${dead?.id}/discard` },
-  ]);
-  status = 200;
-  t.equal(await statusOf(hub, `/deliveries/${dead?.id}/redrive`), 202, 'who asks for it by name gets it sent');
-  await quiet(hub);
-  t.match(await admin(hub, 'GET', `/deliveries/${dead?.id}`), { state: 'DELIVERED', attempts: { length: 2 } });
-  t.strictSame(await queueOf(hub), { depth: 0, oldest_age_s: null, dead: 1 });
-  t.equal(emsp.received.length, 3);
-});
+t.test(
+  'a discarded dead letter keeps its attempts, is in no count, and no re-drive takes it unless asked to',
+  async (t) => {
+    const hub = await hubFor(t);
+    let status = 404;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
+    await putSession(cpo, 'S1', {}, { 'X-Correlation-ID': 'story-1' });
+    await putSession(cpo, 'S2');
+    await quiet(hub);
+    const [, dead] = await deliveriesOf(hub, '?state=DEAD');
+    t.equal(await statusOf(hub, `/deliveries/${dead?.id}/discard?reason=a+test+site`), 200);
+    t.match(await admin(hub, 'GET', `/deliveries/${dead?.id}`), {
+      ...{ state: 'DISCARDED', class: 'not_found', reason: dead?.reason ?? '', attempts: [{ class: 'not_found' }] },
+    });
+    t.strictSame(await queueOf(hub), { depth: 0, oldest_age_s: null, dead: 1 });
+    t.match(await itemsOf(hub, '/dead-letters'), [{ count: 1 }]);
+    t.match(await deliveriesOf(hub, '?state=DISCARDED'), [{ id: dead?.id }]);
+    t.equal((await deliveriesOf(hub, '?state=DEAD')).length, 1);
+    for (const [filter, matched] of [
+      [{}, 1],
+      [{ state: 'ANY' }, 1],
+      [{ state: 'DISCARDED' }, 1],
+      [{ state: 'DISCARDED', object: 'NL-CPO/S2' }, 0],
+    ] as const)
+      t.match(await admin(hub, 'POST', '/redrive', { filter, dry_run: true }), { matched }, JSON.stringify(filter));
+    t.equal(await statusOf(hub, `/deliveries/${dead?.id}/discard`), 409, 'it is not a dead letter any more');
+    t.match(await itemsOf(hub, '/events?type=delivery.discarded'), [
+      { about: `delivery:${dead?.id}`, by: 'operator', who: 'admin', object: 'NL-CPO/S1', correlation_id: 'story-1' },
+    ]);
+    t.match((await admin(hub, 'GET', '/trace/story-1')).steps, [
+      { type: 'object.put' },
+      { type: 'delivery.dead' },
+      { type: 'delivery.discarded', summary: /was discarded/ },
+    ]);
+    t.match(await itemsOf(hub, '/audit?verb=discard'), [
+      { status: 409 },
+      { reason: 'a test site', status: 200, about: `/deliveries/${dead?.id}/discard` },
+    ]);
+    status = 200;
+    t.equal(await statusOf(hub, `/deliveries/${dead?.id}/redrive`), 202, 'who asks for it by name gets it sent');
+    await quiet(hub);
+    t.match(await admin(hub, 'GET', `/deliveries/${dead?.id}`), { state: 'DELIVERED', attempts: { length: 2 } });
+    t.strictSame(await queueOf(hub), { depth: 0, oldest_age_s: null, dead: 1 });
+    t.equal(emsp.received.length, 3);
+  },
+);
 
 t.test('only a dead letter is discarded', async (t) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
@@ -80,30 +83,33 @@ t.test('only a dead letter is discarded', async (t) => {
     t.equal(await statusOf(hub, `/deliveries/${id}/discard`), 404, id);
 });
 
-t.test('two operators, one of whom discards what the other one re-drives: one of them is refused', async (t) => {
-  const hub = await hubFor(t);
-  let status = 404;
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
-  for (let n = 1; n <= 8; n++) await putSession(cpo, `S${n}`);
-  await quiet(hub);
-  status = 200;
-  const dead = await deliveriesOf(hub);
-  const both = await Promise.all(
-    dead.map(({ id }) => Promise.all(['discard', 'redrive'].map((act) => statusOf(hub, `/deliveries/${id}/${act}`)))),
-  );
-  await quiet(hub);
-  for (const [index, { id }] of dead.entries()) {
-    const { state } = await admin(hub, 'GET', `/deliveries/${id}`);
-    const [discarded, redriven] = both[index] ?? [];
-    t.equal(redriven, 202);
-    t.equal(state, 'DELIVERED', 'a re-drive by name takes a discarded one, too');
-    t.ok(discarded === 200 || discarded === 409, `discard: ${discarded}`);
-  }
-  t.strictSame(await queueOf(hub), { depth: 0, oldest_age_s: null, dead: 0 });
-  t.equal(emsp.received.length, 16, 'each was sent once more');
-});
+t.test(
+  'when one operator discards and another one re-drives the same dead letter, one of them is refused',
+  async (t) => {
+    const hub = await hubFor(t);
+    let status = 404;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
+    for (let n = 1; n <= 8; n++) await putSession(cpo, `S${n}`);
+    await quiet(hub);
+    status = 200;
+    const dead = await deliveriesOf(hub);
+    const both = await Promise.all(
+      dead.map(({ id }) => Promise.all(['discard', 'redrive'].map((act) => statusOf(hub, `/deliveries/${id}/${act}`)))),
+    );
+    await quiet(hub);
+    for (const [index, { id }] of dead.entries()) {
+      const { state } = await admin(hub, 'GET', `/deliveries/${id}`);
+      const [discarded, redriven] = both[index] ?? [];
+      t.equal(redriven, 202);
+      t.equal(state, 'DELIVERED', 'a re-drive by name takes a discarded one, too');
+      t.ok(discarded === 200 || discarded === 409, `discard: ${discarded}`);
+    }
+    t.strictSame(await queueOf(hub), { depth: 0, oldest_age_s: null, dead: 0 });
+    t.equal(emsp.received.length, 16, 'each was sent once more');
+  },
+);
 
-t.test('a filter discards by receiver, module, class and time; counted first', async (t) => {
+t.test('a filter discards by receiver, module, class and time, after a count', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:00:00Z');
   const hub = await hubFor(t, {}, { clock });
   const { cpo } = await routedPair(t, hub, {
@@ -142,7 +148,7 @@ t.test('a filter discards by receiver, module, class and time; counted first', a
   t.match(await queueOf(hub), { dead: 3 });
 });
 
-t.test('what was given up makes no earlier dead letter stale', async (t) => {
+t.test('a discarded delivery makes no earlier dead letter stale', async (t) => {
   const hub = await hubFor(t);
   let status = 400;
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status }) });
@@ -196,7 +202,7 @@ t.test('an acknowledged discard survives a kill', atLength, async (t) => {
   t.match(await queueOf(hub), { depth: 0, dead: 2 });
 });
 
-t.test('the log is trimmed over discarded letters, which count as nothing lost', async (t) => {
+t.test('the log is trimmed past discarded dead letters, which do not count as lost', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:30:00Z');
   const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock });
   const { cpo } = await routedPair(t, hub, { emsp: () => ({ status: 404 }) });

@@ -192,7 +192,7 @@ t.test('each failure of a receiver ends in the class and state of the table, in 
   await judge(t, scene, quick);
 });
 
-t.test('a receiver whose answer does not end in time has timed out, in every module [D39]', async (t) => {
+t.test('an answer that does not end in time is a time-out, in every module [D39]', async (t) => {
   const clock = new SimulatedClock('2026-05-04T10:00:00Z');
   const slow = all.filter(isSlow);
   const changes = new Changes();
@@ -349,7 +349,7 @@ t.test('a failure of a receiver is never the answer to the CPO [interface, Deliv
   t.same([again.status, again.json.status_code], [200, 1000]);
 });
 
-t.test('a kept connection that was closed meanwhile costs no attempt', async (t) => {
+t.test('an idle connection that was closed meanwhile costs no attempt', async (t) => {
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '3600' });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });

@@ -14,7 +14,7 @@ const inFlightMax = 128;
 const hangers = 40;
 const locations = isAtLength ? 40 : 8;
 
-t.test('forty receivers that hang share the room there is, and one that is well has its turn', atLength, async (t) => {
+t.test('forty receivers that hang share the slots, and a healthy one gets its turn', atLength, async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_TIMEOUT_MS: '600000' }, { headMs: 600_000, inFlightMax });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const holding = new Holding();
@@ -46,7 +46,7 @@ t.test('forty receivers that hang share the room there is, and one that is well 
   );
 });
 
-t.test('what one partner leaves of the common room another one takes at once', async (t) => {
+t.test('slots that one partner leaves are taken by another one at once', async (t) => {
   const hub = await hubFor(t, { HUB_DELIVERY_TIMEOUT_MS: '600000' }, { headMs: 600_000, inFlightMax: 8 });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const [first, second] = [new Holding(), new Holding()];

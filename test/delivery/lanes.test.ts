@@ -25,7 +25,7 @@ const postCdr = (cpo: PlainPartner, id: string, session_id: string) =>
 const pause = (hub: Parameters<typeof admin>[0], id: string, paused: boolean) =>
   admin(hub, 'PATCH', `/parties/${id}`, { paused });
 
-t.test('one object is delivered in order and one at a time, while other objects go beside it', async (t) => {
+t.test('an object is delivered in order and one at a time, while other objects are delivered beside it', async (t) => {
   const hub = await hubFor(t, plain);
   const holding = new Holding();
   const { cpo, emsp } = await routedPair(t, hub, { emsp: holding.answer });
@@ -46,7 +46,7 @@ t.test('one object is delivered in order and one at a time, while other objects 
   t.equal(emsp.received.length, 15);
 });
 
-t.test('a transient failure holds its lane alone', async (t) => {
+t.test('a transient failure holds its own lane alone', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
   let ill = true;
@@ -80,7 +80,7 @@ t.test('a final failure frees its lane at once', async (t) => {
   ]);
 });
 
-t.test('a CDR that meets an error of the server in a 400 is sent again', async (t) => {
+t.test('a CDR whose 400 contains a server error is retried', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
   const replies: Reply[] = [
@@ -126,7 +126,7 @@ for (const [what, first, state] of [
     },
   );
 
-t.test('a CDR whose receiver says that it has it is DELIVERED where the hub resent it [WHOLES-8]', async (t) => {
+t.test('a CDR that its receiver says it has is DELIVERED where the hub sent it twice [WHOLES-8]', async (t) => {
   const hub = await hubFor(t);
   const known = '{"status_code":2001,"status_message":"CDR already exists.","timestamp":"2026-01-01T00:00:00Z"}';
   const replies: Reply[] = [{}, { isCut: true }, { status: 400, text: known }];
@@ -180,7 +180,7 @@ t.test('updates of an EVSE and of a connector share the lane of their location',
   );
 });
 
-t.test('a CDR goes after the undelivered updates of its session', async (t) => {
+t.test('a CDR is delivered after the undelivered updates of its session', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const holding = new Holding();
@@ -201,7 +201,7 @@ t.test('a CDR goes after the undelivered updates of its session', async (t) => {
   t.equal(callsTo(emsp, 'cdrs').length, 2, 'the CDR follows, without any time passing');
 });
 
-t.test('a CDR waits no longer than 10 s for its session', async (t) => {
+t.test('a CDR waits at most 10 s for its session', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '3600' }, { clock });
   const { cpo, emsp } = await routedPair(t, hub, {
@@ -220,7 +220,7 @@ t.test('a CDR waits no longer than 10 s for its session', async (t) => {
   t.match(await deliveriesOf(hub, '?module=sessions'), [{ state: 'PENDING' }]);
 });
 
-t.test('a CDR that was tried and failed keeps its due time when its session is done', async (t) => {
+t.test('a CDR that failed once keeps its due time when its session is done', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '30' }, { clock });
   let sessionsIll = true;
@@ -247,7 +247,7 @@ t.test('a CDR that was tried and failed keeps its due time when its session is d
   t.equal((await cdr())?.due_at, due);
 });
 
-t.test('a partner that takes them side by side gets more in flight, up to the setting', async (t) => {
+t.test('a partner that answers calls in parallel gets more in flight, up to the setting', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_DELIVERY_CONCURRENCY: '40' }, { clock });
   const owed = isAtLength ? 400 : 200;
@@ -267,7 +267,7 @@ t.test('a partner that takes them side by side gets more in flight, up to the se
   await quiet(hub);
 });
 
-t.test('a partner whose window is full is no reason to take less from others', async (t) => {
+t.test('a partner whose window is full does not throttle others', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const holding = new Holding();
@@ -410,7 +410,7 @@ t.test('partners take turns: the backlog of one delays no other', async (t) => {
   t.ok(overtaken < 6 * few, `${overtaken} of ${many} arrived before the last of ${few}`);
 });
 
-t.test('a receiver that hangs keeps nobody else from anything', async (t) => {
+t.test('a receiver that hangs delays no other', async (t) => {
   const hub = await hubFor(t, plain);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const hanging = new Holding();
@@ -493,7 +493,7 @@ for (const [module, waits] of [
   );
 }
 
-t.test('each wait varies by a fifth both ways', atLength, async (t) => {
+t.test('each wait varies by a fifth in both directions', atLength, async (t) => {
   for (const [random, waitMs] of [
     [0, 800],
     [0.5, 1_000],
@@ -511,7 +511,7 @@ t.test('each wait varies by a fifth both ways', atLength, async (t) => {
   t.pass('the three waits are 0.8, 1 and 1.2 s');
 });
 
-t.test('what expired while nothing could be sent is dead without an attempt', async (t) => {
+t.test('a delivery that expires while nothing can be sent is dead without an attempt', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, plain, { clock });
   const { cpo, emsp } = await routedPair(t, hub);
@@ -542,7 +542,7 @@ t.test('a partner that is added as paused is paused from its registration on', a
   t.match(emsp.received, [{ method: 'PUT', path: '/ocpi/2.2.1/sessions/NL/CPO/S1' }]);
 });
 
-t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 8', async (t) => {
+t.test('a circuit opens, lets one call through at a time, and recovers by 1, 2, 4, 8', async (t) => {
   const clock = new SimulatedClock(start);
   const eight = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '36000', HUB_DELIVERY_CONCURRENCY: '8' };
   const hub = await hubFor(t, eight, { clock });
@@ -597,7 +597,7 @@ t.test('a circuit opens, lets one through at a time, and comes back by 1, 2, 4, 
   t.equal((await deliveriesOf(hub, '?state=DELIVERED')).length, 40 - 13, 'all but those that failed arrived');
 });
 
-t.test('half of ten calls within 30 s open a circuit too', async (t) => {
+t.test('half of ten calls within 30 s open a circuit, too', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '36000' }, { clock });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: (received) => (kwhOf(received) % 2 ? { status: 500 } : {}) });
@@ -612,24 +612,27 @@ t.test('half of ten calls within 30 s open a circuit too', async (t) => {
   t.equal(await asyncCircuit(hub, 'NL-EMS'), 'open', 'the tenth opens it');
 });
 
-t.test('what comes due while a circuit is open or a partner paused waits, without costing an attempt', async (t) => {
-  const clock = new SimulatedClock(start);
-  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock });
-  let ill = true;
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
-  await putSession(cpo, 'S1');
-  await hub.settled(emsp);
-  t.equal((await deliveriesOf(hub))[0]?.attempts.length, 1, 'it failed');
-  await pause(hub, 'NL-EMS', true);
-  clock.advance(60_000);
-  await hub.settled(emsp);
-  t.equal(emsp.received.length, 1);
-  t.match(await deliveriesOf(hub), [{ state: 'PENDING', attempts: [{}] }]);
-  ill = false;
-  await pause(hub, 'NL-EMS', false);
-  await hub.settled(emsp);
-  t.equal(emsp.received.length, 2, 'it goes out');
-});
+t.test(
+  'a delivery that becomes due while a circuit is open or a partner paused waits without an attempt',
+  async (t) => {
+    const clock = new SimulatedClock(start);
+    const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '10' }, { clock });
+    let ill = true;
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => (ill ? { status: 500 } : {}) });
+    await putSession(cpo, 'S1');
+    await hub.settled(emsp);
+    t.equal((await deliveriesOf(hub))[0]?.attempts.length, 1, 'it failed');
+    await pause(hub, 'NL-EMS', true);
+    clock.advance(60_000);
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 1);
+    t.match(await deliveriesOf(hub), [{ state: 'PENDING', attempts: [{}] }]);
+    ill = false;
+    await pause(hub, 'NL-EMS', false);
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 2, 'it goes out');
+  },
+);
 
 const circuitByHand = (hub: Parameters<typeof admin>[0], id: string, isOpen: boolean) =>
   admin(hub, 'POST', `/parties/${id}/circuits/async`, { state: isOpen ? 'open' : 'closed' });
@@ -738,7 +741,7 @@ t.test('due times survive a restart', async (t) => {
   ]);
 });
 
-t.test('what fell due while the hub was down is sent at its start', async (t) => {
+t.test('deliveries that became due while the hub was down are sent at its start', async (t) => {
   const dir = directoryFor(t);
   const env = { ...plain, HUB_RETRY_SCHEDULE_S: '60' };
   const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
@@ -757,7 +760,7 @@ t.test('what fell due while the hub was down is sent at its start', async (t) =>
   t.equal(emsp.received.length, 2);
 });
 
-t.test('an open circuit starts half-open after a restart, and a pause stays a pause', async (t) => {
+t.test('an open circuit is half-open after a restart, and a pause remains', async (t) => {
   const dir = directoryFor(t);
   const env = { HUB_RETRY_SCHEDULE_S: '36000' };
   const first = await hubFor(t, env, { clock: new SimulatedClock('2026-01-02T03:00:00Z') }, dir);
@@ -815,7 +818,7 @@ t.test('a receiver without the endpoint: dead at once, and a re-drive repairs it
   t.match(await admin(hub, 'GET', '/parties/NL-EMS'), { queue: { depth: 0, dead: 0 } });
 });
 
-t.test('what a suspended partner was owed is dead, and nothing more is owed to it [D50]', async (t) => {
+t.test('deliveries to a suspended partner are dead, and nothing more is owed to it [D50]', async (t) => {
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '3600' });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
   await putSession(cpo, 'S1', { kwh: 1 });
@@ -833,25 +836,28 @@ t.test('what a suspended partner was owed is dead, and nothing more is owed to i
   t.equal(emsp.received.length, 1);
 });
 
-t.test('a burial that a kill cut off goes on at the start, whenever the next attempt was due [D50]', async (t) => {
-  const dir = directoryFor(t);
-  const env = { ...plain, HUB_RETRY_SCHEDULE_S: '3600' };
-  const wrap = wrapStore((store) => ({
-    settle: async (fence, rows, floors) => {
-      if (rows.some(({ state }) => state === 'DEAD')) throw new Error('not written before the kill');
-      await store.settle(fence, rows, floors);
-    },
-  }));
-  const hub = await hubFor(t, env, { wrap }, dir);
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
-  for (const kwh of [1, 2]) await putSession(cpo, 'S1', { kwh });
-  await hub.settled(emsp);
-  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
-  await quiet(hub);
-  await hub.close();
-  const next = await hubFor(t, env, {}, dir);
-  await quiet(next);
-  const suspended = { state: 'DEAD', reason: 'suspended', due_at: null };
-  t.match(await deliveriesOf(next), [suspended, suspended]);
-  t.equal(emsp.received.length, 1);
-});
+t.test(
+  'a kill in the middle of that is made good at the start, whenever the next attempts were due [D50]',
+  async (t) => {
+    const dir = directoryFor(t);
+    const env = { ...plain, HUB_RETRY_SCHEDULE_S: '3600' };
+    const wrap = wrapStore((store) => ({
+      settle: async (fence, rows, floors) => {
+        if (rows.some(({ state }) => state === 'DEAD')) throw new Error('not written before the kill');
+        await store.settle(fence, rows, floors);
+      },
+    }));
+    const hub = await hubFor(t, env, { wrap }, dir);
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ status: 500 }) });
+    for (const kwh of [1, 2]) await putSession(cpo, 'S1', { kwh });
+    await hub.settled(emsp);
+    await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+    await quiet(hub);
+    await hub.close();
+    const next = await hubFor(t, env, {}, dir);
+    await quiet(next);
+    const suspended = { state: 'DEAD', reason: 'suspended', due_at: null };
+    t.match(await deliveriesOf(next), [suspended, suspended]);
+    t.equal(emsp.received.length, 1);
+  },
+);

@@ -111,7 +111,7 @@ for (const [module, id, body, change] of [
   );
 }
 
-t.test('every dead letter whose note a stop leaves owed is noted, one that was discarded, too [D82]', async (t) => {
+t.test('every dead letter whose note a stop left undone is noted, also a discarded one [D82]', async (t) => {
   const { hub, emsp, refuses, restarted } = await scene(t);
   const bodies = Array.from({ length: 12 }, (_, n) => locationBody(`L${n}`));
   await refuses('locations', bodies, { name: 'Neu' });
@@ -124,7 +124,7 @@ t.test('every dead letter whose note a stop leaves owed is noted, one that was d
 });
 
 t.test(
-  'what waits behind the dead first of an object goes as a whole after a restart [D82, MISSED-NOTES-5]',
+  'deliveries behind a dead first one of an object go as a whole object after a restart [D82, MISSED-NOTES-5]',
   async (t) => {
     const dataDir = directoryFor(t);
     const hub = await hubFor(t, {}, {}, dataDir);
@@ -150,7 +150,7 @@ t.test(
   },
 );
 
-t.test('a dead letter that was re-driven and arrived owes no note [D82]', async (t) => {
+t.test('a dead letter that was re-driven and arrived needs no note [D82]', async (t) => {
   const { hub, emsp, refuses, restarted } = await scene(t);
   await refuses('locations', [locationBody('L1')], { name: 'Neu' });
   const [dead] = await deliveriesOf(hub, '?state=DEAD');
@@ -160,22 +160,25 @@ t.test('a dead letter that was re-driven and arrived owes no note [D82]', async 
   t.equal((await missed(again)).length, 0);
 });
 
-t.test('a note that cannot be recorded holds no other lane, and is recorded 10 s later [MISSED-NOTES-6]', async (t) => {
-  const { clock, refused, refuses, missedOf } = await failing(t, (id) => (id === 'l0' ? new Error('damaged') : null));
-  await refuses(
-    'locations',
-    ['L0', 'L1', 'L2'].map((id) => locationBody(id)),
-    { name: 'Neu' },
-  );
-  t.same(await missedOf(), ['L1', 'L2']);
-  clock.advance(9_999);
-  t.same(await missedOf(), ['L1', 'L2']);
-  refused.by = () => null;
-  clock.advance(1);
-  t.same(await missedOf(), ['L0', 'L1', 'L2']);
-});
+t.test(
+  'a note that cannot be recorded delays no other lane, and is recorded 10 s later [MISSED-NOTES-6]',
+  async (t) => {
+    const { clock, refused, refuses, missedOf } = await failing(t, (id) => (id === 'l0' ? new Error('damaged') : null));
+    await refuses(
+      'locations',
+      ['L0', 'L1', 'L2'].map((id) => locationBody(id)),
+      { name: 'Neu' },
+    );
+    t.same(await missedOf(), ['L1', 'L2']);
+    clock.advance(9_999);
+    t.same(await missedOf(), ['L1', 'L2']);
+    refused.by = () => null;
+    clock.advance(1);
+    t.same(await missedOf(), ['L0', 'L1', 'L2']);
+  },
+);
 
-t.test('a store that takes no writes holds all notes for 10 s [MISSED-NOTES-6]', async (t) => {
+t.test('a store that accepts no writes holds all notes for 10 s [MISSED-NOTES-6]', async (t) => {
   const { clock, refused, refuses, missedOf } = await failing(t, () => new StoreUnavailable('away'));
   await refuses(
     'locations',

@@ -64,7 +64,7 @@ t.test('locations that answer 500 open the circuit of locations alone, also afte
   t.equal(emsp.received.filter(isSession).length, 21);
 });
 
-t.test('the circuit of an earlier version is that of each module', async (t) => {
+t.test('the circuit of an earlier version becomes that of each module', async (t) => {
   const dir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dir);
   await routedPair(t, hub);
@@ -207,7 +207,7 @@ for (const [name, reply] of [
   });
 }
 
-t.test('the updates of one object beyond its lane stay in the log, and hold no other object [WINDOW-3]', async (t) => {
+t.test('updates of one object beyond its lane stay in the log, and delay no other object [WINDOW-3]', async (t) => {
   const dir = directoryFor(t);
   const clock = new SimulatedClock(start);
   const env = { HUB_RETRY_JITTER: '0', HUB_RETRY_SCHEDULE_S: '60' };
@@ -238,7 +238,7 @@ t.test('the updates of one object beyond its lane stay in the log, and hold no o
   );
 });
 
-t.test('circuits that open together do not try again together, and none later than it would alone', async (t) => {
+t.test('circuits that open together do not retry together, and none later than it would alone', async (t) => {
   let drawn = 0;
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { HUB_RETRY_JITTER: '0.2' }, { clock, random: () => drawn });

@@ -144,7 +144,7 @@ async function holds(t: Test, steps: readonly Step[]): Promise<void> {
   await hub.close();
 }
 
-t.test('each receiver sees each object in the order of the log and ends with the state of the hub', async (t) => {
+t.test('each receiver gets each object in the order of the log and ends with the state of the hub', async (t) => {
   let run = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 30 }), async (steps) => {

@@ -53,7 +53,7 @@ for (const [title, date] of [
   });
 }
 
-t.test('nothing of a tariff that was deleted while its receiver was owed nothing', async (t) => {
+t.test('a re-drive sends nothing of a tariff that was deleted while its receiver was owed nothing', async (t) => {
   const { push, refused, route, redriven } = await scene(t);
   await refused('PUT', path('tariffs', 'T1'), tariffBody('T1'));
   await route(false);
@@ -62,18 +62,21 @@ t.test('nothing of a tariff that was deleted while its receiver was owed nothing
   t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
 });
 
-t.test('the end of a tariff, also when no rule joins the two any more, unless there is one again [D62]', async (t) => {
-  const { push, refused, route, redriven } = await scene(t);
-  for (const id of ['T1', 'T2']) {
-    await push('PUT', path('tariffs', id), tariffBody(id));
-    await refused('DELETE', path('tariffs', id));
-  }
-  await route(false);
-  await push('PUT', path('tariffs', 'T2'), tariffBody('T2'));
-  t.same(await redriven(), { plan: { matched: 2, stale: 1 }, came: [['DELETE', null]] });
-});
+t.test(
+  'a re-drive sends the deletion of a tariff, also without a rule between the two, unless there is one again [D62]',
+  async (t) => {
+    const { push, refused, route, redriven } = await scene(t);
+    for (const id of ['T1', 'T2']) {
+      await push('PUT', path('tariffs', id), tariffBody(id));
+      await refused('DELETE', path('tariffs', id));
+    }
+    await route(false);
+    await push('PUT', path('tariffs', 'T2'), tariffBody('T2'));
+    t.same(await redriven(), { plan: { matched: 2, stale: 1 }, came: [['DELETE', null]] });
+  },
+);
 
-t.test('the whole location, when later changes passed its receiver by', async (t) => {
+t.test('a re-drive sends the whole location, when later changes passed its receiver by', async (t) => {
   const { push, refused, route, redriven } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
@@ -86,7 +89,7 @@ t.test('the whole location, when later changes passed its receiver by', async (t
   t.same(came, [['PUT', locationBody('L1', { name: 'Neu', address: 'Neue Straße 1', last_updated: at(2) })]]);
 });
 
-t.test('nothing of a session that was released whole when its rule was set again [D63]', async (t) => {
+t.test('a re-drive sends nothing of a session that was released whole when its rule was set again [D63]', async (t) => {
   const { push, refused, route, redriven } = await scene(t);
   const url = path('sessions', 'S1');
   await push('PUT', url, sessionBody('S1'));
@@ -97,7 +100,7 @@ t.test('nothing of a session that was released whole when its rule was set again
   t.same(await redriven(), { plan: { matched: 1, stale: 1 }, came: [] });
 });
 
-t.test('a session as it was, when nothing came after it', async (t) => {
+t.test('a re-drive sends a session as it was, when nothing came after it', async (t) => {
   const { push, refused, redriven } = await scene(t);
   const url = path('sessions', 'S1');
   await push('PUT', url, sessionBody('S1'));
@@ -108,7 +111,7 @@ t.test('a session as it was, when nothing came after it', async (t) => {
   });
 });
 
-t.test('one whole, and nothing of what it contains', async (t) => {
+t.test('a re-drive sends one whole object, and no part that it contains', async (t) => {
   const { push, refused, route, planned, redriven } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
@@ -124,74 +127,83 @@ t.test('one whole, and nothing of what it contains', async (t) => {
   t.equal(came.length, 1);
 });
 
-t.test('one whole of a session whose first dead letters the filter leaves out [REDRIVEN-AS-5]', async (t) => {
-  const { hub, answers, put, patch, refused, planned, redriven } = await scene(t);
-  const url = path('sessions', 'S1');
-  const holding = new Holding();
-  answers.reply = holding.answer;
-  await put(url, sessionBody('S1', { kwh: 1 }));
-  await patch(url, { kwh: 2, last_updated: at(2) });
-  holding.releaseAll({ status: 400 });
-  await quiet(hub);
-  for (const kwh of [3, 4]) await refused('PATCH', url, { kwh, last_updated: at(kwh) });
-  t.match(await planned(), { matched: 4, stale: 0 }, 'with the first one each goes as it was');
-  const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq).sort((a, b) => a - b);
-  const { plan, came } = await redriven({ filter: { from_seq: seqs[1] } });
-  t.match(plan, { matched: 3, stale: 2 });
-  t.match(came, [['PUT', { kwh: 4 }]]);
-  t.equal(came.length, 1, 'nothing older follows');
-});
+t.test(
+  'a re-drive sends one whole session, also when the filter leaves out its first dead letters [REDRIVEN-AS-5]',
+  async (t) => {
+    const { hub, answers, put, patch, refused, planned, redriven } = await scene(t);
+    const url = path('sessions', 'S1');
+    const holding = new Holding();
+    answers.reply = holding.answer;
+    await put(url, sessionBody('S1', { kwh: 1 }));
+    await patch(url, { kwh: 2, last_updated: at(2) });
+    holding.releaseAll({ status: 400 });
+    await quiet(hub);
+    for (const kwh of [3, 4]) await refused('PATCH', url, { kwh, last_updated: at(kwh) });
+    t.match(await planned(), { matched: 4, stale: 0 }, 'with the first one each goes as it was');
+    const seqs = (await deliveriesOf(hub)).map(({ seq }) => seq).sort((a, b) => a - b);
+    const { plan, came } = await redriven({ filter: { from_seq: seqs[1] } });
+    t.match(plan, { matched: 3, stale: 2 });
+    t.match(came, [['PUT', { kwh: 4 }]]);
+    t.equal(came.length, 1, 'nothing older follows');
+  },
+);
 
-t.test('a session in order, when the first of its re-driven dead letters dies again [WHOLES-3]', async (t) => {
-  const { hub, emsp, answers, put, patch } = await scene(t);
-  const url = path('sessions', 'S1');
-  const period = (kwh: number) => ({
-    charging_periods: [{ start_date_time: at(kwh), dimensions: [{ type: 'ENERGY', volume: 1 }] }],
-  });
-  const holding = new Holding();
-  answers.reply = holding.answer;
-  await put(url, sessionBody('S1', { kwh: 1, ...period(1) }));
-  for (const kwh of [2, 3, 4]) await patch(url, { kwh, ...period(kwh), last_updated: at(kwh) });
-  holding.releaseAll({ status: 400 });
-  await quiet(hub);
-  const refusing = new Holding();
-  answers.reply = refusing.answer;
-  const came = await arrivals(hub, emsp, async () => {
-    await admin(hub, 'POST', '/redrive', { filter: {} });
-    await eventually('all of them wait', async () => {
-      return (await deliveriesOf(hub)).every(({ state }) => state === 'PENDING');
+t.test(
+  'a re-drive sends a session in order, also when the first of its dead letters dies again [WHOLES-3]',
+  async (t) => {
+    const { hub, emsp, answers, put, patch } = await scene(t);
+    const url = path('sessions', 'S1');
+    const period = (kwh: number) => ({
+      charging_periods: [{ start_date_time: at(kwh), dimensions: [{ type: 'ENERGY', volume: 1 }] }],
     });
-    refusing.releaseOne({ status: 400 });
-    refusing.releaseAll();
-  });
-  t.same(
-    came.map(({ method, body }) => {
-      const { kwh, charging_periods: periods } = JSON.parse(body) as { kwh: number; charging_periods: unknown[] };
-      return [method, kwh, periods.length];
-    }),
-    [
-      ['PUT', 1, 1],
-      ['PUT', 2, 2],
-      ['PATCH', 3, 1],
-      ['PATCH', 4, 1],
-    ],
-  );
-});
+    const holding = new Holding();
+    answers.reply = holding.answer;
+    await put(url, sessionBody('S1', { kwh: 1, ...period(1) }));
+    for (const kwh of [2, 3, 4]) await patch(url, { kwh, ...period(kwh), last_updated: at(kwh) });
+    holding.releaseAll({ status: 400 });
+    await quiet(hub);
+    const refusing = new Holding();
+    answers.reply = refusing.answer;
+    const came = await arrivals(hub, emsp, async () => {
+      await admin(hub, 'POST', '/redrive', { filter: {} });
+      await eventually('all of them wait', async () => {
+        return (await deliveriesOf(hub)).every(({ state }) => state === 'PENDING');
+      });
+      refusing.releaseOne({ status: 400 });
+      refusing.releaseAll();
+    });
+    t.same(
+      came.map(({ method, body }) => {
+        const { kwh, charging_periods: periods } = JSON.parse(body) as { kwh: number; charging_periods: unknown[] };
+        return [method, kwh, periods.length];
+      }),
+      [
+        ['PUT', 1, 1],
+        ['PUT', 2, 2],
+        ['PATCH', 3, 1],
+        ['PATCH', 4, 1],
+      ],
+    );
+  },
+);
 
-t.test('nothing older than what arrived, also when a replay of that failed since [REDRIVEN-AS-1]', async (t) => {
-  const { hub, emsp, push, refused, redriven, answers } = await scene(t);
-  const url = path('tariffs', 'T1');
-  await refused('PUT', url, tariffBody('T1', { currency: 'EUR', last_updated: at(1) }));
-  await push('PUT', url, tariffBody('T1', { currency: 'USD', last_updated: at(2) }));
-  answers.reply = () => ({ status: 400 });
-  await arrivals(hub, emsp, () =>
-    admin(hub, 'POST', '/redrive', { filter: { state: 'DELIVERED', module: 'tariffs' } }),
-  );
-  answers.reply = () => ({});
-  t.match(await redriven(), { plan: { matched: 2, stale: 1 }, came: [['PUT', { currency: 'USD' }]] });
-});
+t.test(
+  'a re-drive sends nothing older than what arrived, also when a replay of that failed since [REDRIVEN-AS-1]',
+  async (t) => {
+    const { hub, emsp, push, refused, redriven, answers } = await scene(t);
+    const url = path('tariffs', 'T1');
+    await refused('PUT', url, tariffBody('T1', { currency: 'EUR', last_updated: at(1) }));
+    await push('PUT', url, tariffBody('T1', { currency: 'USD', last_updated: at(2) }));
+    answers.reply = () => ({ status: 400 });
+    await arrivals(hub, emsp, () =>
+      admin(hub, 'POST', '/redrive', { filter: { state: 'DELIVERED', module: 'tariffs' } }),
+    );
+    answers.reply = () => ({});
+    t.match(await redriven(), { plan: { matched: 2, stale: 1 }, came: [['PUT', { currency: 'USD' }]] });
+  },
+);
 
-t.test('a location that became private as it was, though it changed since', async (t) => {
+t.test('a re-drive sends a location that became private as it was, though it changed since', async (t) => {
   const { push, refused, redriven } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
@@ -203,7 +215,7 @@ t.test('a location that became private as it was, though it changed since', asyn
   });
 });
 
-t.test('to the receivers of then no more than then', async (t) => {
+t.test('a replay to the receivers of then sends no more than then', async (t) => {
   const { hub, push, refused, route, redriven } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
@@ -233,7 +245,7 @@ for (const [module, id, whole, part] of [
   });
 }
 
-t.test('nothing, when the rule ends while the whole of now waits to be sent [WHOLES-4]', async (t) => {
+t.test('a re-drive sends nothing when the rule ends while the present whole waits to be sent [WHOLES-4]', async (t) => {
   const { hub, emsp, push, route } = await scene(t);
   const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
   const url = path('locations', 'L1');
@@ -249,17 +261,20 @@ t.test('nothing, when the rule ends while the whole of now waits to be sent [WHO
 
 const evse = (uid: string, status: string, last_updated: string) => ({ uid, status, connectors: [], last_updated });
 
-t.test('nothing of one EVSE, when the whole came in place of a later change of another one', async (t) => {
-  const { push, refused, redriven } = await scene(t);
-  const url = path('locations', 'L1');
-  await push('PUT', url, locationBody('L1'));
-  await refused('PATCH', `${url}/EVSE1`, { status: 'CHARGING', last_updated: at(1) });
-  await refused('PATCH', `${url}/EVSE1`, { status: 'BLOCKED', last_updated: at(2) });
-  await push('PUT', `${url}/EVSE2`, evse('EVSE2', 'AVAILABLE', at(3)));
-  t.same(await redriven(), { plan: { matched: 2, stale: 2 }, came: [] });
-});
+t.test(
+  'a re-drive sends nothing of one EVSE, when the whole arrived in place of a later change of another one',
+  async (t) => {
+    const { push, refused, redriven } = await scene(t);
+    const url = path('locations', 'L1');
+    await push('PUT', url, locationBody('L1'));
+    await refused('PATCH', `${url}/EVSE1`, { status: 'CHARGING', last_updated: at(1) });
+    await refused('PATCH', `${url}/EVSE1`, { status: 'BLOCKED', last_updated: at(2) });
+    await push('PUT', `${url}/EVSE2`, evse('EVSE2', 'AVAILABLE', at(3)));
+    t.same(await redriven(), { plan: { matched: 2, stale: 2 }, came: [] });
+  },
+);
 
-t.test('one EVSE, when a later change of another one came as it was', async (t) => {
+t.test('a re-drive sends one EVSE, when a later change of another one arrived unchanged', async (t) => {
   const { hub, emsp, push } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
@@ -295,7 +310,7 @@ for (const [what, isRouted] of [
   });
 }
 
-t.test('nothing of one EVSE while a later change of another one waits behind it', async (t) => {
+t.test('a re-drive sends nothing of one EVSE while a later change of another one waits behind it', async (t) => {
   const { hub, emsp, answers, push, patch, put, planned } = await scene(t);
   const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
   const url = path('locations', 'L1');
@@ -314,29 +329,32 @@ t.test('nothing of one EVSE while a later change of another one waits behind it'
   t.match(came.map(shown), [['PUT', { id: 'L1', evses: [{ status: 'CHARGING' }, { uid: 'EVSE2' }] }]]);
 });
 
-t.test('nothing of a location that its receiver never got, once the rule has ended [WHOLES-4]', async (t) => {
-  const { hub, emsp, answers, put, patch, route } = await scene(t);
-  const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
-  const url = path('locations', 'L1');
-  const holding = new Holding();
-  answers.reply = holding.answer;
-  await put(url, locationBody('L1'));
-  await hub.settled(emsp);
-  await patch(url, { name: 'New', last_updated: at(1) });
-  await pause(true);
-  await route(false);
-  holding.releaseOne({ status: 400 });
-  await hub.settled();
-  answers.reply = () => ({});
-  t.same((await arrivals(hub, emsp, () => pause(false))).map(shown), []);
-  const [part] = await deliveriesOf(hub, '?state=DEAD');
-  t.match(part, { method: 'PATCH', reason: 'no routing rule' });
-  const replay = { filter: { from_seq: Number.parseInt(part?.id ?? '', 10) }, routing: 'then' };
-  t.same((await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', replay))).map(shown), []);
-  t.match(await deliveriesOf(hub, '?state=DEAD'), [{ reason: 'no whole object to send' }, { method: 'PUT' }]);
-});
+t.test(
+  'a re-drive sends nothing of a location that its receiver never got, once the rule has ended [WHOLES-4]',
+  async (t) => {
+    const { hub, emsp, answers, put, patch, route } = await scene(t);
+    const pause = (paused: boolean) => admin(hub, 'PATCH', '/parties/NL-EMS', { paused });
+    const url = path('locations', 'L1');
+    const holding = new Holding();
+    answers.reply = holding.answer;
+    await put(url, locationBody('L1'));
+    await hub.settled(emsp);
+    await patch(url, { name: 'New', last_updated: at(1) });
+    await pause(true);
+    await route(false);
+    holding.releaseOne({ status: 400 });
+    await hub.settled();
+    answers.reply = () => ({});
+    t.same((await arrivals(hub, emsp, () => pause(false))).map(shown), []);
+    const [part] = await deliveriesOf(hub, '?state=DEAD');
+    t.match(part, { method: 'PATCH', reason: 'no routing rule' });
+    const replay = { filter: { from_seq: Number.parseInt(part?.id ?? '', 10) }, routing: 'then' };
+    t.same((await arrivals(hub, emsp, () => admin(hub, 'POST', '/redrive', replay))).map(shown), []);
+    t.match(await deliveriesOf(hub, '?state=DEAD'), [{ reason: 'no whole object to send' }, { method: 'PUT' }]);
+  },
+);
 
-t.test('nothing of a private location over what a resync said of it [REDRIVEN-AS-1]', async (t) => {
+t.test('a re-drive sends nothing of a private location over what a resync sent of it [REDRIVEN-AS-1]', async (t) => {
   const { hub, emsp, push, redriven } = await scene(t);
   const url = path('locations', 'L1');
   await push('PUT', url, locationBody('L1'));
@@ -350,7 +368,7 @@ t.test('nothing of a private location over what a resync said of it [REDRIVEN-AS
   });
 });
 
-t.test('no digest of an erased person, nor with the next change', async (t) => {
+t.test('a re-drive sends no digest of an erased person, nor does the next change', async (t) => {
   const { hub, emsp, push, refused, redriven } = await scene(t);
   const url = path('sessions', 'S1');
   await push('PUT', url, sessionBody('S1'));
@@ -394,7 +412,7 @@ for (const [whose, changed] of [
   });
 }
 
-t.test('to the receivers of then, a session whose card is still theirs', async (t) => {
+t.test('a replay to the receivers of then sends a session whose card is still theirs', async (t) => {
   const { push, refused, route, redriven } = await scene(t);
   const url = path('sessions', 'S1');
   await push('PUT', url, sessionBody('S1'));

@@ -28,7 +28,7 @@ async function resync(hub: HubAddress, id: string, module: string): Promise<Reco
 }
 
 t.test(
-  'a rule releases what was kept for its pair, oldest first, as whole objects, and says how many [D63, D83]',
+  'a rule releases the objects kept for its pair, oldest first, as whole objects, and says how many [D63, D83]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo } = await routedPair(t, hub);
@@ -75,7 +75,7 @@ t.test(
   },
 );
 
-t.test('what was decided before a party was registered is decided again, and owed to it', async (t) => {
+t.test('a change that was decided before a party was registered is decided again, and owed to it', async (t) => {
   const held = new HeldWrites();
   const hub = await hubFor(t, {}, { wrap: held.wrap });
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -99,7 +99,7 @@ t.test('what was decided before a party was registered is decided again, and owe
   await late.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
 });
 
-t.test('what was decided before a rule stood is decided again, and goes by it', async (t) => {
+t.test('a change that was decided before a rule existed is decided again, by that rule', async (t) => {
   const held = new HeldWrites();
   const hub = await hubFor(t, {}, { wrap: held.wrap });
   const { cpo } = await routedPair(t, hub);
@@ -137,7 +137,7 @@ t.test('many kept objects are released page by page, in order, while the hub ans
 });
 
 t.test(
-  'the first registration of an eMSP releases what was kept for it; a second one does not, its rule does [D63, D51]',
+  'the first registration of an eMSP releases the objects kept for it; the second one does not, its rule does [D63, D51]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo } = await routedPair(t, hub);
@@ -200,7 +200,7 @@ t.test('a release that a kill cuts off goes on at the next start [D63]', atLengt
 });
 
 t.test(
-  'the same CDR but for last_updated is a duplicate; of one that was never forwarded it is decided anew [D63]',
+  'a CDR that differs only in last_updated is a duplicate; one that was never forwarded is decided again [D63]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
@@ -234,7 +234,7 @@ t.test(
 );
 
 t.test(
-  'a duplicate of a CDR that a suspension kept goes out, and a resync sends what was kept, too [D63, D83]',
+  'a duplicate of a CDR that was kept during a suspension is forwarded, and a resync sends kept objects, too [D63, D83]',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
@@ -271,7 +271,7 @@ t.test(
   },
 );
 
-t.test('a resync puts no digest of an erased person over what its receiver has [RESENDS-6]', async (t) => {
+t.test('a resync overwrites nothing with the digest of an erased person [RESENDS-6]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   for (const [id, uid] of [
@@ -298,7 +298,7 @@ t.test('a resync puts no digest of an erased person over what its receiver has [
 });
 
 t.test(
-  'a resync sends what never arrived, though a person was erased from it since, once [RESENDS-6, D63]',
+  'a resync sends objects that never arrived, even if a person was erased from them since, once [RESENDS-6, D63]',
   async (t) => {
     const hub = await hubFor(t);
     const answers = { reply: (_: Received): Reply => ({}) };
@@ -343,7 +343,7 @@ t.test(
   },
 );
 
-t.test('what is kept for a suspended eMSP is listed with its reason until it is sent [D23, D63]', async (t) => {
+t.test('objects kept for a suspended eMSP are listed with their reason until they are sent [D23, D63]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await putSession(cpo, 'SENT');
@@ -375,7 +375,7 @@ t.test('what is kept for a suspended eMSP is listed with its reason until it is 
   t.same(idsOf(await emsp.call('GET', '/2.2.1/sessions?date_from=2026-01-01T00:00:00Z')).sort(), ['S1', 'SENT']);
 });
 
-t.test('what an eMSP that is pull only reads by itself is not listed as kept [D89] [RESENDS-4]', async (t) => {
+t.test('objects that a pull-only eMSP reads by itself are not listed as kept [D89] [RESENDS-4]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');
@@ -414,7 +414,7 @@ t.test('a release ends when its receiver is suspended [D63, D50]', async (t) => 
   t.equal((await keptOf(hub)).length, 2, 'both are kept');
 });
 
-t.test('a rule that is set again releases what was stored while its eMSP was not registered [D63]', async (t) => {
+t.test('a rule that is set again releases objects stored while its eMSP was not registered [D63]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
@@ -435,30 +435,27 @@ t.test('a rule that is set again releases what was stored while its eMSP was not
   t.equal(resent.length, 1);
 });
 
-t.test(
-  "a rule that is set while its eMSP registers releases what was kept, as the hub's own doing [D63]",
-  async (t) => {
-    const hub = await hubFor(t);
-    const { cpo } = await routedPair(t, hub);
-    await putSession(cpo, 'S1', ofEmsp('NEW'));
-    const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
-    t.teardown(() => emsp.close());
-    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'New' } }];
-    const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
-    const { recorder } = hub.created.context;
-    const record = recorder.record.bind(recorder);
-    recorder.record = async (recording) => {
-      const isExchange = recording.facts.some(({ event }) => event.type === 'partner.registered');
-      if (isExchange) t.match(await setRule(hub, 'NL-NEW'), { released: 0 }, 'nobody is there yet');
-      return record(recording);
-    };
-    await emsp.registerAgain(String(initial_token), hub);
-    await hub.settled();
-    t.equal(emsp.received.length, 1, 'it has come');
-    const resent = await itemsOf(hub, '/events?type=object.resent');
-    t.match(resent, [{ object: 'NL-CPO/S1', by: 'hub', parties: ['NL-CPO', 'NL-NEW'] }]);
-    t.equal(resent.length, 1, 'once');
-    const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FS1')) as { steps: { summary: string }[] };
-    t.match(steps.at(-1)?.summary, /was kept for NL-NEW, and was sent when it registered/);
-  },
-);
+t.test('a rule that is set while its eMSP registers releases kept objects, as an act of the hub [D63]', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  await putSession(cpo, 'S1', ofEmsp('NEW'));
+  const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'NEW' });
+  t.teardown(() => emsp.close());
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'New' } }];
+  const { initial_token } = await admin(hub, 'POST', '/parties', { roles });
+  const { recorder } = hub.created.context;
+  const record = recorder.record.bind(recorder);
+  recorder.record = async (recording) => {
+    const isExchange = recording.facts.some(({ event }) => event.type === 'partner.registered');
+    if (isExchange) t.match(await setRule(hub, 'NL-NEW'), { released: 0 }, 'nobody is there yet');
+    return record(recording);
+  };
+  await emsp.registerAgain(String(initial_token), hub);
+  await hub.settled();
+  t.equal(emsp.received.length, 1, 'it has come');
+  const resent = await itemsOf(hub, '/events?type=object.resent');
+  t.match(resent, [{ object: 'NL-CPO/S1', by: 'hub', parties: ['NL-CPO', 'NL-NEW'] }]);
+  t.equal(resent.length, 1, 'once');
+  const { steps } = (await admin(hub, 'GET', '/trace/NL-CPO%2FS1')) as { steps: { summary: string }[] };
+  t.match(steps.at(-1)?.summary, /was kept for NL-NEW, and was sent when it registered/);
+});

@@ -72,7 +72,7 @@ for (const [what, refusal] of Object.entries(refusals)) {
   });
 }
 
-t.test('is no whole object in place of a PATCH that may be refused for its token [D59]', async (t) => {
+t.test('a PATCH refused for a replaced token is not followed by a whole object [D59]', async (t) => {
   const { hub, holding, former, next, answer, rotate } = await scene(t, 'PATCH');
   const rotated = rotate();
   await within(30_000, next.holding > 0 ? Promise.resolve() : next.changed(), () => 'the hub asks for no versions');
@@ -86,7 +86,7 @@ t.test('is no whole object in place of a PATCH that may be refused for its token
   t.same(lines(next.received), [`PATCH /ocpi${path}`]);
 });
 
-t.test('is a dead letter, when the token is in force and stays it', async (t) => {
+t.test('a delivery refused for a token that is in force, and stays it, is a dead letter', async (t) => {
   const { hub, holding } = await scene(t);
   holding.releaseAll({ status: 401 });
   await quiet(hub);

@@ -58,7 +58,7 @@ t.test(
 );
 
 t.test(
-  'what is still kept of a deleted tariff at one receiver holds up no other, and a resync needs no rule for it',
+  'a deletion that one receiver still misses delays no other receiver, and a resync needs no rule for it',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
@@ -76,7 +76,7 @@ t.test(
   },
 );
 
-t.test('a tariff that comes again reaches who has the old one, and its end does, too', async (t) => {
+t.test('a tariff that returns reaches those who have the old one, and so does its deletion', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await putTariff(cpo, 'T1');
@@ -120,7 +120,7 @@ t.test('a location that was hidden meanwhile is hidden at its receiver, without 
   t.same((await resynced(hub, 'NL-EMS', emsp, 'locations')).lines, [], 'without a rule nothing of it goes there [D21]');
 });
 
-t.test('a token that became invalid meanwhile comes whole to a CPO', async (t) => {
+t.test('a token that became invalid meanwhile is sent whole to a CPO', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   const path = '/2.2.1/tokens/NL/EMS/CARD1?type=RFID';
@@ -133,7 +133,7 @@ t.test('a token that became invalid meanwhile comes whole to a CPO', async (t) =
   t.match(JSON.parse(sent[0]?.body ?? '{}'), { uid: 'CARD1', valid: false });
 });
 
-t.test('the full pull of an operator that forwards nothing leaves to a resync what it deleted', async (t) => {
+t.test('deletions of a full pull without forwarding are left to a resync', async (t) => {
   const hub = await hubFor(t);
   const listed = { body: [tariffBody('T2')], headers: { 'X-Total-Count': '1' } };
   const cpo = await partnerFor(t, hub, {

@@ -138,7 +138,7 @@ for (const isRestarted of [false, true]) {
   );
 }
 
-t.test('a CDR waits for its session in the log, and for no flood of another one there', async (t) => {
+t.test('a CDR waits for its session in the log, and for no flood of another session there', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...env, HUB_DELIVERY_CONCURRENCY: '32' }, { clock, windowMax });
   const holding = new Holding();

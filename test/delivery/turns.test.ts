@@ -31,7 +31,7 @@ function gathering(count: number) {
   }));
 }
 
-t.test('what is owed to many receivers begins over several turns of the event loop [DISPATCHER-5]', async (t) => {
+t.test('an event owed to many receivers begins over several turns of the event loop [DISPATCHER-5]', async (t) => {
   const gathered = gathering(2 * objects);
   /** Calls of deliveries by turn. */
   const begun = new Map<number, number>();

@@ -34,40 +34,47 @@ async function late(t: Test, hub: HubAddress, partyId = 'LAT', role: 'EMSP' | 'C
   return partner;
 }
 
-t.test('one event goes as it came to who has the object, and whole to who was never sent it [D59, D17]', async (t) => {
-  const dataDir = directoryFor(t);
-  const hub = await hubFor(t, {}, {}, dataDir);
-  const { cpo, emsp } = await routedPair(t, hub);
-  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
-  await quiet(hub);
-  const newcomer = await late(t, hub);
-  t.equal((await newcomer.call('GET', '/2.2.1/locations')).status, 200, 'what it pulls does not count');
-  const patch = '{ "name": "Neu", "x": 1.0, "last_updated": "2026-01-02T04:01:00Z" }';
-  emsp.received.length = 0;
-  await cpo.push('PATCH', path('locations', 'L1'), patch);
-  await cpo.push('PATCH', `${path('locations', 'L1')}/EVSE1`, { status: 'CHARGING', last_updated: at(2) });
-  await quiet(hub);
-  t.same(emsp.received.map(shown), ['PATCH /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
-  t.equal(emsp.received[0]?.body, patch, 'the bytes that came');
-  t.same(newcomer.received.map(shown), ['PUT /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
-  const [first] = newcomer.received;
-  t.match(first && json(first), { id: 'L1', name: 'Neu', x: 1, evses: [{ status: 'AVAILABLE' }] }, 'as of that change');
-  const [whole] = (await deliveriesOf(hub, '?receiver=NL-LAT')).reverse();
-  const [part] = (await deliveriesOf(hub, '?receiver=NL-EMS')).reverse().slice(1);
-  t.same([whole?.seq, whole?.method, part?.method], [part?.seq, 'PUT', 'PATCH'], 'one event, two forms');
-  t.match(await detail(hub, { id: whole?.id ?? '' }), { request: { method: 'PUT', body: first?.body } });
-  t.match(await detail(hub, { id: part?.id ?? '' }), { request: { method: 'PATCH', body: patch } });
-  const [told] = await itemsOf(hub, `/events?type=object.patched&after=${(part?.seq ?? 0) - 1}`);
-  t.match(told?.data, { owed: { method: 'PATCH' }, whole: { method: 'PUT', to: ['NL-LAT'] } });
-  t.notMatch(JSON.stringify(told), /Plein|EVSE1|AVAILABLE/, 'the list of events shows no bodies');
-  await hub.close();
-  const again = await hubFor(t, {}, {}, dataDir);
-  cpo.moveTo(again);
-  const came = await arrivals(again, newcomer, () =>
-    cpo.push('PATCH', path('locations', 'L1'), { name: 'Nieuw', last_updated: at(3) }),
-  );
-  t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1'], 'a restart forgets nothing');
-});
+t.test(
+  'one event goes unchanged to receivers that have the object, and whole to those that were never sent it [D59, D17]',
+  async (t) => {
+    const dataDir = directoryFor(t);
+    const hub = await hubFor(t, {}, {}, dataDir);
+    const { cpo, emsp } = await routedPair(t, hub);
+    await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
+    await quiet(hub);
+    const newcomer = await late(t, hub);
+    t.equal((await newcomer.call('GET', '/2.2.1/locations')).status, 200, 'what it pulls does not count');
+    const patch = '{ "name": "Neu", "x": 1.0, "last_updated": "2026-01-02T04:01:00Z" }';
+    emsp.received.length = 0;
+    await cpo.push('PATCH', path('locations', 'L1'), patch);
+    await cpo.push('PATCH', `${path('locations', 'L1')}/EVSE1`, { status: 'CHARGING', last_updated: at(2) });
+    await quiet(hub);
+    t.same(emsp.received.map(shown), ['PATCH /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
+    t.equal(emsp.received[0]?.body, patch, 'the bytes that came');
+    t.same(newcomer.received.map(shown), ['PUT /locations/NL/CPO/L1', 'PATCH /locations/NL/CPO/L1/EVSE1']);
+    const [first] = newcomer.received;
+    t.match(
+      first && json(first),
+      { id: 'L1', name: 'Neu', x: 1, evses: [{ status: 'AVAILABLE' }] },
+      'as of that change',
+    );
+    const [whole] = (await deliveriesOf(hub, '?receiver=NL-LAT')).reverse();
+    const [part] = (await deliveriesOf(hub, '?receiver=NL-EMS')).reverse().slice(1);
+    t.same([whole?.seq, whole?.method, part?.method], [part?.seq, 'PUT', 'PATCH'], 'one event, two forms');
+    t.match(await detail(hub, { id: whole?.id ?? '' }), { request: { method: 'PUT', body: first?.body } });
+    t.match(await detail(hub, { id: part?.id ?? '' }), { request: { method: 'PATCH', body: patch } });
+    const [told] = await itemsOf(hub, `/events?type=object.patched&after=${(part?.seq ?? 0) - 1}`);
+    t.match(told?.data, { owed: { method: 'PATCH' }, whole: { method: 'PUT', to: ['NL-LAT'] } });
+    t.notMatch(JSON.stringify(told), /Plein|EVSE1|AVAILABLE/, 'the list of events shows no bodies');
+    await hub.close();
+    const again = await hubFor(t, {}, {}, dataDir);
+    cpo.moveTo(again);
+    const came = await arrivals(again, newcomer, () =>
+      cpo.push('PATCH', path('locations', 'L1'), { name: 'Nieuw', last_updated: at(3) }),
+    );
+    t.same(came.map(shown), ['PATCH /locations/NL/CPO/L1'], 'a restart forgets nothing');
+  },
+);
 
 t.test('an EVSE or connector under a location that was never sent goes as the whole location [D59]', async (t) => {
   const hub = await hubFor(t);
@@ -198,7 +205,7 @@ for (const [what, fault] of [
     },
   );
 
-t.test('a PATCH to a partner that is out of service stays one [WHOLES-7]', async (t) => {
+t.test('a PATCH to a partner that is out of service remains a PATCH [WHOLES-7]', async (t) => {
   const clock = new SimulatedClock();
   const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '60', HUB_RETRY_JITTER: '0' }, { clock });
   const replies: Reply[] = [{}, { status: 500 }, { status: 503 }, { isCut: true }, { status: 500 }, { status: 502 }];
@@ -246,7 +253,7 @@ for (const [status, follows] of [
   );
 
 t.test(
-  'a refused whole ends as dead, the next change goes as a whole, and a PATCH refused for another reason is not followed by anything [D59]',
+  'a refused whole object is dead, the next change goes whole, and a PATCH refused for another reason is followed by nothing [D59]',
   async (t) => {
     const hub = await hubFor(t);
     let answer: Reply = {};
@@ -436,25 +443,28 @@ t.test(
   },
 );
 
-t.test('who refused a later whole gets the next change as a whole, as it has an older version [D82]', async (t) => {
-  const hub = await hubFor(t);
-  let answer: Reply = {};
-  const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
-  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
-  await quiet(hub);
-  answer = { status: 400 };
-  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
-  await quiet(hub);
-  answer = {};
-  const came = await arrivals(hub, emsp, () =>
-    cpo.push('PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
-  );
-  t.same(came.map(shown), ['PUT /locations/NL/CPO/L1']);
-  t.match(json(came[0] as Received), { name: 'Neu' });
-});
+t.test(
+  'a receiver that refused a later whole gets the next change whole, since it has an older version [D82]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let answer: Reply = {};
+    const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
+    await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
+    await quiet(hub);
+    answer = { status: 400 };
+    await cpo.push('PUT', path('locations', 'L1'), locationBody('L1', { name: 'Bad', last_updated: at(1) }));
+    await quiet(hub);
+    answer = {};
+    const came = await arrivals(hub, emsp, () =>
+      cpo.push('PATCH', path('locations', 'L1'), { name: 'Neu', last_updated: at(2) }),
+    );
+    t.same(came.map(shown), ['PUT /locations/NL/CPO/L1']);
+    t.match(json(came[0] as Received), { name: 'Neu' });
+  },
+);
 
 t.test(
-  'a DELETE answered 404, 410 or OCPI 2003 is done, and goes to all that were sent the tariff [D59, D62, D82]',
+  'a DELETE answered 404, 410 or OCPI 2003 counts as delivered, and goes to all that were sent the tariff [D59, D62, D82]',
   async (t) => {
     const hub = await hubFor(t);
     let gone: Reply = notFound;
@@ -483,35 +493,32 @@ t.test(
   },
 );
 
-t.test(
-  'a refused part of a location is followed by the whole as it stands now, and by what is queued [D59]',
-  async (t) => {
-    const hub = await hubFor(t);
-    let isLost = false;
-    const { cpo, emsp } = await routedPair(t, hub, {
-      emsp: ({ method }) => {
-        if (method === 'PUT') isLost = false;
-        return isLost ? { status: 405 } : {};
-      },
-    });
-    await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
-    await quiet(hub);
-    isLost = true;
-    await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
-    for (const n of [1, 2]) await cpo.push('PATCH', path('locations', 'L1'), { x: n, last_updated: at(n) });
-    const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
-    t.same(
-      came.map((call) => [call.method, json(call).x]),
-      [
-        ['PATCH', 1],
-        ['PUT', 2],
-        ['PATCH', 2],
-      ],
-    );
-  },
-);
+t.test('a refused part of a location is followed by the current whole, and by the queued changes [D59]', async (t) => {
+  const hub = await hubFor(t);
+  let isLost = false;
+  const { cpo, emsp } = await routedPair(t, hub, {
+    emsp: ({ method }) => {
+      if (method === 'PUT') isLost = false;
+      return isLost ? { status: 405 } : {};
+    },
+  });
+  await cpo.push('PUT', path('locations', 'L1'), locationBody('L1'));
+  await quiet(hub);
+  isLost = true;
+  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+  for (const n of [1, 2]) await cpo.push('PATCH', path('locations', 'L1'), { x: n, last_updated: at(n) });
+  const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+  t.same(
+    came.map((call) => [call.method, json(call).x]),
+    [
+      ['PATCH', 1],
+      ['PUT', 2],
+      ['PATCH', 2],
+    ],
+  );
+});
 
-t.test('that another receiver missed an object does not make up for a whole that died [D82]', async (t) => {
+t.test('a whole that died is not made good because another receiver missed the object, too [D82]', async (t) => {
   const hub = await hubFor(t);
   let isRefused = true;
   const refusing = ({ method }: Pick<Received, 'method'>): Reply =>
@@ -545,7 +552,7 @@ t.test('that another receiver missed an object does not make up for a whole that
   t.strictSame([...(await receivers())].sort(), ['NL-EMS', 'NL-OTH']);
 });
 
-t.test('a location goes private for those who were sent it, and never as a whole [D21, D59]', async (t) => {
+t.test('a location becomes private for those who were sent it, and never as a whole [D21, D59]', async (t) => {
   const hub = await hubFor(t);
   let answer: Reply = {};
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
@@ -563,7 +570,7 @@ t.test('a location goes private for those who were sent it, and never as a whole
   t.same(newcomer.received, [], 'who never had it is not told');
 });
 
-t.test('a refused PATCH that no whole may follow is dead with what the partner said [D21, D59]', async (t) => {
+t.test('a refused PATCH that no whole may follow is dead with the partner’s answer [D21, D59]', async (t) => {
   const hub = await hubFor(t);
   let answer: Reply = {};
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => answer });
@@ -642,7 +649,7 @@ t.test('a backlog of PATCHes that its receiver refuses folds their session once,
   t.ok(read > 0 && read < 20 * many, `${read} events were read`);
 });
 
-t.test('a whole that follows an erasure names nobody who was erased [WHOLES-6]', async (t) => {
+t.test('a whole object after an erasure has no name of an erased person [WHOLES-6]', async (t) => {
   const hub = await hubFor(t);
   let wholes = 0;
   const { cpo, emsp } = await routedPair(t, hub, {

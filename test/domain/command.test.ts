@@ -86,7 +86,7 @@ t.test('a command is folded from its facts [interface, Commands 3–5; D28, D29]
   }
 });
 
-t.test('the first result of ACCEPTED tells that the CPO has accepted, unless the answer does [D66]', async (t) => {
+t.test('the first result ACCEPTED shows that the CPO has accepted, unless the answer does [D66]', async (t) => {
   const accepted = { type: 'command.resultReceived', data: { result: 'ACCEPTED' } } as const;
   const table: [before: Name[], tells: boolean][] = [
     [[], true],
@@ -105,7 +105,7 @@ t.test('the first result of ACCEPTED tells that the CPO has accepted, unless the
   }
 });
 
-t.test('of results that are relayed at the same time the last one counts [D29]', async (t) => {
+t.test('of results relayed at the same time the last one counts [D29]', async (t) => {
   const { came, cameAgain, told, untold } = facts;
   const of = (resultNumber: number, fact: typeof told | typeof untold) =>
     ({ ...fact, data: { ...fact.data, resultNumber } }) as CommandEvent;
@@ -141,7 +141,7 @@ function* orders(taken: readonly Name[] = []): Generator<readonly Name[]> {
   }
 }
 
-t.test('in whatever order its facts come, the record is in the state of its machine [M2]', async (t) => {
+t.test('in any order of its facts, the record is in the state of its machine [COMMAND-2]', async (t) => {
   const [first] = initialTransition(commandMachine);
   const snapshots = new Map([['', first]]);
   const machineState = (names: readonly Name[]) => {

@@ -12,7 +12,7 @@ t.test('a refusal has a message, and no stack', async (t) => {
   t.equal(new HubError('notFound').message, 'notFound');
 });
 
-t.test('a call that the hub itself cut off says nothing of the partner', async (t) => {
+t.test('a call that the hub itself cut off counts as no failure of the partner', async (t) => {
   t.equal(circuitSign({ class: 'unavailable' }), 'failure');
   t.equal(circuitSign({ class: 'unavailable', isCutOff: true }), 'neutral');
 });

@@ -117,7 +117,7 @@ const pushes = fc.oneof(
 );
 
 t.test(
-  'whatever is pushed, the object is what the naive model says, and folding the log gives it again [O4, A3]',
+  'after any pushes the object equals that of a naive model, and folding the log gives it again [OBJECT-4]',
   async () => {
     fc.assert(
       fc.property(pushes, fc.nat(20), (list, cut) => {
@@ -149,7 +149,7 @@ t.test(
   },
 );
 
-t.test('what stands beside the body is folded with it [D12, D18, D23, O4]', async (t) => {
+t.test('fields stored beside the body are folded with it [D12, D18, D23, OBJECT-4]', async (t) => {
   const cdrToken = { party: 'NL-EMS', uid: 'card' };
   const first = push(
     'sessions',
@@ -216,7 +216,7 @@ t.test('what stands beside the body is folded with it [D12, D18, D23, O4]', asyn
   t.equal(apply(published, push('locations', 'DELETE', {})), null, 'a DELETE leaves nothing');
 });
 
-t.test('the characters of an event are those of every body that it carries [D59]', async (t) => {
+t.test('the characters of an event are those of all its bodies [D59]', async (t) => {
   const whole = { method: 'PUT', path: '', query: '', body: '{"id": 1}' } as const;
   const { data } = push('locations', 'PATCH', {});
   t.equal(charactersOf({ body: null, data: {} }), 0);

@@ -16,7 +16,7 @@ const point = fc
   .record({ pushes: count, errors: count, down: fc.nat({ max: 60 }), watched: fc.nat({ max: 60 }), took: durations })
   .map(({ took, ...others }): Point => ({ ...others, deliveries: took.length, bands: bandsOf(took) }));
 
-t.test('[DOMAIN-HISTORY-1] the sum of sums is the sum of all, whatever the parts', (t) => {
+t.test('[DOMAIN-HISTORY-1] a sum of sums equals the sum of all, however it is divided', (t) => {
   fc.assert(
     fc.property(fc.array(fc.array(point)), (hours) => {
       const whole = sumOf(hours.flat());
@@ -33,12 +33,12 @@ t.test('[DOMAIN-HISTORY-1] the sum of sums is the sum of all, whatever the parts
   t.end();
 });
 
-t.test('a stored point is read as it was', (t) => {
+t.test('a stored point reads back unchanged', (t) => {
   fc.assert(fc.property(point, (one) => void t.strictSame(pointOf(JSON.parse(JSON.stringify(stored(one)))), one)));
   t.end();
 });
 
-t.test('[DOMAIN-HISTORY-2] a percentile is at most 10 % beside the true one', (t) => {
+t.test('[DOMAIN-HISTORY-2] a percentile is at most 10 % off', (t) => {
   const some = fc.array(fc.double({ min: 1, max: 60_000, noNaN: true }), { minLength: 1, maxLength: 200 });
   fc.assert(
     fc.property(some, fc.constantFrom(0.5, 0.95), (took, share) => {

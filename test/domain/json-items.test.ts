@@ -11,7 +11,7 @@ const runs = { numRuns: isAtLength ? 400 : 100 };
 const parse = (text: string) => JSON.parse(text) as unknown;
 const itemsOf = (text: string) => parse(text) as unknown[];
 
-t.test('items that are there already, however they are written, are not appended again [JSON-ITEMS-1]', async (t) => {
+t.test('items that are already there, in any notation, are not appended again [JSON-ITEMS-1]', async (t) => {
   const table: [array: string, more: string, expected: string][] = [
     ['[{"at":"1","v":1.0}]', '[{ "at": "1", "v": 1 }]', '[{"at":"1","v":1.0}]'],
     ['[{"at":"1","v":1}]', '[{"at":"1","v":2}]', '[{"at":"1","v":1},{"at":"1","v":2}]'],
@@ -32,41 +32,38 @@ t.test('items that are there already, however they are written, are not appended
   );
 });
 
-t.test(
-  'however many items come, the array to which they are appended is parsed once at most [JSON-ITEMS-1]',
-  async (t) => {
-    const periods = (from: number, count: number) =>
-      JSON.stringify(Array.from({ length: count }, (_, n) => ({ at: `2026-01-01T00:00:00.${from + n}Z`, v: 1 })));
-    const array = periods(0, 700);
-    const { parse: parseOnce } = JSON;
-    let read = 0;
-    JSON.parse = (text: string) => {
-      read += text.length;
-      return parseOnce(text) as unknown;
-    };
-    t.teardown(() => {
-      JSON.parse = parseOnce;
-    });
-    const readBy = (more: string, count: number) => {
-      read = 0;
-      const longer = appendNewItems(array, more);
-      const once = read - more.length;
-      t.equal(itemsOf(longer).length, count);
-      return once;
-    };
-    t.equal(readBy(periods(700, 1), 701), 0, 'one new item: not at all');
-    t.equal(readBy(periods(0, 701), 701), array.length, 'the whole list again with one more');
-    t.equal(readBy(periods(5_000, 100), 800), array.length, 'nothing but new ones');
-    t.equal(readBy(JSON.stringify(Array(700).fill(1)), 1_400), array.length, 'items without a string');
-    const long = periods(0, 2_000);
+t.test('an array is parsed at most once, however many items are appended to it [JSON-ITEMS-1]', async (t) => {
+  const periods = (from: number, count: number) =>
+    JSON.stringify(Array.from({ length: count }, (_, n) => ({ at: `2026-01-01T00:00:00.${from + n}Z`, v: 1 })));
+  const array = periods(0, 700);
+  const { parse: parseOnce } = JSON;
+  let read = 0;
+  JSON.parse = (text: string) => {
+    read += text.length;
+    return parseOnce(text) as unknown;
+  };
+  t.teardown(() => {
+    JSON.parse = parseOnce;
+  });
+  const readBy = (more: string, count: number) => {
     read = 0;
-    const longer = appendNewItems(long, periods(1_000, 2_000));
-    t.equal(read, 0, 'an array that takes long to parse: not at all');
-    t.equal(itemsOf(longer).length, 3_000);
-  },
-);
+    const longer = appendNewItems(array, more);
+    const once = read - more.length;
+    t.equal(itemsOf(longer).length, count);
+    return once;
+  };
+  t.equal(readBy(periods(700, 1), 701), 0, 'one new item: not at all');
+  t.equal(readBy(periods(0, 701), 701), array.length, 'the whole list again with one more');
+  t.equal(readBy(periods(5_000, 100), 800), array.length, 'nothing but new ones');
+  t.equal(readBy(JSON.stringify(Array(700).fill(1)), 1_400), array.length, 'items without a string');
+  const long = periods(0, 2_000);
+  read = 0;
+  const longer = appendNewItems(long, periods(1_000, 2_000));
+  t.equal(read, 0, 'an array that takes long to parse: not at all');
+  t.equal(itemsOf(longer).length, 3_000);
+});
 
-t.test('items of a long array are the same when they differ only by white space [JSON-ITEMS-1]', async (t) => {
+t.test('items of a long array that differ only in white space are equal [JSON-ITEMS-1]', async (t) => {
   const filler = `"${'x'.repeat(70_000)}"`;
   const table: [array: string, more: string, fresh: string][] = [
     ['{"at":"1","v":1}', '[ { "at" :"1",\n"v":1 } ]', ''],
@@ -91,7 +88,7 @@ t.test('items of a long array are the same when they differ only by white space 
   t.equal(appendNewItems('[]', `[${filler}, 1]`), `[${filler}, 1]`);
 });
 
-t.test('white space between the marks of a long array changes nothing [JSON-ITEMS-1, OBJECT-2]', async () => {
+t.test('white space between the tokens of a long array changes nothing [JSON-ITEMS-1, OBJECT-2]', async () => {
   const compact = (text: string) => JSON.stringify(parse(text));
   const filler = `"${'x'.repeat(70_000)}"`;
   const behind = (array: string) => (array === '[]' ? `[${filler}]` : `[${filler},${array.slice(1)}`);
@@ -109,7 +106,7 @@ t.test('white space between the marks of a long array changes nothing [JSON-ITEM
   );
 });
 
-t.test('a long list is appended to a short one, but for what that has [JSON-ITEMS-1]', async (t) => {
+t.test('appending a long list to a short one skips the items that are already there [JSON-ITEMS-1]', async (t) => {
   const more = Array.from({ length: 20_000 }, (_, n) => n);
   t.strictSame(itemsOf(appendNewItems('[7, 5 ]', JSON.stringify(more))), [
     7,

@@ -23,7 +23,7 @@ const fieldsOf = (text: string): Record<string, string> =>
 const itemsOf = (text: string): string[] =>
   items(text, { start: 0, end: text.length }).map((span) => slice(text, span));
 
-t.test('a string of any length ends at its quote, whatever stands before it [D17]', async (t) => {
+t.test('a string of any length ends at its quote, whatever precedes it [D17]', async (t) => {
   const runs = ['"'.repeat(150), '\\'.repeat(151), '\\"'.repeat(99)];
   for (const tail of ['', '\\', '"', '\\"', '"\\', '\\\\"}', '",', '{[', ...runs]) {
     for (let length = 58; length < 70; length++) {
@@ -35,7 +35,7 @@ t.test('a string of any length ends at its quote, whatever stands before it [D17
   }
 });
 
-t.test('the own fields of an object are found as the text that stands there [D17]', async (t) => {
+t.test('the own fields of an object are found as their original text [D17]', async (t) => {
   const table: [string, string, Record<string, string>][] = [
     ['an empty object', '{}', {}],
     ['white space alone', ' \t\r\n{ \n }\n', {}],
@@ -78,7 +78,7 @@ t.test('the own fields of an object are found as the text that stands there [D17
   t.ok(members('{"__proto__":1}').has('__proto__'), 'no key is magic');
 });
 
-t.test('the items of an array are found as the text that stands there [D17]', async (t) => {
+t.test('the items of an array are found as their original text [D17]', async (t) => {
   const table: [string, string[]][] = [
     ['[]', []],
     ['[ \n ]', []],
@@ -90,7 +90,7 @@ t.test('the items of an array are found as the text that stands there [D17]', as
   for (const [text, expected] of table) t.strictSame(itemsOf(text), expected, text);
 });
 
-t.test('fields are set where they stand, new ones at the end, and nothing else moves [D17]', async (t) => {
+t.test('a field is replaced in place, a new one appended, and nothing else moves [D17]', async (t) => {
   const table: [string, string, Record<string, string>, string][] = [
     ['nothing to set', '{ "a" : 1.10 }', {}, '{ "a" : 1.10 }'],
     ['a field in place', '{ "a" : 1.10 , "b":2 }', { a: '1E5' }, '{ "a" : 1E5 , "b":2 }'],
@@ -107,7 +107,7 @@ t.test('fields are set where they stand, new ones at the end, and nothing else m
   }
 });
 
-t.test('items are appended behind the others, each with its own text [D19]', async (t) => {
+t.test('items are appended at the end, each with its own text [D19]', async (t) => {
   const table: [string, string, string][] = [
     ['[]', '[]', '[]'],
     ['[ 1.10 ]', '[ ]', '[ 1.10 ]'],
@@ -119,7 +119,7 @@ t.test('items are appended behind the others, each with its own text [D19]', asy
   for (const [array, more, expected] of table) t.equal(appendItems(array, more), expected, `${array} + ${more}`);
 });
 
-t.test('an item is found by its id, whatever the case, and set in place or behind the others [D12]', async (t) => {
+t.test('an item is found by its id in any case, and replaced in place or appended [D12]', async (t) => {
   const item = '{"id":"B","n":1.10}';
   const table: [string, string, string, string | null, string][] = [
     ['found', '{"l":[{"id":"A"}, {"id":"B"} ]}', 'B', '{"id":"B"}', `{"l":[{"id":"A"}, ${item} ]}`],
@@ -157,7 +157,7 @@ const withField = fc
 const aListed = fc.oneof(withField, aDocument);
 const runs = { numRuns: isAtLength ? 400 : 100 };
 
-t.test('fields and items are those of JSON.parse, whatever the text looks like', async () => {
+t.test('fields and items equal those of JSON.parse for any text', async () => {
   fc.assert(
     fc.property(aDocument, (text) => {
       const found = [...members(text)].map(([key, span]) => [key, slice(text, span)] as const);
@@ -182,7 +182,7 @@ t.test('fields and items are those of JSON.parse, whatever the text looks like',
   );
 });
 
-t.test('setting fields changes those fields and not one byte beside them [D17]', async () => {
+t.test('setting fields changes no byte of any other field [D17]', async () => {
   const someValues = fc.array(fc.tuple(fc.constantFrom(...keyNames, 'new'), aValue), { maxLength: 4 });
   fc.assert(
     fc.property(aDocument, someValues, (text, pairs) => {
@@ -223,7 +223,7 @@ t.test('appended items follow the others, and both keep their bytes [D19]', asyn
   );
 });
 
-t.test('an item is found and set as in the parsed object, and not one byte beside it moves [D12, D17]', async () => {
+t.test('an item is found and replaced as in the parsed object, without changing another byte [D12, D17]', async () => {
   const isNamed = (id: string) => (item: unknown) => {
     const own =
       typeof item === 'object' && item !== null && !Array.isArray(item) ? (item as { id?: unknown }).id : null;

@@ -5,7 +5,7 @@ import { t } from '../support/tap.ts';
 const uid = '04C0FFEE123456';
 const many = (count: number) => Array.from({ length: count }, (_, at) => ({ uid: `04AB${(at * 7919).toString(36)}F` }));
 
-t.test('a name that a field has is hidden in every text, however it is written there', async (t) => {
+t.test('the name in a field is hidden in every text, in any notation', async (t) => {
   const encoded = [...uid].map((each) => `%${each.charCodeAt(0).toString(16)}`).join('');
   const escaped = [...uid].map((each) => `\\u00${each.charCodeAt(0).toString(16)}`).join('');
   const forms = {
@@ -28,13 +28,13 @@ t.test('a name that a field has is hidden in every text, however it is written t
   t.strictSame(letters, { uid: '…ler', path: '/x/…ler/y', cut: 'Zo%C3', odd: '%FF%' });
 });
 
-t.test('of names that overlap or contain each other, all of each is hidden', async (t) => {
+t.test('names that overlap or contain each other are hidden completely', async (t) => {
   const names = ['abcdef', 'cdefghij', 'defg', 'bcd!'].map((name) => ({ uid: name }));
   t.equal((masked({ names, x: 'abcdefghij defg bcd cdefg.' }) as { x: string }).x, '…hij …g bcd c…g.');
 });
 
 t.test(
-  'addresses of saved views: what has the form of a name, and what is asked for as a token [MASK-1, MASK-3]',
+  'addresses of saved views: values that look like names, and values of token filters, are hidden [MASK-1, MASK-3]',
   async (t) => {
     const path = (text: string) =>
       (masked({ items: [{ id: 'a1b2c3d4e5', path: text }] }) as { items: { path: string }[] }).items[0]?.path;
@@ -52,7 +52,7 @@ t.test(
   },
 );
 
-t.test('fields that hold a name, in any case and of any type', async (t) => {
+t.test('fields that hold a name are found in any case and type', async (t) => {
   for (const field of ['uid', 'UID', 'tokenUid', 'contractID', 'auth_id', 'cdr_token']) {
     const body = JSON.stringify({ [field]: uid });
     t.strictSame(masked({ body }), { body: `{"${field}":"…3456"}` }, field);
@@ -64,7 +64,7 @@ t.test('fields that hold a name, in any case and of any type', async (t) => {
   t.strictSame(masked({ ...evse, body: JSON.stringify(evse) }), { ...evse, body: JSON.stringify(evse) });
 });
 
-t.test('words of a partner: what has the form of a uid or a contract id is hidden [MASK-3]', async (t) => {
+t.test('free text of a partner: everything that looks like a uid or a contract id is hidden [MASK-3]', async (t) => {
   for (const name of [
     uid,
     '1234567',
@@ -92,7 +92,7 @@ t.test('words of a partner: what has the form of a uid or a contract id is hidde
   t.strictSame(masked({ warnings: [`uid: ${uid}`] }), { warnings: ['uid: …3456'] });
 });
 
-t.test('a body that is not JSON is words of a partner; of one that is JSON only names are hidden', async (t) => {
+t.test('a body that is not JSON counts as free text; in JSON only names are hidden', async (t) => {
   for (const body of [`{'uid':'${uid}'}`, `{"cdr_token":{uid:"${uid}"},}`, `<uid>${uid}</uid>`, `{"uid":"${uid}`]) {
     t.notMatch((masked({ body }) as { body: string }).body, uid.slice(0, -4), body);
   }
@@ -100,7 +100,7 @@ t.test('a body that is not JSON is words of a partner; of one that is JSON only 
   t.strictSame(masked({ body }), { body });
 });
 
-t.test('a text with too many names, or nested too deeply, is left out [MASK-4]', async (t) => {
+t.test('a text with too many names, or nested too deeply, is omitted [MASK-4]', async (t) => {
   const body = JSON.stringify(many(3000));
   const other = JSON.stringify({ uid: '04DEADBEEF99', id: 'SESSION1234567' });
   const path = '/sessions/NL/CPO/04AB65DF';
@@ -115,7 +115,7 @@ t.test('a text with too many names, or nested too deeply, is left out [MASK-4]',
   t.match(JSON.stringify(masked(nested)), /^\[+"left out: nested too deeply"\]+$/);
 });
 
-t.test('names of many texts beyond the bound of a value are hidden in their own fields and in words', async (t) => {
+t.test('more names than a value may have are hidden in their own fields and in free text', async (t) => {
   const items = Array.from({ length: 40 }, (_, at) => ({
     uid: `04FEED${at}`,
     body: JSON.stringify(many(500).map(({ uid: one }) => ({ uid: `${at}x${one}` }))),

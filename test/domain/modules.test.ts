@@ -4,7 +4,7 @@ import { changedBody, followedSession, objectKey } from '../../src/domain/object
 import { isExpired } from '../../src/domain/retry.ts';
 import { t } from '../support/tap.ts';
 
-t.test('the row of each module says what the interface says of it', async (t) => {
+t.test('the row of each module agrees with the interface', async (t) => {
   t.strictSame(ownedModules, ['sessions', 'cdrs'], 'owned by cdr_token [interface, Sessions 1; CDRs 1]');
   for (const module of moduleNames) {
     const row = modules[module];

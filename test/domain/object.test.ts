@@ -20,7 +20,7 @@ const change = (fields: Partial<BodyChange>): BodyChange => ({
   ...fields,
 });
 
-t.test('a whole PUT or POST stores exactly the text that came, before or after another [D17, O1]', async (t) => {
+t.test('a PUT or POST stores exactly the received text, before or after another [D17, OBJECT-1]', async (t) => {
   const body = '{ "id":"X" ,"kwh":1.10,"big":12345678901234567890,"charging_periods":[ ],"unknown":{"\\u0061":1E5}}\n';
   for (const module of ['locations', 'tariffs', 'sessions', 'cdrs', 'tokens'] as const) {
     const method = module === 'cdrs' ? 'POST' : 'PUT';
@@ -34,7 +34,7 @@ t.test('a whole PUT or POST stores exactly the text that came, before or after a
   }
 });
 
-t.test('a PATCH replaces the fields it carries, whole, and never creates [D4, D17, D19, O2]', async (t) => {
+t.test('a PATCH replaces the fields it carries as a whole, and never creates [D4, D17, D19, OBJECT-2]', async (t) => {
   const before = '{ "a" : 1.10, "o":{"x":1,"y":2}, "l":[1,2] , "last_updated":"old"}';
   const undated = changedBody('{"last_updated":"old"}', change({ method: 'PATCH', body: '{"last_updated":null}' }));
   t.equal(undated, `{"last_updated":"${later}"}`, 'without a date, the time of its arrival stands in');
@@ -99,7 +99,7 @@ const location = (evses: string, updated = 'l1') =>
 const stored = location(`${evseA()} , ${evseB}`);
 
 t.test(
-  'an EVSE or connector is put or patched in place; its parents move, its siblings do not [D12, D18, O3]',
+  'an EVSE or connector is put or patched in place; its parents’ dates move, its siblings’ do not [D12, D18, OBJECT-3]',
   async (t) => {
     const newEvse = '{"uid":"EVSE3","n":1E5,"last_updated":"n"}';
     const newConnector = '{"id":"3","n":1.10,"last_updated":"n"}';
@@ -172,7 +172,7 @@ t.test(
   },
 );
 
-t.test('what lies below something unknown is not made [D4, D46]', async (t) => {
+t.test('a fragment of an unknown object creates nothing [D4, D46]', async (t) => {
   const table: [string, string | null, Partial<BodyChange>][] = [
     ['EVSE of an unknown location', null, { within: ['EVSE1'] }],
     ['connector of an unknown location', null, { within: ['EVSE1', '1'] }],
@@ -199,13 +199,13 @@ t.test('each level of a location is read as it was stored, ids in any case [D12,
   for (const [within, expected] of table) t.equal(readWithin(stored, within), expected, `/${within.join('/')}`);
 });
 
-t.test('one field is replaced by a text and the rest keeps its bytes [D17]', async (t) => {
+t.test('replacing one field keeps the bytes of the rest [D17]', async (t) => {
   const url = 'https://hub/"1"';
   t.equal(replaceField('{ "n":1.10, "u" : "x" }', 'u', url), `{ "n":1.10, "u" : ${JSON.stringify(url)} }`);
   t.equal(replaceField('{"n":{"u":"x"}}', 'u', url), '{"n":{"u":"x"}}', 'absent: nothing is added');
 });
 
-t.test('keys do not know case, names do; the type is part of the key of a token alone [D12, D24]', async (t) => {
+t.test('keys ignore case, names do not; the type is part of the key of a token alone [D12, D24]', async (t) => {
   const table: [string, string][] = [
     [objectKey('sessions', 'AbC', {}), 'abc'],
     [objectKey('locations', 'AbC', { tokenType: 'RFID' }), 'abc'],
@@ -263,7 +263,7 @@ function refused(text: string): [string, undefined] {
   return [text, undefined];
 }
 
-t.test('sortable text sorts as the instants do, in whatever offset they were written [D31, D32]', async () => {
+t.test('sortable text sorts like the instants, whatever offset they were written with [D31, D32]', async () => {
   const instant = fc.record({
     ms: fc
       .date({ min: new Date('1970-01-02'), max: new Date('2100-01-01'), noInvalidDate: true })
@@ -292,7 +292,7 @@ t.test('sortable text sorts as the instants do, in whatever offset they were wri
   );
 });
 
-t.test('two bodies are the same when their values are, whatever their order and text [D22]', async (t) => {
+t.test('two bodies are equal when their values are, in any order and notation [D22]', async (t) => {
   const table: [string, string, readonly string[], boolean][] = [
     ['{"a":1.10,"b":[1,{"c":null}]}', '{ "b":[1.0,{"c":null}],"a":1.1 }', [], true],
     ['{"a":1}', '{"a":2}', [], false],

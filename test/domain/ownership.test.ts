@@ -6,27 +6,24 @@ import { testDirectory } from './directory.ts';
 
 const named = (party: string): ObjectFacts => ({ cdrToken: { party, uid: 'CARD1' } });
 
-t.test(
-  'the eMSP that cdr_token names owns it, else there is a reason [interface, Sessions 1 and 2; D23]',
-  async (t) => {
-    const table: [string, ObjectFacts, string | null, string | null][] = [
-      ['named and routed', named('NL-EMS'), 'NL-EMS', null],
-      ['named and routed, not registered', named('NL-NEW'), 'NL-NEW', null],
-      ['both CPO and eMSP', named('NL-TOP'), 'NL-TOP', null],
-      ['none', {}, null, 'cdr_token missing'],
-      ['unreadable', { cdrToken: null }, null, 'cdr_token missing'],
-      ['the hub', named('XX-HUB'), null, 'names the hub'],
-      ['nobody known', named('NL-WHO'), null, 'unknown eMSP'],
-      ['a CPO', named('NL-CPO'), null, 'unknown eMSP'],
-      ['an eMSP without a rule', named('NL-FAR'), null, 'not routed'],
-      ['an eMSP whose rule is not active', named('NL-EX'), null, 'not routed'],
-    ];
-    for (const [title, facts, viewer, reason] of table) {
-      const expected = viewer === null ? { viewer, reason } : { viewer };
-      t.strictSame(owningEmsp(testDirectory(), 'NL-CPO', facts), expected, title);
-    }
-  },
-);
+t.test('the eMSP in cdr_token owns it, else there is a reason [interface, Sessions 1 and 2; D23]', async (t) => {
+  const table: [string, ObjectFacts, string | null, string | null][] = [
+    ['named and routed', named('NL-EMS'), 'NL-EMS', null],
+    ['named and routed, not registered', named('NL-NEW'), 'NL-NEW', null],
+    ['both CPO and eMSP', named('NL-TOP'), 'NL-TOP', null],
+    ['none', {}, null, 'cdr_token missing'],
+    ['unreadable', { cdrToken: null }, null, 'cdr_token missing'],
+    ['the hub', named('XX-HUB'), null, 'names the hub'],
+    ['nobody known', named('NL-WHO'), null, 'unknown eMSP'],
+    ['a CPO', named('NL-CPO'), null, 'unknown eMSP'],
+    ['an eMSP without a rule', named('NL-FAR'), null, 'not routed'],
+    ['an eMSP whose rule is not active', named('NL-EX'), null, 'not routed'],
+  ];
+  for (const [title, facts, viewer, reason] of table) {
+    const expected = viewer === null ? { viewer, reason } : { viewer };
+    t.strictSame(owningEmsp(testDirectory(), 'NL-CPO', facts), expected, title);
+  }
+});
 
 t.test(
   'the initiator owns it where cdr_token cannot be used, if it is routed [interface, Sessions 3 and 4; D37]',
@@ -47,7 +44,7 @@ t.test(
 );
 
 t.test(
-  'its owner alone is owed it; one that never had it gets the whole object for a fragment [D23, D50]',
+  'only its owner is owed it; one that never had it gets the whole object for a fragment [D23, D50]',
   async (t) => {
     const had = (viewer: string | null, forwarded = true, reason: string | null = null) => ({
       ...{ viewer, forwarded, reason },

@@ -62,7 +62,7 @@ function folded(...events: PartnerEvent[]): Partner {
   );
 }
 
-t.test('tokens and status follow the facts of a life; what was valid once is remembered [D9, D10]', async (t) => {
+t.test('tokens and status follow the events of a partner; former tokens are remembered [D9, D10]', async (t) => {
   const [registered, rotated] = [exchange('registered', 'h1'), exchange('rotated', 'h2')];
   type Row = [PartnerEvent[], Partner['status'], string | null, string | null, string[], string];
   const table: Row[] = [
@@ -197,14 +197,14 @@ t.test(
   },
 );
 
-t.test('when it was last suspended is kept [D50]', async (t) => {
+t.test('the time of the last suspension is kept [D50]', async (t) => {
   const registered = exchange('registered', 'h1');
   t.equal(folded(registered).suspendedAt, null);
   t.equal(folded(registered, suspended).suspendedAt, 't2');
   t.equal(folded(registered, suspended, issued('i2'), exchange('registered', 'h2')).suspendedAt, 't2');
 });
 
-t.test('party ids do not know case [D12]', async (t) => {
+t.test('party ids ignore case [D12]', async (t) => {
   t.equal(partyKey('nl', 'cPo'), 'NL-CPO');
   for (const role of roles) t.equal(keyOf(role), 'NL-CPO');
 });
@@ -216,7 +216,7 @@ t.test('a fact about a partner that was never added is a bug', async (t) => {
 });
 
 t.test(
-  'below a module URL there is one slash, and a run of slashes within it costs no more than other characters',
+  'a module URL and a path are joined by one slash, and a run of slashes costs no more than other characters',
   async (t) => {
     t.equal(within('https://p/a//', '/b'), 'https://p/a/b');
     t.equal(within('https://p/a//', ''), 'https://p/a//', 'without a path it keeps its form');

@@ -5,7 +5,7 @@ import { t } from '../support/tap.ts';
 
 const digestOf = (name: string) => `<${name}>`;
 
-t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothing else', async (t) => {
+t.test('[PERSON-2, PERSON-3] a name is replaced in any notation, and nothing else is', async (t) => {
   const long = replacerOf(['04A1B2C3', 'NL-EMS-C1', 'NL-EMS-C1-9'], digestOf);
   const short = replacerOf(['CARD1', 'a.b*'], digestOf);
   const cases: [string, typeof long, string, string][] = [
@@ -66,7 +66,7 @@ t.test('[PERSON-2, PERSON-3] a name is replaced however it is written, and nothi
       t.notOk(replacerOf([`${mark.repeat(36)}X`], digestOf).finds(text.repeat(5000)), 'it ends');
 });
 
-t.test('[PERSON-2, NAME-SEARCH-1] of many names each is found in every form', async (t) => {
+t.test('[PERSON-2, NAME-SEARCH-1] each of many names is found in every notation', async (t) => {
   const bytes = (name: string, of = name) => [...name].map((one) => (of.includes(one) ? encoded(one) : one)).join('');
   const encoded = (one: string) => [...new TextEncoder().encode(one)].map((byte) => `%${byte.toString(16)}`).join('');
   const escaped = (name: string) => name.replace(/[A-Z]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`);
@@ -87,7 +87,7 @@ t.test('[PERSON-2, NAME-SEARCH-1] of many names each is found in every form', as
   for (const name of names) t.notOk(replacer.finds(`{"uid":"${name.slice(0, 3)}/${name.slice(3)}"}`), name);
 });
 
-t.test('a run of backslashes is searched once', async (t) => {
+t.test('a run of backslashes is scanned once', async (t) => {
   for (const names of [[], ['04A1B2C3']]) {
     const { inText } = replacerOf(names, digestOf);
     const growth = growthOf((length) => `{"remark":"${'\\'.repeat(length)}"}`, inText);
@@ -95,7 +95,7 @@ t.test('a run of backslashes is searched once', async (t) => {
   }
 });
 
-t.test('[PERSON-1] a token is found where OCPI names one', async (t) => {
+t.test('[PERSON-1] a token is found in every field where OCPI has one', async (t) => {
   const token = { uid: 'U', contract_id: 'C', visual_number: 'V' };
   t.strictSame(tokensIn(true, { id: 'U' }, JSON.stringify({ contract_id: 'C' })), [{ contract: 'C', uid: 'U' }]);
   t.strictSame(

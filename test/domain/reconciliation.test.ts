@@ -36,7 +36,7 @@ const found = (sessions: ComparedSession[], cdrs: ComparedCdr[], elsewhere: Else
     (finding) => `${finding.kind} ${finding.session?.id ?? '-'} ${finding.cdr?.id ?? '-'}`,
   );
 
-t.test('what belongs together is no finding', async (t) => {
+t.test('sessions and CDRs that agree are no finding', async (t) => {
   t.strictSame(found([session('S1'), session('S2')], [cdr('C1', 'S1'), cdr('C2', 's2')]), []);
   t.strictSame(found([session('S1')], [cdr('C1', 'S1', { kwh: 12.51 })]), [], 'within the tolerance');
   t.strictSame(found([session('S1', { status: 'ACTIVE' }), session('S2', { status: 'INVALID' })], []), []);
@@ -48,7 +48,7 @@ t.test('what belongs together is no finding', async (t) => {
   t.strictSame(found([session('S1')], [cdr('C9', 'S9')], elsewhere), [], 'the other one is of another time');
 });
 
-t.test('each kind is found once', async (t) => {
+t.test('each kind of finding is found once', async (t) => {
   const cases: [FindingKind, ComparedSession[], ComparedCdr[]][] = [
     ['no_cdr', [session('S1')], []],
     ['no_session', [], [cdr('C1', 'S1')]],
@@ -65,7 +65,7 @@ t.test('each kind is found once', async (t) => {
   t.strictSame(found([session('S1')], [cdr('C1', 'S2')]), ['no_session - C1', 'no_cdr S1 -']);
 });
 
-t.test('[RECONCILIATION-1] what a credit takes back bills nothing', async (t) => {
+t.test('[RECONCILIATION-1] a credited CDR bills nothing', async (t) => {
   const credit = cdr('CR', 'S1', { isCredit: true, credits: 'c1', kwh: -12.5 });
   t.strictSame(found([session('S1')], [cdr('C1', 'S1', { kwh: 99 }), credit, cdr('C2', 'S1')]), [], 'corrected');
   t.strictSame(found([session('S1')], [cdr('C1', 'S1'), credit]), ['no_cdr S1 -'], 'and never billed again');
@@ -77,7 +77,7 @@ t.test('[RECONCILIATION-1] what a credit takes back bills nothing', async (t) =>
   );
 });
 
-t.test('[RECONCILIATION-2] of what comes behind the period only corrections and duplicates count', async (t) => {
+t.test('[RECONCILIATION-2] after the period only corrections and duplicates count', async (t) => {
   const late = { at: rules.end };
   const credit = cdr('CR', 'S1', { isCredit: true, credits: 'c1', ...late });
   t.strictSame(found([session('S1')], [cdr('C1', 'S1', { kwh: 99 }), credit, cdr('C2', 'S1', late)]), [], 'corrected');

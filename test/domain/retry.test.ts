@@ -24,7 +24,7 @@ t.test('the delay follows the schedule, and its last step repeats [D39]', async 
   t.strictSame(one, { kind: 'retry', dueAt: 250 }, 'a schedule of one step, in fractions of a second');
 });
 
-t.test('only what may pass by itself is tried again; the rest is dead at once, under its own class [R1]', async (t) => {
+t.test('only transient failures are retried; others are dead at once, under their own class [RETRY-1]', async (t) => {
   const table: Record<OutcomeClass, 'delivered' | 'retry' | 'dead'> = {
     delivered: 'delivered',
     timeout: 'retry',
@@ -47,7 +47,7 @@ t.test('only what may pass by itself is tried again; the rest is dead at once, u
   }
 });
 
-t.test('a delay varies both ways by the jitter and no more [D39]', async (t) => {
+t.test('a delay varies by the jitter in both directions and no more [D39]', async (t) => {
   const table: [number, number][] = [
     [0, 24_000],
     [0.25, 27_000],
@@ -67,7 +67,7 @@ t.test('a delay varies both ways by the jitter and no more [D39]', async (t) => 
   );
 });
 
-t.test('Retry-After moves the next attempt later, never earlier [R3]', async (t) => {
+t.test('Retry-After moves the next attempt later, never earlier [RETRY-3]', async (t) => {
   const table: [number | undefined, number][] = [
     [undefined, 30_000],
     [0, 30_000],
@@ -85,7 +85,7 @@ t.test('Retry-After moves the next attempt later, never earlier [R3]', async (t)
   t.strictSame(beyond, { kind: 'dead', class: 'expired' }, 'nor beyond the window');
 });
 
-t.test('the end is by age: 24 h, CDRs 72 h, from the start of the window [R2]', async (t) => {
+t.test('retries end by age: 24 h, CDRs 72 h, from the start of the window [RETRY-2]', async (t) => {
   const since = 1_000_000;
   const windows = { locations: 24, tariffs: 24, sessions: 24, tokens: 24, cdrs: 72 };
   for (const [module, hours] of Object.entries(windows)) {

@@ -7,7 +7,7 @@ import { testDirectory } from './directory.ts';
 const everyone = ['NL-EMS', 'NL-TOP', 'NL-TWO'];
 
 t.test(
-  'a location goes to registered, routed eMSPs by what it was and is, by PUT and by PATCH [interface, What the service does 2; D21]',
+  'a location goes to registered, routed eMSPs according to its former and new state, by PUT and by PATCH [interface, What the service does 2; D21]',
   async (t) => {
     const [open, closed] = [{ publish: true }, { publish: false }];
     const table: [
@@ -45,7 +45,7 @@ t.test(
 );
 
 t.test(
-  'a catalogue goes to the other role at the end of an active rule, in order of id, to registered ones alone [D24]',
+  'a catalogue goes to the registered parties of the other role at the end of an active rule, in order of id [D24]',
   async (t) => {
     const table: ['locations' | 'tariffs' | 'tokens', string, string[]][] = [
       ['locations', 'NL-CPO', everyone],
@@ -88,7 +88,7 @@ t.test(
 );
 
 t.test(
-  'a part goes whole to those who were never sent the object, and a DELETE to those who were [D59, D62, D82]',
+  'a part goes as a whole object to those who were never sent the object, and a DELETE to those who were [D59, D62, D82]',
   async (t) => {
     const after = { module: 'tariffs', owner: 'NL-CPO', facts: {} } as const;
     const of = (before: { sent?: string[]; forwarded: boolean } | null, change: 'whole' | 'part' | 'end') =>
@@ -105,7 +105,7 @@ t.test(
   },
 );
 
-t.test('a location that goes private goes to those who were sent it, and to nobody else [D21]', async (t) => {
+t.test('a location that becomes private goes to those who were sent it, and to nobody else [D21]', async (t) => {
   const after = { module: 'locations', owner: 'NL-CPO', facts: { publish: false } } as const;
   const of = (sent: string[], change: 'whole' | 'part') =>
     catalogueAudience(testDirectory(), { facts: { publish: true }, forwarded: true, sent }, after, change);

@@ -239,7 +239,7 @@ const recorded = (type: string, event: Partial<Recorded>): Recorded => {
   return { stream: 'a stream', party: null, to: [], data: {}, ...event, type };
 };
 
-t.test('every type that the hub can record has its line in the table, and no other has [D80]', async (t) => {
+t.test('every event type has its line in the table, and no line is of an unknown type [D80]', async (t) => {
   const sources = ['events', 'history', 'notification', 'party', 'pull', 'saved-view', 'triage'].map((name) =>
     readFileSync(`src/domain/${name}.ts`, 'utf8'),
   );
@@ -254,7 +254,7 @@ t.test('every type that the hub can record has its line in the table, and no oth
   t.strictSame(Object.keys(told).sort(), types, 'and each is tried below');
 });
 
-t.test('each type says what it is about, whom it concerns and who acted, also as older logs have it', async (t) => {
+t.test('each type names its subject, the parties concerned and who acted, also in older logs', async (t) => {
   for (const [type, cases] of Object.entries(told)) {
     for (const [event, about, parties, object, by] of cases) {
       t.strictSame(subjectOf(recorded(type, event), rolesOf), { about, parties, object, by }, type);
@@ -278,7 +278,7 @@ t.test('a filter finds an event by each party that it concerns, by its object an
   }
 });
 
-t.test('an event of a type that only a newer version knows is about its stream', async (t) => {
+t.test('an event of a type that only a newer version knows belongs to its stream', async (t) => {
   const event = recorded('moon.landed', { stream: 'moon:1', party: 'NL-CPO', to: ['NL-EMS'] });
   t.strictSame(subjectOf(event, rolesOf), { about: 'moon:1', parties: pair, object: null, by: 'partner' });
 });

@@ -209,7 +209,7 @@ t.test(`a crawl of ${pages} pages of objects that are written to meanwhile misse
     timesComment(t, 'by offsets', times);
   });
 
-  await t.test('and what was written meanwhile reached the eMSP', async () => {
+  await t.test('and everything written meanwhile reached the eMSP', async () => {
     const expected = updatedCount + createdCount + deletedCount;
     await eventually('every update, creation and deletion has arrived', () => emsp.received.length >= expected);
   });

@@ -79,7 +79,7 @@ t.test('the full session path, from onboarding to CDR [interface, Session path]'
   t.equal(await hub.stop(), 0, 'SIGTERM ends it in good order');
 });
 
-t.test('the full session path with the hub killed between each two steps', atLength, async (t) => {
+t.test('the full session path with the hub killed between every two steps', atLength, async (t) => {
   const dataDir = directoryFor(t);
   const port = await freePort();
   const start = () => startChildHub({ dataDir, port, env: { HUB_RETRY_SCHEDULE_S: '0.2,0.5,1' } });

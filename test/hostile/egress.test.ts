@@ -139,7 +139,7 @@ async function scene(t: Test): Promise<{ hub: RunningHub; metadata: Metadata; cp
   return { hub, metadata, ...(await routedPair(t, hub, { cpo: accepted })) };
 }
 
-t.test('the url of credentials leads to no forbidden address, however it is written', async (t) => {
+t.test('credentials with a url at a forbidden address are refused, in any notation', async (t) => {
   const { metadata, emsp } = await scene(t);
   const urls = [...spellings(metadata.port), ...odd(metadata.port)];
   for (const url of urls) {
@@ -149,7 +149,7 @@ t.test('the url of credentials leads to no forbidden address, however it is writ
   t.equal(metadata.connections(), 0, `${urls.length} spellings, no connection`);
 });
 
-t.test('neither do the url of a version, the endpoints of its details, and those that an operator sets', async (t) => {
+t.test('so are the url of a version, the endpoints of its details, and those that an operator sets', async (t) => {
   const hub = await hubFor(t, { ...env, ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
   const urls = [
@@ -184,7 +184,7 @@ t.test('neither do the url of a version, the endpoints of its details, and those
   t.equal(metadata.connections(), 0);
 });
 
-t.test('neither does a response_url', async (t) => {
+t.test('so is a response_url', async (t) => {
   const { hub, metadata, cpo, emsp } = await scene(t);
   await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
   const token = { country_code: 'NL', party_id: 'EMS', uid: 'C', type: 'RFID', contract_id: 'C' };
@@ -213,7 +213,7 @@ t.test('neither does a response_url', async (t) => {
   t.equal(metadata.connections(), 0);
 });
 
-t.test('neither does the next link of a list, nor a redirect from anywhere', async (t) => {
+t.test('so are the next link of a list and any redirect', async (t) => {
   const hub = await hubFor(t, { ...env, ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
   let answer: () => Reply = () => ({});
@@ -263,7 +263,7 @@ t.test('neither does the next link of a list, nor a redirect from anywhere', asy
   t.equal(metadata.connections(), 0);
 });
 
-t.test('a name that changes its address between two questions is judged at each connection', async (t) => {
+t.test('a name that changes its address between two look-ups is checked at each connection', async (t) => {
   const { dns, counts } = await namesFor(t, {
     'rebind.example': [['127.0.0.1'], [forbidden]],
     'mixed.example': [[forbidden, '127.0.0.1']],
@@ -296,7 +296,7 @@ t.test('a name that changes its address between two questions is judged at each 
   t.equal(metadata.connections(), 0);
 });
 
-t.test('proxies of the environment are not used', async (t) => {
+t.test('proxy variables of the environment are ignored', async (t) => {
   const proxy = await metadataFor(t);
   const variables = [
     'http_proxy',
@@ -322,7 +322,7 @@ t.test('proxies of the environment are not used', async (t) => {
   t.equal(proxy.connections(), 0);
 });
 
-t.test('a partner learns nothing from how a call failed; operators read the reason', async (t) => {
+t.test('a partner does not learn why a call failed; operators do', async (t) => {
   const lines: string[] = [];
   const logTo = { write: (line: string) => void lines.push(line) };
   const hub = await hubFor(t, { ...env, HUB_LOG_LEVEL: 'info' }, { logTo });
@@ -365,7 +365,7 @@ t.test('a partner learns nothing from how a call failed; operators read the reas
   }
 });
 
-t.test('what was counted could have been reached', async (t) => {
+t.test('the counted servers could have been reached', async (t) => {
   const hub = await hubFor(t, { HUB_EGRESS_ALLOW: '127.0.0.0/8', ...(await namesFor(t)).dns });
   const metadata = await metadataFor(t);
   const { emsp } = await routedPair(t, hub);

@@ -25,12 +25,12 @@ function numbers(): number[] {
 const named = (all: readonly { method: string; path: string }[]) =>
   all.map(({ method, path }) => `${method} ${path}`).sort();
 
-t.test('every door has a request that is bent', async (t) => {
+t.test('every door gets mutated requests', async (t) => {
   t.strictSame(Object.keys(ocpiSamples).sort(), named(routes), 'the module table');
   t.strictSame(Object.keys(adminSamples).sort(), named(adminRoutes({} as Operations)), 'the admin tables');
 });
 
-t.test('a seed gives the same inputs again, and other inputs than another seed', async (t) => {
+t.test('a seed repeats its inputs, and another seed has others', async (t) => {
   const actors: Actors = { authorization: () => 'Token eA==', filled: (body) => body };
   const bytesOf = (chosen: number, n: number) =>
     Buffer.concat(inputOf(chosen, n, actors).wire.parts).toString('latin1');
@@ -44,7 +44,7 @@ t.test('a seed gives the same inputs again, and other inputs than another seed',
   t.equal(doors.size, Object.keys(allSamples).length, 'within 3,000 inputs every door is knocked at');
 });
 
-t.test('no hostile input breaks the hub, and what it refuses leaves no trace [D2, D3]', async (t) => {
+t.test('no hostile input breaks the hub, and refused ones leave no trace [D2, D3]', async (t) => {
   const scene = await sceneFor(t);
   const result = await bombard(scene, { seed, numbers: numbers() });
   t.strictSame(result.offences, []);

@@ -139,7 +139,7 @@ async function stillServes(t: Test, { cpo, emsp }: Scene, n: string): Promise<vo
 }
 
 t.test(
-  'versions: whatever comes back, nothing is registered and nothing recorded [interface, Credentials 2]',
+  'versions: after any hostile answer nothing is registered and nothing recorded [interface, Credentials 2]',
   atLength,
   async (t) => {
     const scene = await sceneFor(t);
@@ -175,7 +175,7 @@ t.test(
   },
 );
 
-t.test('authorize and commands: whatever comes back is a failure of the error table [D25, D44]', async (t) => {
+t.test('authorize and commands: any hostile answer is a failure of the error table [D25, D44]', async (t) => {
   const scene = await sceneFor(t);
   const { hub, cpo, emsp, liar, behave } = scene;
   await admin(hub, 'PUT', '/parties/NL-CPO/endpoints', endpoints(['commands', 'RECEIVER', `${liar.url}/commands`]));
@@ -201,7 +201,7 @@ t.test('authorize and commands: whatever comes back is a failure of the error ta
   await stillServes(t, scene, 'A');
 });
 
-t.test('lists: whatever comes back ends the pull, and stores nothing [interface, Admin pulls]', async (t) => {
+t.test('lists: any hostile answer ends the pull, and stores nothing [interface, Admin pulls]', async (t) => {
   const scene = await sceneFor(t);
   const { hub, cpo, liar, behave } = scene;
   await admin(hub, 'PUT', '/parties/NL-CPO/endpoints', endpoints(['locations', 'SENDER', `${liar.url}/locations`]));
@@ -239,7 +239,7 @@ t.test('lists: whatever comes back ends the pull, and stores nothing [interface,
   await stillServes(t, scene, 'L');
 });
 
-t.test('deliveries: whatever comes back, only that receiver waits', async (t) => {
+t.test('deliveries: after any hostile answer only that receiver waits', async (t) => {
   const scene = await sceneFor(t);
   const { hub, cpo, liar, behave } = scene;
   await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LIE' });

@@ -23,7 +23,7 @@ const machines: Readonly<Record<DrawnKind, AnyStateMachine>> = {
   circuit: circuitMachine,
 };
 
-t.test('each machine is drawn as it is [CHART-1]', async (t) => {
+t.test('the chart of each machine matches the machine [CHART-1]', async (t) => {
   const lines: string[] = [];
   for (const [kind, { config }] of Object.entries(machines)) {
     const drawn = await Promise.all(regionsOf(config).map(laidOut));

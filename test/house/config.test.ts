@@ -102,7 +102,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_LOG_LEVEL: 'info',
 };
 
-t.test('without any setting the hub runs on the documented defaults', async (t) => {
+t.test('without any setting the hub runs with the documented defaults', async (t) => {
   t.strictSame(settingNames, Object.keys(promised), 'the names are the documented ones');
   const config = fromEnv({}) as unknown as Record<string, unknown>;
   for (const [name, value] of Object.entries(promised)) {
@@ -111,14 +111,14 @@ t.test('without any setting the hub runs on the documented defaults', async (t) 
   t.equal(config.tls, null);
 });
 
-t.test('a flag beats its variable, and an empty variable counts as unset (C3)', async (t) => {
+t.test('a flag overrides its variable, and an empty variable counts as unset', async (t) => {
   t.equal(fromEnv({ HUB_PORT: '9000' }).port, 9000);
   t.equal(loadConfig({ env: { HUB_PORT: '9000' }, flags: { port: '9001' } }).port, 9001);
   t.equal(fromEnv({ HUB_PORT: '', HUB_ADMIN_TOKEN: ' ' }).port, 8080);
   t.equal(fromEnv({ HUB_ADMIN_TOKEN: ' ' }).adminToken, null);
 });
 
-t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t) => {
+t.test('seconds, hours, days, shares and schedules accept decimals', async (t) => {
   const decimals = settingNames.filter(
     (name) => /_(S|H|DAYS|JITTER)$/.test(name) && !['HUB_RETRY_SCHEDULE_S', 'HUB_LEASE_S'].includes(name),
   );
@@ -131,7 +131,7 @@ t.test('seconds, hours, days, shares and schedules take decimals (C2)', async (t
   t.strictSame(fromEnv({ HUB_RETRY_SCHEDULE_S: '0.05, .5,2' }).retryScheduleS, [0.05, 0.5, 2]);
 });
 
-t.test('a value that does not fit names the setting, what it was and what is expected (C4)', async (t) => {
+t.test('an invalid value is refused with the setting, the value and the expected form', async (t) => {
   const bad: [SettingName, string, string][] = [
     ['HUB_HOST', 'a b', 'an IP address or a host name'],
     ['HUB_PORT', 'abc', 'a whole number from 0 to 65535'],
@@ -175,7 +175,7 @@ t.test('a value that does not fit names the setting, what it was and what is exp
   }
 });
 
-t.test('a bad secret is named and never shown (C4)', async (t) => {
+t.test('an invalid secret is named and never shown', async (t) => {
   for (const name of [
     ...(['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_SECRET_KEY_PREVIOUS'] as const),
     ...(['HUB_STORE', 'HUB_CLUSTER_SECRET', 'HUB_CLUSTER_SECRET_PREVIOUS'] as const),
@@ -186,7 +186,7 @@ t.test('a bad secret is named and never shown (C4)', async (t) => {
   }
 });
 
-t.test('a secret is neither a placeholder nor used twice, and is not shown (C4)', async (t) => {
+t.test('a placeholder or a secret that is used twice is refused, and not shown', async (t) => {
   const token = 'x'.repeat(32);
   const names = ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN', 'HUB_SECRET_KEY', 'HUB_CLUSTER_SECRET'] as const;
   for (const [at, name] of names.entries()) {
@@ -203,7 +203,7 @@ t.test('a secret is neither a placeholder nor used twice, and is not shown (C4)'
   }
 });
 
-t.test('plain HTTP beyond loopback needs https in front, or the word of the operator [D92]', async (t) => {
+t.test('plain HTTP beyond loopback needs an https public URL or an explicit setting [D92]', async (t) => {
   const pems = t.testdir({ 'cert.pem': testCert, 'key.pem': testKey });
   for (const host of ['0.0.0.0', '::', '10.0.0.1', 'hub.internal']) {
     for (const url of [{}, { HUB_PUBLIC_URL: 'http://hub.internal' }, { HUB_PUBLIC_URL: 'http://127.0.0.1:8080' }]) {
@@ -220,7 +220,7 @@ t.test('plain HTTP beyond loopback needs https in front, or the word of the oper
   t.match(refused(t, { HUB_ADMIN_HOST: '10.0.0.1' }).message, 'because 10.0.0.1 is not loopback');
 });
 
-t.test('a provider of the sign-in needs a client, roles, TLS beyond loopback and a way back', async (t) => {
+t.test('sign-in by a provider needs a client, roles, TLS beyond loopback and a redirect URL', async (t) => {
   const whole = {
     HUB_OIDC_ISSUER: 'https://login.example/a/',
     HUB_OIDC_CLIENT_ID: 'hub',
@@ -260,32 +260,29 @@ t.test('a provider of the sign-in needs a client, roles, TLS beyond loopback and
   for (const [changed, words] of cases) t.match(refused(t, { ...whole, ...changed }).message, words);
 });
 
-t.test(
-  'a variable that is no setting is refused with the name of the nearest one, its value unsaid (C5) [D93]',
-  async (t) => {
-    for (const [name, nearest] of [
-      ['HUB_ADMIN_TOKN', 'HUB_ADMIN_TOKEN'],
-      ['HUB_DATADIR', 'HUB_DATA_DIR'],
-      ['HUB_EVENT_KEEP_DAYS', 'HUB_EVENTS_KEEP_DAYS'],
-      ['HUB_PRT', 'HUB_PORT'],
-    ] as const) {
-      const { message } = refused(t, { [name]: 'my secret' });
-      t.match(message, `${name} (did you mean ${nearest}?) is not a setting: ocpi-hub serve --help lists all of them`);
-      t.notMatch(message, 'my secret');
-      t.notMatch(message, '\n', 'in one line');
-    }
-    for (const name of ['HUB_', 'HUB_TOKEN', 'HUB_URI', 'HUB_SECONDARY_REGION']) {
-      const { message } = refused(t, { [name]: 'my secret' });
-      t.equal(message, `${name} is not a setting: ocpi-hub serve --help lists all of them`, 'none is near');
-    }
-    t.equal(
-      refused(t, { HUB_TOKEN: 'my secret', HUB_PORT: '1', HUB_DATADIR: '/data' }).message,
-      'HUB_TOKEN, HUB_DATADIR (did you mean HUB_DATA_DIR?) are not settings: ocpi-hub serve --help lists all of them',
-    );
-    t.equal(fromEnv({ HUB_URL: 'http://hub.example', HUBBLE: '1', MY_HUB_PORT: '1' }).port, 8080, 'others are let be');
-    t.equal(fromEnv({ HUB_ADMIN_TOKN: ' ' }).port, 8080, 'an empty one sets nothing');
-  },
-);
+t.test('an unknown variable is refused with the nearest name, and its value is not shown [D93]', async (t) => {
+  for (const [name, nearest] of [
+    ['HUB_ADMIN_TOKN', 'HUB_ADMIN_TOKEN'],
+    ['HUB_DATADIR', 'HUB_DATA_DIR'],
+    ['HUB_EVENT_KEEP_DAYS', 'HUB_EVENTS_KEEP_DAYS'],
+    ['HUB_PRT', 'HUB_PORT'],
+  ] as const) {
+    const { message } = refused(t, { [name]: 'my secret' });
+    t.match(message, `${name} (did you mean ${nearest}?) is not a setting: ocpi-hub serve --help lists all of them`);
+    t.notMatch(message, 'my secret');
+    t.notMatch(message, '\n', 'in one line');
+  }
+  for (const name of ['HUB_', 'HUB_TOKEN', 'HUB_URI', 'HUB_SECONDARY_REGION']) {
+    const { message } = refused(t, { [name]: 'my secret' });
+    t.equal(message, `${name} is not a setting: ocpi-hub serve --help lists all of them`, 'none is near');
+  }
+  t.equal(
+    refused(t, { HUB_TOKEN: 'my secret', HUB_PORT: '1', HUB_DATADIR: '/data' }).message,
+    'HUB_TOKEN, HUB_DATADIR (did you mean HUB_DATA_DIR?) are not settings: ocpi-hub serve --help lists all of them',
+  );
+  t.equal(fromEnv({ HUB_URL: 'http://hub.example', HUBBLE: '1', MY_HUB_PORT: '1' }).port, 8080, 'others are let be');
+  t.equal(fromEnv({ HUB_ADMIN_TOKN: ' ' }).port, 8080, 'an empty one sets nothing');
+});
 
 t.test('operators get a listener of their own by its address, its port or both', async (t) => {
   t.equal(fromEnv({}).operators, null);
@@ -294,7 +291,7 @@ t.test('operators get a listener of their own by its address, its port or both',
   t.strictSame(fromEnv({ HUB_ADMIN_HOST: '::1', HUB_ADMIN_PORT: '0' }).operators, { host: '::1', port: 0 });
 });
 
-t.test('a token of operators has 24 characters at least', async (t) => {
+t.test('an operators’ token has at least 24 characters', async (t) => {
   for (const name of ['HUB_ADMIN_TOKEN', 'HUB_VIEWER_TOKEN'] as const) {
     for (const short of ['a', 'x'.repeat(23)]) {
       const { message } = refused(t, { [name]: short });
@@ -311,7 +308,7 @@ t.test('a token of operators has 24 characters at least', async (t) => {
   }
 });
 
-t.test('the hub may call loopback unasked only while its public URL is loopback', async (t) => {
+t.test('the hub may call loopback by default only while its public URL is loopback', async (t) => {
   const loopback = ['127.0.0.0/8', '::1/128'];
   const anywhere = { HUB_HOST: '0.0.0.0', HUB_INSECURE_HTTP: 'true' };
   for (const host of ['127.0.0.1', '127.1.2.3', 'localhost', '::1']) {
@@ -333,7 +330,7 @@ t.test('the hub may call loopback unasked only while its public URL is loopback'
   ]);
 });
 
-t.test('URLs begin with the public URL, else with where the hub listens [D33]', async (t) => {
+t.test('URLs begin with the public URL, or else with the address of the listener [D33]', async (t) => {
   t.equal(
     hubSettings(fromEnv({ HUB_PUBLIC_URL: 'https://hub.example/base/' }), 1).publicUrl,
     'https://hub.example/base',
@@ -342,7 +339,7 @@ t.test('URLs begin with the public URL, else with where the hub listens [D33]', 
   t.equal(listenUrl({ host: '::1', tls: { cert: '', key: '' } }, 443), 'https://[::1]:443');
 });
 
-t.test('a hub on a database is given what all its nodes must have in common', async (t) => {
+t.test('a hub on a database needs the settings that all nodes must share', async (t) => {
   const database = {
     ...{ HUB_STORE: 'postgres://hub@db1,db2/hub', HUB_ADMIN_TOKEN: 'x'.repeat(24) },
     HUB_SECRET_KEY: '0123456789abcdef',
@@ -372,11 +369,11 @@ t.test('a hub on a database is given what all its nodes must have in common', as
   t.match(refused(t, { ...cluster, HUB_CLUSTER_SECRET: 'x'.repeat(31) }).message, 'HUB_CLUSTER_SECRET');
 });
 
-t.test('a page without limit is never above the largest page [D31]', async (t) => {
+t.test('the default page size never exceeds the largest one [D31]', async (t) => {
   t.equal(fromEnv({ HUB_PAGE_MAX: '50' }).pageDefault, 50);
 });
 
-t.test('HTTPS takes a certificate with its key, or says which of them is wrong', async (t) => {
+t.test('HTTPS needs a certificate with its key, and the error names the wrong one', async (t) => {
   const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' });
   const directory = t.testdir({
     'cert.pem': testCert,
@@ -406,7 +403,7 @@ t.test('serve --help lists every setting with flag, variable, unit, default and 
   t.match(help, '[HUB_RETRY_SCHEDULE_S, default: 1,2,5,15,30,60,120,300,600,1200,1800,3600');
 });
 
-t.test('ocpi-hub ends with 2 and one line on stderr when its use or a setting is wrong', async (t) => {
+t.test('ocpi-hub exits with 2 and one line on stderr for wrong usage or an invalid setting', async (t) => {
   const command = resolve('dist/bin/ocpi-hub.js');
   t.ok(existsSync(command), 'was built');
   const run = (...args: string[]) => {

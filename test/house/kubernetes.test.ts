@@ -61,7 +61,7 @@ const { metadata, spec: pods } = spec.template;
 const [container] = pods.containers;
 const dockerfile = readFileSync('Dockerfile', 'utf8');
 
-t.test('the hub takes the settings, and needs those of the Secret', async (t) => {
+t.test('the hub accepts the settings of the manifests, and needs those of the Secret', async (t) => {
   const { stringData } = found<{ stringData: Record<string, string> }>('Secret');
   const env: Record<string, string> = { HUB_HOST: '0.0.0.0', HUB_PORT: '8080', HUB_DATA_DIR: '/data' };
   t.match(
@@ -108,7 +108,7 @@ t.test('probes, services and the image are those of the hub', async (t) => {
   }
 });
 
-t.test('the Ingress lets partners reach theirs, and nothing else', async (t) => {
+t.test('the Ingress lets partners reach their paths, and nothing else', async (t) => {
   const { spec } = found<{ spec: { rules: readonly { http: { paths: readonly object[] } }[] } }>('Ingress');
   const backend = { service: { name: 'ocpi-hub-partners', port: { name: 'http' } } };
   t.strictSame(
@@ -117,7 +117,7 @@ t.test('the Ingress lets partners reach theirs, and nothing else', async (t) => 
   );
 });
 
-t.test('the Ingress lets through what the hub takes, and waits as long, as nginx.conf does', async (t) => {
+t.test('the Ingress has the body limits and time-outs of nginx.conf', async (t) => {
   const { metadata } = found<{ metadata: { annotations?: Record<string, string> } }>('Ingress');
   const nginx = readFileSync('docs/deploy/nginx.conf', 'utf8');
   const ofNginx = (name: string) => new RegExp(`^ +${name} (\\d+\\w);$`, 'm').exec(nginx)?.[1] ?? name;
@@ -128,7 +128,7 @@ t.test('the Ingress lets through what the hub takes, and waits as long, as nginx
   });
 });
 
-t.test('each manifest is what Kubernetes says that it is', schema, async (t) => {
+t.test('each manifest matches the schema of Kubernetes', schema, async (t) => {
   const load = createRequire(join(process.cwd(), 'package.json'));
   for (const { file, object } of manifests) {
     const { apiVersion, kind } = object;

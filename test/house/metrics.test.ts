@@ -101,7 +101,7 @@ async function traffic(t: Test, hub: TestHub): Promise<void> {
   t.ok(((await measured(hub, 'deliveries_total')) ?? 0) >= 4, 'all that is owed has ended');
 }
 
-t.test('/metrics is for those who may read the admin API [contract, 3]', async (t) => {
+t.test('/metrics is open to every role that may read the admin API [contract, 3]', async (t) => {
   const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
   const asked = (headers: Record<string, string>) => get(hub, '/metrics', headers);
   const refused = await asked({});
@@ -120,7 +120,7 @@ t.test('/metrics is for those who may read the admin API [contract, 3]', async (
   t.notMatch(await scraped(hub), hub.adminToken, 'the token is not among them');
 });
 
-t.test('what happens on the way from acceptance to delivery is counted once', async (t) => {
+t.test('every step from acceptance to delivery is counted once', async (t) => {
   const hub = await hubFor(t);
   await traffic(t, hub);
   const samples = samplesOf(await scraped(hub));
@@ -155,7 +155,7 @@ t.test('what happens on the way from acceptance to delivery is counted once', as
   t.equal(value('http_request_duration_seconds_count', { module: 'cdrs' }), 2);
 });
 
-t.test('what stands is read when it is asked for: partners, circuits, actors, store', async (t) => {
+t.test('gauges are read when they are scraped: partners, circuits, actors, store', async (t) => {
   const hub = await hubFor(t);
   await routedPair(t, hub);
   const samples = samplesOf(await scraped(hub));
@@ -200,7 +200,7 @@ t.test('what stands is read when it is asked for: partners, circuits, actors, st
 });
 
 t.test(
-  'a partner that fails shows as backlog, age and open circuit, and is not overdue while its circuit is open',
+  'a failing partner shows as backlog, age and open circuit, and is not overdue while its circuit is open',
   async (t) => {
     const clock = new SimulatedClock('2026-01-02T03:04:05Z');
     const env = { HUB_CIRCUIT_FAILURES: '3', HUB_CIRCUIT_OPEN_MS: '300000', HUB_RETRY_SCHEDULE_S: '30' };
@@ -233,7 +233,7 @@ t.test(
   },
 );
 
-t.test('what an operator holds back is backlog and not overdue', async (t) => {
+t.test('deliveries that an operator holds back are backlog and not overdue', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const hub = await hubFor(t, {}, { clock });
   const { cpo, emsp } = await routedPair(t, hub);
@@ -249,7 +249,7 @@ t.test('what an operator holds back is backlog and not overdue', async (t) => {
   t.equal(emsp.received.length, 1, 'it arrives');
 });
 
-t.test('a delivery that may go and does not end is overdue after a minute', async (t) => {
+t.test('a delivery that could go and does not end is overdue after a minute', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const hub = await hubFor(t, {}, { clock });
   let answer = (): void => {};
@@ -271,28 +271,34 @@ t.test('a delivery that may go and does not end is overdue after a minute', asyn
   t.equal(await measured(hub, 'overdue_deliveries', { partner }), 0, 'it ends');
 });
 
-t.test('an actor that throws is counted, given up after a while, and what is sent to it then is lost', async (t) => {
-  const hub = await hubFor(t, {}, { clock: hastyClock });
-  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const { supervisor } = hub.created.context;
-  const kind = 'partner';
-  for (let restarts = 1; restarts <= 5; restarts++) {
+t.test(
+  'an actor that throws is counted, then quarantined, and events sent to it then are counted as lost',
+  async (t) => {
+    const hub = await hubFor(t, {}, { clock: hastyClock });
+    await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const { supervisor } = hub.created.context;
+    const kind = 'partner';
+    for (let restarts = 1; restarts <= 5; restarts++) {
+      supervisor.send('partner:NL-CPO', poison());
+      t.equal(await measured(hub, 'actor_restarts_total', { kind }), restarts);
+      await eventually(
+        'it is up again',
+        async () => (await measured(hub, 'actors', { kind, state: 'connected' })) === 1,
+      );
+    }
+    t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 0);
     supervisor.send('partner:NL-CPO', poison());
-    t.equal(await measured(hub, 'actor_restarts_total', { kind }), restarts);
-    await eventually('it is up again', async () => (await measured(hub, 'actors', { kind, state: 'connected' })) === 1);
-  }
-  t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 0);
-  supervisor.send('partner:NL-CPO', poison());
-  t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 1);
-  t.equal(await measured(hub, 'actor_restarts_total', { kind }), 5);
-  t.equal(await measured(hub, 'actors', { kind, state: 'quarantined' }), 1);
-  t.equal(await measured(hub, 'actors', { kind, state: 'connected' }), null, 'it is not shown twice');
-  const lost = (await measured(hub, 'lost_sends_total')) ?? 0;
-  supervisor.send('partner:NL-CPO', { type: 'sync.reached', at: 0 });
-  t.equal(await measured(hub, 'lost_sends_total'), lost + 1);
-});
+    t.equal(await measured(hub, 'actor_quarantines_total', { kind }), 1);
+    t.equal(await measured(hub, 'actor_restarts_total', { kind }), 5);
+    t.equal(await measured(hub, 'actors', { kind, state: 'quarantined' }), 1);
+    t.equal(await measured(hub, 'actors', { kind, state: 'connected' }), null, 'it is not shown twice');
+    const lost = (await measured(hub, 'lost_sends_total')) ?? 0;
+    supervisor.send('partner:NL-CPO', { type: 'sync.reached', at: 0 });
+    t.equal(await measured(hub, 'lost_sends_total'), lost + 1);
+  },
+);
 
-t.test('a restart loses no send, however partners and their circuits stood when the hub ended', async (t) => {
+t.test('a restart loses no event, whatever the states of partners and circuits', async (t) => {
   const dataDir = directoryFor(t);
   const env = { HUB_CIRCUIT_FAILURES: '1', HUB_CIRCUIT_OPEN_MS: '300000', HUB_RETRY_SCHEDULE_S: '300' };
   const first = await hubFor(t, env, {}, dataDir);
@@ -310,7 +316,7 @@ t.test('a restart loses no send, however partners and their circuits stood when 
   t.equal(await measured(second, 'lost_sends_total'), 0);
 });
 
-t.test('no label comes from an object or from what a partner made up (M1)', async (t) => {
+t.test('no label has a value from an object or one that a partner made up', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, {
     cpo: (received) => (isCommand(received) ? { body: { result: 'FANTASY' } } : {}),
@@ -334,7 +340,7 @@ t.test('no label comes from an object or from what a partner made up (M1)', asyn
   t.equal(sumOf(samples, 'ocpi_hub_authorize_duration_seconds_count', { outcome: 'authorizeIncomplete' }), 1);
 });
 
-t.test('a hub that recovers or has failed is still measured', async (t) => {
+t.test('a recovering or failed hub still has metrics', async (t) => {
   const hub = await hubFor(t);
   await hub.created.context.store.close();
   t.equal((await get(hub, '/readyz')).status, 503);
@@ -359,7 +365,7 @@ function askedFor(text: string): Map<string, Set<string>> {
   return found;
 }
 
-t.test('what has to be renewed in time is measured: certificate, disk and backup', async (t) => {
+t.test('expiry is measured: certificate, disk and backup', async (t) => {
   const root = directoryFor(t);
   const meters = createMetrics('0.0.0');
   meters.upkeep.certificate(testCert);
@@ -383,7 +389,7 @@ t.test('what has to be renewed in time is measured: certificate, disk and backup
   t.equal((await read()).backup, Date.UTC(2026, 4, 1, 10) / 1000);
 });
 
-t.test('dashboard and alerts ask only for metrics and labels that a hub with traffic has', async (t) => {
+t.test('dashboard and alerts use only metrics and labels that a hub with traffic has', async (t) => {
   const hub = await hubFor(t);
   await traffic(t, hub);
   const labelsOf = new Map<string, Set<string>>();
@@ -414,7 +420,7 @@ t.test('dashboard and alerts ask only for metrics and labels that a hub with tra
 const exprOf = (name: string) =>
   new RegExp(`- alert: ${name}\\n(?: +#.*\\n)* +expr: (.*)`).exec(readFileSync('docs/alerts.yml', 'utf8'))?.[1] ?? '';
 
-t.test('an alert that tells a span has a span as its value: `and` keeps the left value', async (t) => {
+t.test('an alert that mentions a time span has the span as its value: `and` keeps the left value', async (t) => {
   const rules = readFileSync('docs/alerts.yml', 'utf8').split('- alert: ').slice(1);
   const spans = rules.filter((rule) => /_timestamp_seconds/.test(rule) && /\$value \| humanizeDuration/.test(rule));
   const names = spans.map((rule) => rule.split('\n', 1)[0] ?? '');
@@ -422,7 +428,7 @@ t.test('an alert that tells a span has a span as its value: `and` keeps the left
   for (const name of names) t.match(exprOf(name).split(' and ')[0], 'time()', name);
 });
 
-t.test('an alert asks for what its text says: of a node, of a partner or of guesses', async (t) => {
+t.test('an alert queries what its text says: a node, a partner or guesses', async (t) => {
   /** Whether the first selector of an alert takes this value of the label. */
   const takes = (alert: string, label: string, value: string) => {
     const [, how, pattern = ''] = new RegExp(`[{,]${label}(!~|=~|!=|=)"([^"]*)"`).exec(exprOf(alert)) ?? [];
@@ -442,7 +448,7 @@ t.test('an alert asks for what its text says: of a node, of a partner or of gues
   t.equal(Number(least) << 20, 2 * 2 * BALLAST_BYTES, 'a node without a data directory says nothing');
 });
 
-t.test('a circuit that waits for the next call is not open: HubCircuitNotClosed does not hold', async (t) => {
+t.test('a half-open circuit that waits for the next call is not open: HubCircuitNotClosed does not fire', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const hub = await hubFor(t, {}, { clock });
   await routedPair(t, hub);
@@ -458,7 +464,7 @@ t.test('a circuit that waits for the next call is not open: HubCircuitNotClosed 
   t.notOk(await holds());
 });
 
-t.test('the last event falls after a restore, and after no restart: HubLogWentBack asks for that', async (t) => {
+t.test('the sequence of the last event falls after a restore only: HubLogWentBack detects that', async (t) => {
   const place = directoryFor(t);
   const [data, backup] = [join(place, 'data'), join(place, 'backup')];
   const counted = async (hub: RunningHub) => sumOf(samplesOf(await scraped(hub)), 'ocpi_hub_events_total') ?? 0;
@@ -482,7 +488,7 @@ t.test('the last event falls after a restore, and after no restart: HubLogWentBa
   t.equal(asked, 'resets(ocpi_hub_events_total[1h]) > 0');
 });
 
-t.test('a hub that is down is an alert, and no alert that pages ends before it fires', async (t) => {
+t.test('a hub that is down fires an alert, and no paging alert resolves before it fires', async (t) => {
   const alerts = readFileSync('docs/alerts.yml', 'utf8');
   const rules = alerts.split('- alert: ').slice(1);
   const minutes = (rule: string, field: string) =>
@@ -498,7 +504,7 @@ t.test('a hub that is down is an alert, and no alert that pages ends before it f
   }
 });
 
-t.test('docs/METRICS.md lists what there is: every metric of the hub, and no other', async (t) => {
+t.test('docs/METRICS.md lists every metric of the hub, and no other', async (t) => {
   const hub = await hubFor(t);
   const told = new Set((await scraped(hub)).match(/(?<=^# TYPE )ocpi_hub_\w+/gm));
   t.ok(told.size > 25, `${told.size} metrics`);
@@ -514,43 +520,40 @@ interface Kinds {
   readonly seconds: { observe(labels: Counted, value: number): void };
 }
 
-t.test(
-  'counters and histograms are shown as prom-client shows those that it counts itself [METRIC-CELLS-1]',
-  async (t) => {
-    const [own, theirs] = [new Registry(), new Registry()];
-    const [bounds, labelNames, registers] = [[0.001, 0.5, 10], ['module', 'class'] as const, [theirs]];
-    const cells = cellsIn(own);
-    const ours = {
-      counter: cells.counter('made_total', 'Made', labelNames),
-      bare: cells.histogram('bare', 'Without a label', bounds),
-      seconds: cells.histogram('seconds', 'With "labels"', bounds, labelNames),
-    };
-    const counted = {
-      counter: new Counter({ name: 'ocpi_hub_made_total', help: 'Made', labelNames, registers }),
-      bare: new Histogram({ name: 'ocpi_hub_bare', help: 'Without a label', buckets: bounds, registers }),
-      seconds: new Histogram({
-        name: 'ocpi_hub_seconds',
-        help: 'With "labels"',
-        buckets: bounds,
-        labelNames,
-        registers,
-      }),
-    };
-    const both: readonly Kinds[] = [ours, counted];
-    const isSame = async (at: string) => t.equal(await own.metrics(), await theirs.metrics(), at);
-    await isSame('before the first count');
-    for (const value of [0.3, 0.001, 10, 10.5, 0, 0.1, 0.2]) {
-      for (const module of ['sessions', 'cdrs', 'a "b"\\']) {
-        const labels = { class: value > 1 ? 500 : '', module };
-        for (const { counter, bare, seconds } of both) {
-          counter.inc(labels);
-          counter.inc({ module: 'tokens', class: value }, 2);
-          bare.observe({}, value);
-          seconds.observe(labels, value);
-        }
+t.test('counters and histograms are exposed in the form of prom-client [METRIC-CELLS-1]', async (t) => {
+  const [own, theirs] = [new Registry(), new Registry()];
+  const [bounds, labelNames, registers] = [[0.001, 0.5, 10], ['module', 'class'] as const, [theirs]];
+  const cells = cellsIn(own);
+  const ours = {
+    counter: cells.counter('made_total', 'Made', labelNames),
+    bare: cells.histogram('bare', 'Without a label', bounds),
+    seconds: cells.histogram('seconds', 'With "labels"', bounds, labelNames),
+  };
+  const counted = {
+    counter: new Counter({ name: 'ocpi_hub_made_total', help: 'Made', labelNames, registers }),
+    bare: new Histogram({ name: 'ocpi_hub_bare', help: 'Without a label', buckets: bounds, registers }),
+    seconds: new Histogram({
+      name: 'ocpi_hub_seconds',
+      help: 'With "labels"',
+      buckets: bounds,
+      labelNames,
+      registers,
+    }),
+  };
+  const both: readonly Kinds[] = [ours, counted];
+  const isSame = async (at: string) => t.equal(await own.metrics(), await theirs.metrics(), at);
+  await isSame('before the first count');
+  for (const value of [0.3, 0.001, 10, 10.5, 0, 0.1, 0.2]) {
+    for (const module of ['sessions', 'cdrs', 'a "b"\\']) {
+      const labels = { class: value > 1 ? 500 : '', module };
+      for (const { counter, bare, seconds } of both) {
+        counter.inc(labels);
+        counter.inc({ module: 'tokens', class: value }, 2);
+        bare.observe({}, value);
+        seconds.observe(labels, value);
       }
-      for (const { counter } of both) counter.inc({ module: 'never', class: value }, 0);
-      await isSame(`after ${value}`);
     }
-  },
-);
+    for (const { counter } of both) counter.inc({ module: 'never', class: value }, 0);
+    await isSame(`after ${value}`);
+  }
+});

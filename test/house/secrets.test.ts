@@ -10,7 +10,7 @@ import { t } from '../support/tap.ts';
 const secrets = createSecrets('a key of the tests, long enough');
 const cpo = 'NL-CPO';
 
-t.test('a token is 256 random bits in base64url, accepted by any OCPI partner [D8]', async (t) => {
+t.test('a token has 256 random bits in base64url, which every OCPI partner accepts [D8]', async (t) => {
   const tokens = Array.from({ length: 100 }, secrets.newToken);
   for (const token of tokens) t.match(token, /^[A-Za-z0-9_-]{43}$/);
   t.equal(new Set(tokens).size, tokens.length, 'no two are the same');
@@ -20,13 +20,13 @@ t.test('a digest is SHA-256 in base64url', async (t) => {
   t.equal(secrets.digest('abc'), 'ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0');
 });
 
-t.test('an id is a UUID of its own each time', async (t) => {
+t.test('an id is a new UUID each time', async (t) => {
   const ids = Array.from({ length: 100 }, secrets.newId);
   for (const id of ids) t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   t.equal(new Set(ids).size, ids.length);
 });
 
-t.test('what was sealed opens under the same key, also after a restart (K1)', async (t) => {
+t.test('a sealed text opens with the same key, also after a restart', async (t) => {
   for (const text of ['', 'token', 'ä€😀', 'x'.repeat(10_000)]) {
     const sealed = secrets.seal(text, cpo);
     t.equal(createSecrets('a key of the tests, long enough').open(sealed, cpo), text);
@@ -35,7 +35,7 @@ t.test('what was sealed opens under the same key, also after a restart (K1)', as
   }
 });
 
-t.test('another key, or a single changed character, refuses without showing the content (K3)', async (t) => {
+t.test('another key, or a single changed character, is refused without showing the content', async (t) => {
   const sealed = secrets.seal('partner token', cpo);
   const refuses = (what: string, open: () => string) => {
     try {
@@ -71,26 +71,34 @@ t.test('another key, or a single changed character, refuses without showing the 
 
 const quiet = createLog('silent');
 
-t.test('a sealed token copied to another partner does not open, and stops a start by name', async (t) => {
-  const sealed = secrets.seal('partner token', cpo);
-  for (const other of ['NL-EMS', 'NL-CP', 'NL-CPO2', 'nl-cpo', '']) {
-    t.throws(() => secrets.open(sealed, other), { name: 'SealError', message: /another partner's/ }, other);
-    t.equal(secrets.isStale(sealed, other), true, `${other}: it is never taken for a good one`);
-  }
-  t.equal(secrets.open(sealed, cpo), 'partner token', 'it opens for its own partner, also after it was refused');
-  const config = { dataDir: t.testdir({}), adminToken: null, secretKey: 'key-a-key-a-key-a', secretKeyPrevious: null };
-  const text = createSecrets(config.secretKey).seal('one', cpo);
-  const copied = [
-    { partner: cpo, text },
-    { partner: 'NL-EMS', text },
-  ];
-  await t.rejects(hubKeys(config, quiet, copied), {
-    name: 'ConfigError',
-    message: /the token of NL-EMS; .*, unless the text is damaged or was another partner's/,
-  });
-});
+t.test(
+  'a sealed token that was copied to another partner does not open, and the start fails with the partner’s name',
+  async (t) => {
+    const sealed = secrets.seal('partner token', cpo);
+    for (const other of ['NL-EMS', 'NL-CP', 'NL-CPO2', 'nl-cpo', '']) {
+      t.throws(() => secrets.open(sealed, other), { name: 'SealError', message: /another partner's/ }, other);
+      t.equal(secrets.isStale(sealed, other), true, `${other}: it is never taken for a good one`);
+    }
+    t.equal(secrets.open(sealed, cpo), 'partner token', 'it opens for its own partner, also after it was refused');
+    const config = {
+      dataDir: t.testdir({}),
+      adminToken: null,
+      secretKey: 'key-a-key-a-key-a',
+      secretKeyPrevious: null,
+    };
+    const text = createSecrets(config.secretKey).seal('one', cpo);
+    const copied = [
+      { partner: cpo, text },
+      { partner: 'NL-EMS', text },
+    ];
+    await t.rejects(hubKeys(config, quiet, copied), {
+      name: 'ConfigError',
+      message: /the token of NL-EMS; .*, unless the text is damaged or was another partner's/,
+    });
+  },
+);
 
-t.test('a text of the format that names no partner opens, and is known to be stale', async (t) => {
+t.test('a sealed text of the format without a partner opens, and counts as stale', async (t) => {
   const before = 'v1.Sc6TUQiLuxWSZ_1ITEC-oZ0xyOXIGAVFf9GkXPQ13mgu-5_lv-Zk6fULZQ';
   t.equal(secrets.open(before, cpo), 'token of before');
   t.equal(secrets.isStale(before, cpo), true);
@@ -98,7 +106,7 @@ t.test('a text of the format that names no partner opens, and is known to be sta
   t.throws(() => secrets.open(before.replace('v1.', 'v2.'), cpo), SealError, 'it does not pass as the present format');
 });
 
-t.test('what was sealed under a previous key is opened, and known to be stale', async (t) => {
+t.test('a text sealed with a previous key opens, and counts as stale', async (t) => {
   const [old, older] = ['an old key of the tests', 'a still older key'].map((key) => createSecrets(key));
   const rotated = createSecrets('a key of the tests, long enough', ['an old key of the tests', 'a still older key']);
   for (const sealed of [old?.seal('token', cpo), older?.seal('token', cpo)].map(String)) {
@@ -110,7 +118,7 @@ t.test('what was sealed under a previous key is opened, and known to be stale', 
   t.equal(secrets.open(rotated.seal('token', cpo), cpo), 'token', 'it seals under the newest key');
 });
 
-t.test('the admin token and the secret key are made once and kept for their owner alone (K2)', async (t) => {
+t.test('the admin token and the secret key are generated once, readable by their owner alone', async (t) => {
   const dataDir = join(t.testdir({}), 'deep', 'data');
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => lines.push(line) });
@@ -133,7 +141,7 @@ t.test('the admin token and the secret key are made once and kept for their owne
   t.equal(createSecrets(kept('secret-key')).open(made.secrets.seal('token', cpo), cpo), 'token', 'the file is the key');
 });
 
-t.test('configured secrets are used as they are, and no file is made', async (t) => {
+t.test('configured secrets are used, and no file is written', async (t) => {
   const dataDir = t.testdir({});
   const config = { dataDir, adminToken: 'given-admin', secretKey: 'given-secret-key', secretKeyPrevious: null };
   const { adminToken, secrets: given } = await hubKeys(config, quiet);
@@ -142,39 +150,36 @@ t.test('configured secrets are used as they are, and no file is made', async (t)
   t.strictSame(readdirSync(dataDir), []);
 });
 
-t.test(
-  'keys that do not open what is stored are refused by name, before anything is made or changed (K4)',
-  async (t) => {
-    const dataDir = t.testdir({});
-    const [a, b, c] = ['key-a-key-a-key-a', 'key-b-key-b-key-b', 'key-c-key-c-key-c'] as const;
-    const sealed = [
-      { partner: 'NL-CPO', text: createSecrets(a).seal('one', cpo) },
-      { partner: 'NL-EMS', text: createSecrets(b).seal('two', 'NL-EMS') },
-    ];
-    const keys = (secretKey: string | null, ...previous: string[]) =>
-      hubKeys({ dataDir, adminToken: null, secretKey, secretKeyPrevious: previous }, quiet, sealed);
-    const refused = (message: RegExp) => ({ name: 'ConfigError', message });
-    await t.rejects(keys(null), refused(/^HUB_SECRET_KEY .* is not set, and there is no .*secret-key: .* 2 partners/));
-    await t.rejects(keys(c), refused(/^HUB_SECRET_KEY .* is another than it was: .* 2 partners, NL-CPO first/));
-    await t.rejects(keys(a), refused(/the token of NL-EMS; .*HUB_SECRET_KEY_PREVIOUS/), 'half of a rotation');
-    await t.rejects(keys(null, a), refused(/the token of NL-EMS/));
-    t.strictSame(readdirSync(dataDir), [], 'neither a key nor an admin token was made');
-    for (const [secretKey, ...previous] of [
-      [b, a],
-      [c, a, b],
-    ] as const) {
-      const { secrets: both } = await keys(secretKey, ...previous);
-      t.strictSame(
-        sealed.map(({ text, partner }) => both.open(text, partner)),
-        ['one', 'two'],
-      );
-    }
-    t.strictSame(readdirSync(dataDir), ['admin-token'], 'a configured key makes no file');
-    const { secrets: made } = await keys(null, a, b);
-    t.match(readdirSync(dataDir), ['admin-token', 'secret-key'], 'with all previous keys at hand a new one is made');
-    t.equal(made.isStale(sealed[1]?.text ?? '', 'NL-EMS'), true);
-  },
-);
+t.test('keys that do not open the stored tokens are refused by name, before anything is written', async (t) => {
+  const dataDir = t.testdir({});
+  const [a, b, c] = ['key-a-key-a-key-a', 'key-b-key-b-key-b', 'key-c-key-c-key-c'] as const;
+  const sealed = [
+    { partner: 'NL-CPO', text: createSecrets(a).seal('one', cpo) },
+    { partner: 'NL-EMS', text: createSecrets(b).seal('two', 'NL-EMS') },
+  ];
+  const keys = (secretKey: string | null, ...previous: string[]) =>
+    hubKeys({ dataDir, adminToken: null, secretKey, secretKeyPrevious: previous }, quiet, sealed);
+  const refused = (message: RegExp) => ({ name: 'ConfigError', message });
+  await t.rejects(keys(null), refused(/^HUB_SECRET_KEY .* is not set, and there is no .*secret-key: .* 2 partners/));
+  await t.rejects(keys(c), refused(/^HUB_SECRET_KEY .* is another than it was: .* 2 partners, NL-CPO first/));
+  await t.rejects(keys(a), refused(/the token of NL-EMS; .*HUB_SECRET_KEY_PREVIOUS/), 'half of a rotation');
+  await t.rejects(keys(null, a), refused(/the token of NL-EMS/));
+  t.strictSame(readdirSync(dataDir), [], 'neither a key nor an admin token was made');
+  for (const [secretKey, ...previous] of [
+    [b, a],
+    [c, a, b],
+  ] as const) {
+    const { secrets: both } = await keys(secretKey, ...previous);
+    t.strictSame(
+      sealed.map(({ text, partner }) => both.open(text, partner)),
+      ['one', 'two'],
+    );
+  }
+  t.strictSame(readdirSync(dataDir), ['admin-token'], 'a configured key makes no file');
+  const { secrets: made } = await keys(null, a, b);
+  t.match(readdirSync(dataDir), ['admin-token', 'secret-key'], 'with all previous keys at hand a new one is made');
+  t.equal(made.isStale(sealed[1]?.text ?? '', 'NL-EMS'), true);
+});
 
 t.test('a secret that others can read is used, with a warning; an empty one stops the start', async (t) => {
   const dataDir = t.testdir({});
@@ -192,7 +197,7 @@ t.test('a secret that others can read is used, with a warning; an empty one stop
   });
 });
 
-t.test('a token that slips into a log line does not show', async (t) => {
+t.test('a token in a log line is masked', async (t) => {
   const lines: string[] = [];
   const log = createLog('info', { write: (line) => lines.push(line) });
   const token = 'S3CRET';

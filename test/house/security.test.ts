@@ -13,7 +13,7 @@ const text = readFileSync('SECURITY.md', 'utf8');
 const named = (text: string) =>
   [...text.matchAll(/`((?:test|src|storage|machines|bin|docs)\/[\w./-]*\w)`/g)].map(([, path = '']) => path);
 
-t.test('every promise says what the operator does for it, and which test shows it', async (t) => {
+t.test('every promise names what the operator does for it, and its test', async (t) => {
   const [, promises = ''] = /^## Promises\n(.*?)^## /ms.exec(text) ?? [];
   const rows = [...promises.matchAll(/^\| \*\*([^*]+)\*\* (.+) \| (.+) \| (.+) \|$/gm)].map(([, number, ...cells]) => ({
     number: number as string,
@@ -35,7 +35,7 @@ t.test('every promise says what the operator does for it, and which test shows i
 /** They name files that would be made, or were. */
 const ofExamples: readonly string[] = ['docs/HOW-TO-ADD.md', 'docs/STYLE.md'];
 
-t.test('every file that a document names or links to is there', async (t) => {
+t.test('every file that a document names or links to exists', async (t) => {
   const missing: string[] = [];
   for (const document of documents) {
     const written = readFileSync(document, 'utf8');

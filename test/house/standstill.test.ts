@@ -11,7 +11,7 @@ async function timersFired(): Promise<void> {
   await nextTurn();
 }
 
-t.test('a timer does not run out while its process stands still', async (t) => {
+t.test('a timer does not expire while its process is stopped', async (t) => {
   let isOver = false;
   const over = new Promise<void>((resolve) => {
     const fire = () => {
@@ -28,7 +28,7 @@ t.test('a timer does not run out while its process stands still', async (t) => {
   await over;
 });
 
-t.test('a timer that was cleared does not fire, also when it goes on after a standstill', atLength, async (t) => {
+t.test('a cleared timer does not fire, also after a stop of the process', atLength, async (t) => {
   let isOver = false;
   const timer = new RunningTimer(() => {
     isOver = true;

@@ -9,7 +9,7 @@ import { hubFor } from '../support/hub-in-process.ts';
 import { t } from '../support/tap.ts';
 import { eventTypes, helpOfCommands, logFields, metricNames, surfacesDir } from './surfaces.ts';
 
-t.test('what outsiders rely on by name is what it was', async (t) => {
+t.test('public names are unchanged', async (t) => {
   const hub = await hubFor(t);
   const authorization = `Bearer ${hub.adminToken}`;
   const get = async (path: string) => (await callOnce('GET', `${hub.url}${path}`, undefined, { authorization })).text;

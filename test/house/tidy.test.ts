@@ -24,18 +24,18 @@ function linesWith(pattern: RegExp, paths: readonly string[]): string[] {
   );
 }
 
-t.test('there is something to look at', async (t) => {
+t.test('the test finds sources', async (t) => {
   t.ok(sources.length > 50, `${sources.length} sources`);
   t.ok(pure.length > 5, `${pure.length} of them pure`);
 });
 
-t.test('nothing is left for later in the text', async (t) => {
+t.test('nothing is left for later', async (t) => {
   const marks = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'HA' + 'CK'].join('|')})\\b`);
   const written = allFiles.filter((path) => /\.(ts|json|md|html|css)$/.test(path) && path !== 'package-lock.json');
   t.strictSame(linesWith(marks, written), []);
 });
 
-t.test('no path of a machine stands in the sources', async (t) => {
+t.test('no source has a path of a machine', async (t) => {
   t.strictSame(linesWith(/['"`\s(](\/work|\/tmp|\/home|\/root)\//, sources), []);
 });
 
@@ -43,72 +43,69 @@ t.test('the lock file names no registry', async (t) => {
   t.strictSame(linesWith(/"resolved":|\bregistry\./, ['package-lock.json']), []);
 });
 
-t.test('every property is tried with the seed of npm test', async (t) => {
+t.test('every property runs with the seed of npm test', async (t) => {
   const tests = allFiles.filter((path) => /^test\/.*\.ts$/.test(path));
   const importing = linesWith(/^import .*'fast-check'/, tests).map((line) => line.split(':', 1)[0]);
   t.strictSame(importing, ['test/support/property.ts']);
 });
 
-t.test('every source begins by saying why it exists', async (t) => {
+t.test('every source begins with why it exists', async (t) => {
   const without = sources.filter((path) => !/^(#!.*\n)?\/\*\*\s+(\* )?[^\s*]/.test(textOf(path)));
   t.strictSame(without, []);
 });
 
-t.test(
-  'invariants are numbered from 1 under the name of their file, and every one that is cited is there',
-  async (t) => {
-    const files = allFiles.filter((path) => /^(bin|src|machines|storage|test)\/.*\.tsx?$/.test(path));
-    const defined = new Map<string, string>();
-    const wrong: string[] = [];
-    for (const path of files) {
-      const tags = [...textOf(path).matchAll(/^ \* ([A-Z][A-Z0-9-]*)-(\d+) {1,2}\S/gm)];
-      for (const [index, [, prefix = '', number]] of tags.entries()) {
-        const tag = `${prefix}-${number}`;
-        const name = path
-          .replace(/(\.test)?\.tsx?$/, '')
-          .replaceAll('/', '-')
-          .toUpperCase();
-        if (!name.endsWith(prefix.replace(/^TEST-/, ''))) wrong.push(`${tag} does not bear the name of ${path}`);
-        if (Number(number) !== index + 1) wrong.push(`${tag} is number ${index + 1} of ${path}`);
-        if (defined.has(tag)) wrong.push(`${tag} is defined twice`);
-        defined.set(tag, path);
-      }
+t.test('invariants are numbered from 1 under the name of their file, and every cited one exists', async (t) => {
+  const files = allFiles.filter((path) => /^(bin|src|machines|storage|test)\/.*\.tsx?$/.test(path));
+  const defined = new Map<string, string>();
+  const wrong: string[] = [];
+  for (const path of files) {
+    const tags = [...textOf(path).matchAll(/^ \* ([A-Z][A-Z0-9-]*)-(\d+) {1,2}\S/gm)];
+    for (const [index, [, prefix = '', number]] of tags.entries()) {
+      const tag = `${prefix}-${number}`;
+      const name = path
+        .replace(/(\.test)?\.tsx?$/, '')
+        .replaceAll('/', '-')
+        .toUpperCase();
+      if (!name.endsWith(prefix.replace(/^TEST-/, ''))) wrong.push(`${tag} does not bear the name of ${path}`);
+      if (Number(number) !== index + 1) wrong.push(`${tag} is number ${index + 1} of ${path}`);
+      if (defined.has(tag)) wrong.push(`${tag} is defined twice`);
+      defined.set(tag, path);
     }
-    t.strictSame(wrong, []);
-    t.ok(defined.size > 300, `${defined.size} invariants`);
-    const prefixes = new Set([...defined.keys()].map((tag) => tag.replace(/-\d+$/, '')));
-    const docs = allFiles.filter((path) => path.endsWith('.md'));
-    const isOurs = (tag: string) => prefixes.has(tag.replace(/-\d+$/, ''));
-    const cited = [...files, ...docs].flatMap((path) =>
-      [...textOf(path).matchAll(/\b[A-Z][A-Z0-9-]*-\d+\b/g)].map(([tag]) => ({ path, tag })),
-    );
-    t.strictSame(
-      cited.filter(({ tag }) => isOurs(tag) && !defined.has(tag)),
-      [],
-    );
-    const bracketed = [...files, ...docs].flatMap((path) =>
-      [...textOf(path).matchAll(/\[([A-Z]{2}[A-Z0-9-]*-\d+)[\],]/g)].map(([, tag = '']) => ({ path, tag })),
-    );
-    t.strictSame(
-      bracketed.filter(({ tag }) => !defined.has(tag)),
-      [],
-      'whatever its prefix',
-    );
-    // Beside the name of a file in backticks, a document cites a tag of that file.
-    const beside = docs.flatMap((path) =>
-      [...textOf(path).matchAll(/`([\w./-]+\.tsx?)` ((?:[A-Z][A-Z0-9-]*-\d+(?:–|, | and )?)+)/g)].flatMap(
-        ([, file = '', tags = '']) => (tags.match(/[A-Z][A-Z0-9-]*-\d+/g) ?? []).map((tag) => ({ path, file, tag })),
-      ),
-    );
-    t.ok(beside.length > 50, `${beside.length} tags beside a file`);
-    t.strictSame(
-      beside.filter(({ file, tag }) => !defined.get(tag)?.endsWith(file)),
-      [],
-    );
-    // Decisions on the interface are cited by their number alone.
-    t.strictSame(linesWith(/^\s*(\/\*\*|\*|\/\/).*\[[A-CE-Z]\d+[\],]/, files), []);
-  },
-);
+  }
+  t.strictSame(wrong, []);
+  t.ok(defined.size > 300, `${defined.size} invariants`);
+  const prefixes = new Set([...defined.keys()].map((tag) => tag.replace(/-\d+$/, '')));
+  const docs = allFiles.filter((path) => path.endsWith('.md'));
+  const isOurs = (tag: string) => prefixes.has(tag.replace(/-\d+$/, ''));
+  const cited = [...files, ...docs].flatMap((path) =>
+    [...textOf(path).matchAll(/\b[A-Z][A-Z0-9-]*-\d+\b/g)].map(([tag]) => ({ path, tag })),
+  );
+  t.strictSame(
+    cited.filter(({ tag }) => isOurs(tag) && !defined.has(tag)),
+    [],
+  );
+  const bracketed = [...files, ...docs].flatMap((path) =>
+    [...textOf(path).matchAll(/\[([A-Z]{2}[A-Z0-9-]*-\d+)[\],]/g)].map(([, tag = '']) => ({ path, tag })),
+  );
+  t.strictSame(
+    bracketed.filter(({ tag }) => !defined.has(tag)),
+    [],
+    'whatever its prefix',
+  );
+  // Beside the name of a file in backticks, a document cites a tag of that file.
+  const beside = docs.flatMap((path) =>
+    [...textOf(path).matchAll(/`([\w./-]+\.tsx?)` ((?:[A-Z][A-Z0-9-]*-\d+(?:–|, | and )?)+)/g)].flatMap(
+      ([, file = '', tags = '']) => (tags.match(/[A-Z][A-Z0-9-]*-\d+/g) ?? []).map((tag) => ({ path, file, tag })),
+    ),
+  );
+  t.ok(beside.length > 50, `${beside.length} tags beside a file`);
+  t.strictSame(
+    beside.filter(({ file, tag }) => !defined.get(tag)?.endsWith(file)),
+    [],
+  );
+  // Decisions on the interface are cited by their number alone.
+  t.strictSame(linesWith(/^\s*(\/\*\*|\*|\/\/).*\[[A-CE-Z]\d+[\],]/, files), []);
+});
 
 t.test('no source is longer than 400 lines', async (t) => {
   const long = sources.map((path) => ({ path, lines: textOf(path).split('\n').length - 1 }));
@@ -118,7 +115,7 @@ t.test('no source is longer than 400 lines', async (t) => {
   );
 });
 
-t.test('time and chance come to machines and domain from outside', async (t) => {
+t.test('machines and domain get time and randomness from outside', async (t) => {
   // A method of a clock may be declared and called; the global may not.
   const impure =
     /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|(?<!\.)\bset(Timeout|Interval)\((?!\w+:)|\brandom(UUID|Bytes)\(/;
@@ -127,7 +124,7 @@ t.test('time and chance come to machines and domain from outside', async (t) => 
   t.notMatch('clock.setTimeout(wake, 1)', impure, 'and lets a clock be');
 });
 
-t.test('only one file of a hub reads the clocks of the platform for a time of day', async (t) => {
+t.test('only one file of a hub reads the platform’s clock for the time of day', async (t) => {
   const reads = /\bDate\.now\b|\bnew Date\(\)/;
   // Not in the hub's process, or its actors: stamps of files, of the command line, of simulated partners, of a browser.
   const others = /^(src\/(sandbox|cli|console\/page)\/|storage\/level\/|src\/kit\/system-clock\.ts$)/;
@@ -142,13 +139,13 @@ t.test('only one file of a hub reads the clocks of the platform for a time of da
   t.notMatch('new Date(at).toISOString()', reads, 'and lets a conversion be');
 });
 
-t.test('a URL is parsed by the kit, which does not ask whether it can be', async (t) => {
+t.test('URLs are parsed by the kit alone, without canParse', async (t) => {
   const asks = /\bURL\.canParse\(/;
   t.strictSame(linesWith(asks, sources), []);
   t.match("URL.canParse('x')", asks, 'the pattern sees it');
 });
 
-t.test('only one file uses the timers of the platform; all others go through the clock port', async (t) => {
+t.test('only one file sets timers of the platform; all others use the clock port', async (t) => {
   // A clock's methods of these names may be declared and called. `AbortSignal.timeout` bounds a request of the sandbox.
   const timers = /(?<!\.)\bset(Timeout|Interval|Immediate)\b(?!<|\(\w+:)|\bglobalThis\.set|['"](node:)?timers\b/;
   // These files run in a browser; the second one holds its script as text.
@@ -177,7 +174,7 @@ t.test('only one file uses the timers of the platform; all others go through the
   }
 });
 
-t.test('a test waits in real time only where it is listed, with a reason', async (t) => {
+t.test('a test waits in real time only where that is listed, with a reason', async (t) => {
   const files = allFiles.filter((path) => /^test\/(?!support\/|bench\/|house\/tidy).*\.ts$/.test(path));
   // A clock may be declared and called; the global may not.
   const waits = /(?<![\w.])set(Timeout|Interval)\((?!fn)|['"](node:)?timers\/promises['"]/;
@@ -194,7 +191,7 @@ t.test('a test waits in real time only where it is listed, with a reason', async
   );
 });
 
-t.test('the top level holds what it was given', async (t) => {
+t.test('the top level has exactly the given entries', async (t) => {
   const given = [
     'CHANGELOG.md',
     'Dockerfile',
@@ -223,12 +220,12 @@ t.test('files are named in kebab-case', async (t) => {
   );
 });
 
-t.test('no test is left out for good or runs alone', async (t) => {
+t.test('no test is skipped for good or runs alone', async (t) => {
   const tests = allFiles.filter((path) => path.startsWith('test/') && path.endsWith('.ts'));
   t.strictSame(linesWith(/\b\w+\.(only|todo)\(\w|\b(skip|todo|only): true/, tests), []);
 });
 
-t.test('no file imports itself by way of others', async (t) => {
+t.test('there is no import cycle', async (t) => {
   t.strictSame(cycles(new Map(sources.map((path) => [path, importsOf(path, textOf(path))]))), []);
   t.strictSame(
     cycles(
@@ -243,7 +240,7 @@ t.test('no file imports itself by way of others', async (t) => {
   );
 });
 
-t.test('the linter refuses what a room may not import, and nothing else', async (t) => {
+t.test('the linter refuses every import that a room may not have, and no other', async (t) => {
   const directory = t.testdir({});
   copyFileSync('biome.json', join(directory, 'biome.json'));
   const probes = Object.entries(importTable).flatMap(([room, { allowed, refused }]) => [
@@ -281,7 +278,7 @@ t.test('the linter refuses what a room may not import, and nothing else', async 
   t.strictSame(wrong, []);
 });
 
-t.test('no literal is spread into another [docs/STYLE.md, Object literals]', (t) => {
+t.test('no object literal spreads another literal [docs/STYLE.md, Object literals]', (t) => {
   const grouped = /\.\.\.\{/;
   t.match('{ ...{ a, b }, c }', grouped, 'the pattern sees one');
   t.strictSame(linesWith(grouped, sources), []);

@@ -47,30 +47,30 @@ function jitter(meanMs: number): () => number {
   };
 }
 
-t.test('a partner that takes 200 ms, any number side by side, gets what 600 a second need', async (t) => {
+t.test('a partner that takes 200 ms per call, any number in parallel, gets 600 a second', async (t) => {
   const { taken, limits } = driven({ workMs: () => 200, owedPerS: 600 }, 20);
   t.ok(taken > 600 * 19.5, `${taken} of 12,000 taken`);
   t.ok(limits.slice(2).filter((limit) => limit >= 120).length >= 16, `limits ${limits}`);
 });
 
-t.test('a partner that takes one after the other gets a few at a time, and answers soon', async (t) => {
+t.test('a partner that takes calls one after the other gets few at a time, and answers soon', async (t) => {
   const { taken, slowestMs } = driven({ workers: 1, workMs: () => 10 }, 40);
   t.ok(taken > 95 * 40, `it is never idle: ${taken} of 4,000`);
   t.ok(slowestMs <= 200, `${slowestMs} ms; with ${max} in flight a delivery would take 2,560 ms`);
 });
 
-t.test('jitter does not hold a partner down that takes any number side by side', async (t) => {
+t.test('jitter does not throttle a partner that takes any number in parallel', async (t) => {
   const { taken } = driven({ workMs: jitter(200), owedPerS: 600 }, 40);
   t.ok(taken > 600 * 38, `${taken} of 24,000`);
 });
 
-t.test('a partner of eight workers is kept busy without a long queue there', async (t) => {
+t.test('a partner with eight workers is kept busy without a long queue there', async (t) => {
   const { taken, slowestMs } = driven({ workers: 8, workMs: () => 50 }, 40);
   t.ok(taken > 150 * 40, `${taken} of 6,400`);
   t.ok(slowestMs < 1_000, `${slowestMs} ms; with ${max} in flight a delivery would take 1,600 ms`);
 });
 
-t.test('a partner that becomes ten times slower is found out', async (t) => {
+t.test('a partner that becomes ten times slower is detected', async (t) => {
   const { limits } = driven({ workMs: (at) => (at < 20_000 ? 20 : 200) }, 60);
   t.equal(limits.at(-1), max, `limits ${limits}`);
 });

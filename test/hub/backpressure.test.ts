@@ -62,7 +62,7 @@ const lag = (
     now,
   );
 
-t.test('the middle one of the receivers for whom something could go', async (t) => {
+t.test('the lag is the median over receivers with a ready delivery', async (t) => {
   t.equal(lag([]), 0);
   t.equal(lag([queue('A', null)]), 0);
   t.equal(lag([queue('A', 300)]), 300);
@@ -70,19 +70,19 @@ t.test('the middle one of the receivers for whom something could go', async (t) 
   t.equal(lag([queue('A', 0), queue('B', 90_000)]), 0, 'of two the one that is better off');
 });
 
-t.test('what is in flight waits for its receiver', async (t) => {
+t.test('a delivery in flight waits for its receiver', async (t) => {
   const busy = queue('A', 300);
   busy.lanes.take(slots(8), now);
   t.equal(lag([busy]), 0);
 });
 
-t.test('a receiver that is slow, ill or kept back is its own reason', async (t) => {
+t.test('a slow, failing or paused receiver does not count', async (t) => {
   t.equal(lag([queue('A', 90_000, 2_000)]), 0, 'slow');
   t.equal(lag([queue('A', 90_000)], {}, 8, ['A']), 0, 'its circuit is open');
   t.equal(lag([queue('A', 90_000)], { A: courier({ type: 'pause' }) }), 0, 'paused');
 });
 
-t.test('a receiver whose window is full is its own reason, and decides for nobody else', async (t) => {
+t.test('a receiver whose window is full does not count, and decides for nobody else', async (t) => {
   const full = queue('A', 90_000);
   t.equal(lag([full], {}, 1), 90_000, 'a slot is free');
   t.equal(lag([full], {}, 0), 0, 'none is');
@@ -93,7 +93,7 @@ t.test('a receiver whose window is full is its own reason, and decides for nobod
   t.equal(lag([full, half], {}, 1), 400, 'the other one has a free slot');
 });
 
-t.test('a module that has all it may have hides no delivery of another one', async (t) => {
+t.test('a module with all the slots it may have hides no delivery of another module', async (t) => {
   const { lanes, ...one } = queue('A', 90_000);
   lanes.add({ ...item, module: 'tariffs', stream: 'tariffs/NL-CPO/1', loadedAt: now - 500 });
   const of = (module: string) => (module === 'sessions' ? 0 : 8);
@@ -107,7 +107,7 @@ t.test('a module that has all it may have hides no delivery of another one', asy
   t.equal(lagOf([{ ...one, isPaused: false, ready }], turn, now), 500);
 });
 
-t.test('a full window counts while answers are there as soon as the hub looks', async (t) => {
+t.test('a full window counts while answers arrive as soon as the hub looks', async (t) => {
   const full = queue('A', 700);
   for (const [quickAt, expected] of [
     [turn, 700],
@@ -119,7 +119,7 @@ t.test('a full window counts while answers are there as soon as the hub looks', 
   }
 });
 
-t.test('a module in which the partner catches up is left out until what was held has gone', async (t) => {
+t.test('a module that catches up is excluded until its held deliveries have gone', async (t) => {
   const lanes = new Lanes();
   const add = (seq: number, module: 'sessions' | 'tariffs', sinceMs: number, tries = 0) =>
     lanes.add({ ...item, seq, module, stream: `${module}/NL-CPO/${seq}`, loadedAt: now - sinceMs, tries });
@@ -144,7 +144,7 @@ t.test('a module in which the partner catches up is left out until what was held
   t.equal(since(3, now + 50), now, 'one that was tried waits for its retry, and hides nothing');
 });
 
-t.test('the oldest counts, whichever partner has the turn', async (t) => {
+t.test('the oldest delivery counts, whichever partner has the turn', async (t) => {
   const lanes = new Lanes();
   for (const [seq, sender, sinceMs] of [
     [1, 'NL-NEW', 5],
@@ -161,7 +161,7 @@ t.test('the oldest counts, whichever partner has the turn', async (t) => {
 });
 
 t.test(
-  'what waits of one partner is no lag of another one that sends to the same receiver [ADMISSION-7]',
+  'waiting deliveries of one partner are no lag of another one that sends to the same receiver [ADMISSION-7]',
   async (t) => {
     const lanes = new Lanes();
     for (const [seq, sender, sinceMs] of [

@@ -31,7 +31,7 @@ function scene() {
   return { sent, told, passes, passed, heldBack, drive, circuit: () => snapshot.context, state: () => snapshot.value };
 }
 
-t.test('successes of a circuit that is well are told together (G1)', async (t) => {
+t.test('successes of a healthy circuit are sent together [BREAKER-FEED-1]', async (t) => {
   const { sent, told, circuit } = scene();
   told(bad, 0);
   told(good, 0);
@@ -45,7 +45,7 @@ t.test('successes of a circuit that is well are told together (G1)', async (t) =
   t.equal(circuit().calls, 205);
 });
 
-t.test('of a sample that is over nothing is told (G1)', async (t) => {
+t.test('successes older than the sample window are dropped [BREAKER-FEED-1]', async (t) => {
   const { sent, told, circuit } = scene();
   for (let n = 0; n < 200; n++) told(good, 1 + n);
   told(bad, 40_000);
@@ -53,21 +53,24 @@ t.test('of a sample that is over nothing is told (G1)', async (t) => {
   t.equal(circuit().calls, 1);
 });
 
-t.test('they are told before what may open the circuit, and what is ill is told at once (G2)', async (t) => {
-  const { sent, told, circuit, state } = scene();
-  told(good, 1);
-  told(bad, 2);
-  t.match(sent, [{ type: 'call.reached', calls: 1 }, { type: 'call.failed' }]);
-  told(good, 3);
-  t.equal(circuit().failures, 0, 'the success behind a failure is told at once');
-  t.equal(sent.length, 3);
-  for (const at of [4, 5, 6]) told(bad, at);
-  t.equal(state(), 'open');
-  told(good, 7);
-  t.equal(sent.at(-1)?.type, 'call.reached', 'of an open circuit each end is told');
-});
+t.test(
+  'successes are sent before an outcome that may open the circuit, and an unhealthy circuit gets every outcome at once [BREAKER-FEED-2]',
+  async (t) => {
+    const { sent, told, circuit, state } = scene();
+    told(good, 1);
+    told(bad, 2);
+    t.match(sent, [{ type: 'call.reached', calls: 1 }, { type: 'call.failed' }]);
+    told(good, 3);
+    t.equal(circuit().failures, 0, 'the success behind a failure is told at once');
+    t.equal(sent.length, 3);
+    for (const at of [4, 5, 6]) told(bad, at);
+    t.equal(state(), 'open');
+    told(good, 7);
+    t.equal(sent.at(-1)?.type, 'call.reached', 'of an open circuit each end is told');
+  },
+);
 
-t.test('successes alone start no circuit, and its first failure brings those of the sample along', async (t) => {
+t.test('successes alone start no circuit, and its first failure brings those of the sample window along', async (t) => {
   const { sent, told, circuit } = scene();
   for (let at = 0; at <= 60_000; at += 10_000) told(good, at);
   told(outcome('throttled'), 60_000);
@@ -80,7 +83,7 @@ t.test('successes alone start no circuit, and its first failure brings those of 
   t.equal(circuit().calls, 4);
 });
 
-t.test('what fails on behalf of one source opens nothing while the other one is reached (G4)', async (t) => {
+t.test('failures on behalf of one source open nothing while another source is reached [BREAKER-FEED-4]', async (t) => {
   const { sent, told, state } = scene();
   told(good, 0, 'NL-B');
   for (let at = 1; at < 20; at++) told(bad, at, 'NL-A');
@@ -94,7 +97,7 @@ t.test('what fails on behalf of one source opens nothing while the other one is 
 });
 
 t.test(
-  'a server that fails for all opens the circuit as soon as more sources fail than were reached (G4)',
+  'a server that fails for all opens the circuit once more sources fail than were reached [BREAKER-FEED-4]',
   async (t) => {
     const { sent, told, state } = scene();
     for (let n = 0; n < 10; n++) told(good, n, `NL-${n}`);
@@ -108,7 +111,7 @@ t.test(
   },
 );
 
-t.test('two sources, and the server fails for both (G4)', async (t) => {
+t.test('two sources, and the server fails for both [BREAKER-FEED-4]', async (t) => {
   const { told, state } = scene();
   told(good, 0, 'NL-A');
   told(good, 0, 'NL-B');
@@ -121,7 +124,7 @@ t.test('two sources, and the server fails for both (G4)', async (t) => {
   t.equal(state(), 'open');
 });
 
-t.test('a circuit that opened on failures of one source holds back that one alone (G5)', async (t) => {
+t.test('a circuit that opened on failures of one source holds back that source alone [BREAKER-FEED-5]', async (t) => {
   const { told, passes, passed, heldBack, drive, state } = scene();
   t.notOk(passes(0, 'NL-B'), 'a closed circuit holds nobody back');
   for (const at of [1, 2, 3]) told(bad, at, 'NL-A');
@@ -145,20 +148,23 @@ t.test('a circuit that opened on failures of one source holds back that one alon
   t.equal(heldBack(1_003), null);
 });
 
-t.test('it holds back all when a call of another source fails, or an operator opened it (G5)', async (t) => {
-  const { told, passes, passed, heldBack, drive } = scene();
-  for (const at of [1, 2, 3]) told(bad, at, 'NL-A');
-  t.ok(passes(4, 'NL-B'));
-  passed();
-  told(bad, 5, 'NL-B');
-  t.equal(heldBack(5), null);
-  for (const source of ['NL-A', 'NL-B', 'NL-C']) t.notOk(passes(5, source));
-  drive({ type: 'operator.opened', at: 40_000, trace: { correlationId: '1' } as never });
-  t.equal(heldBack(40_000), null, 'also when that failure is old');
-  t.notOk(passes(40_000, 'NL-C'));
-});
+t.test(
+  'it holds back all when a call of another source fails, or an operator opened it [BREAKER-FEED-5]',
+  async (t) => {
+    const { told, passes, passed, heldBack, drive } = scene();
+    for (const at of [1, 2, 3]) told(bad, at, 'NL-A');
+    t.ok(passes(4, 'NL-B'));
+    passed();
+    told(bad, 5, 'NL-B');
+    t.equal(heldBack(5), null);
+    for (const source of ['NL-A', 'NL-B', 'NL-C']) t.notOk(passes(5, source));
+    drive({ type: 'operator.opened', at: 40_000, trace: { correlationId: '1' } as never });
+    t.equal(heldBack(40_000), null, 'also when that failure is old');
+    t.notOk(passes(40_000, 'NL-C'));
+  },
+);
 
-t.test('many sources take no more memory than few, and the latest ones count (G6)', async (t) => {
+t.test('many sources take no more memory than few, and the latest ones count [BREAKER-FEED-6]', async (t) => {
   const { told, state, sent } = scene();
   for (let n = 0; n < 64; n++) told(bad, n, `NL-${n}`);
   t.equal(state(), 'open');

@@ -43,7 +43,7 @@ for (const [title, ms] of [
   });
 }
 
-t.test('the future counts as now, and so does an instant that the clock passed over', async (t) => {
+t.test('a future instant counts as now, and so does one that a step of the clock skipped', async (t) => {
   const clock = new SimulatedClock(begun);
   t.equal(clock.steady(clock.wall() + dayMs), clock.now());
   clock.step(dayMs);
@@ -51,7 +51,7 @@ t.test('the future counts as now, and so does an instant that the clock passed o
   t.equal(clock.steady(start + dayMs / 2), clock.now(), 'nobody here recorded it');
 });
 
-t.test('a step makes nothing older that was recorded before the process began', async (t) => {
+t.test('a step makes no event older that was recorded before the process began', async (t) => {
   for (const ms of [dayMs, -dayMs]) {
     const clock = new SimulatedClock(begun);
     const yesterday = clock.wall() - dayMs / 2;
@@ -61,7 +61,7 @@ t.test('a step makes nothing older that was recorded before the process began', 
   }
 });
 
-t.test('a difference that is no step is none, and many steps take bounded memory', async (t) => {
+t.test('a small difference is no step, and many steps take bounded memory', async (t) => {
   const clock = new SimulatedClock(begun);
   clock.step(400);
   t.equal(clock.steps.last, null);
@@ -75,7 +75,7 @@ t.test('a difference that is no step is none, and many steps take bounded memory
   t.equal(clock.steady(clock.wall()), clock.now());
 });
 
-t.test('what an earlier process noted comes before, once', async (t) => {
+t.test('steps noted by an earlier process are applied first, once', async (t) => {
   const steps = new ClockSteps(start);
   const earlier = [
     { from: start - 10 * minuteMs, ahead: -dayMs },

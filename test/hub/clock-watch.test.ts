@@ -104,7 +104,7 @@ t.test('a restart without a step changes nothing', async (t) => {
   end();
 });
 
-t.test('a damaged file counts as none, and no file is made where boots are unknown', async (t) => {
+t.test('a damaged file counts as absent, and no file is written where boots are unknown', async (t) => {
   const boot = new Boot(t);
   for (const text of ['{', '{"boot":"first"}', '']) {
     boot.file(text);
@@ -120,7 +120,7 @@ t.test('a damaged file counts as none, and no file is made where boots are unkno
   t.notOk(existsSync(path));
 });
 
-t.test('a hub says at /readyz, at /status and in its metrics that the wall clock was moved, for an hour', async (t) => {
+t.test('/readyz, /status and metrics report a step of the wall clock for an hour', async (t) => {
   const clock = new SimulatedClock(begun);
   const hub = await hubFor(t, {}, { clock });
   const asked = async (path: string) => {

@@ -28,13 +28,13 @@ function writers(events: readonly CommandEvent[]): number[] {
   return record === null ? [] : stored.flatMap((event, n) => (foundAgainBy(record, event, at).length > 0 ? [n] : []));
 }
 
-t.test('an answer begins a reservation, and a result after it does not begin it again', async (t) => {
+t.test('an accepting answer starts a reservation, and a later result does not start it again', async (t) => {
   t.same(writers([requested, answered, result(), relayed]), [1]);
 });
 
-t.test('a result begins a reservation whose forward had failed, also once it was relayed [D66]', async (t) => {
+t.test('a result starts a reservation whose forward had failed, also once it was relayed [D66]', async (t) => {
   t.same(writers([requested, failed, result(true), relayed]), [2]);
   t.same(writers([requested, failed, result(true), relayed, result(), relayed]), [2], 'and once only');
 });
 
-t.test('a failed forward by itself begins nothing', async (t) => t.same(writers([requested, failed]), []));
+t.test('a failed forward alone starts no reservation', async (t) => t.same(writers([requested, failed]), []));

@@ -50,7 +50,7 @@ async function dispatching(t: Test, isDoor = false) {
   return { level, clock, dispatch: feed, ours, seen, read, reads, errors, fails };
 }
 
-t.test('what others wrote comes in its place, and nothing twice [P1]', async (t) => {
+t.test('events of other nodes arrive in order of sequence, and none twice [COMMIT-FEED-1]', async (t) => {
   const { level, dispatch: feed, ours, seen, read } = await dispatching(t);
   feed.begin();
   await ours();
@@ -70,7 +70,7 @@ t.test('what others wrote comes in its place, and nothing twice [P1]', async (t)
   t.equal(feed.upTo, 6);
 });
 
-t.test('nothing is handed on before it begins, and then all of it [P2]', async (t) => {
+t.test('no event is dispatched before `begin`, and all of them after it [COMMIT-FEED-2]', async (t) => {
   const { level, dispatch: feed, ours, seen, reads } = await dispatching(t);
   await ours();
   await append(level);
@@ -96,22 +96,25 @@ t.test('a log that cannot be read is read again a moment later', async (t) => {
   t.same(seen, [1]);
 });
 
-t.test('a door reads the changes of partners and routes, and nothing when there are none [P3]', async (t) => {
-  const { level, dispatch: feed, ours, seen, reads } = await dispatching(t, true);
-  feed.begin();
-  await ours();
-  await append(level);
-  feed.follow(2);
-  await feed.reached(2);
-  t.same([seen, reads], [[], []]);
-  await append(level, { puts: [directoryPut] });
-  await append(level);
-  await feed.reached(4);
-  t.same([seen, reads], [[3], ['changes behind 2 up to 3']]);
-  t.equal(feed.upTo, 4);
-});
+t.test(
+  'a door reads the changes of partners and routes, and nothing when there are none [COMMIT-FEED-3]',
+  async (t) => {
+    const { level, dispatch: feed, ours, seen, reads } = await dispatching(t, true);
+    feed.begin();
+    await ours();
+    await append(level);
+    feed.follow(2);
+    await feed.reached(2);
+    t.same([seen, reads], [[], []]);
+    await append(level, { puts: [directoryPut] });
+    await append(level);
+    await feed.reached(4);
+    t.same([seen, reads], [[3], ['changes behind 2 up to 3']]);
+    t.equal(feed.upTo, 4);
+  },
+);
 
-t.test('a feed that has ended dispatches nothing and reads nothing more', async (t) => {
+t.test('a closed feed dispatches nothing and reads nothing more', async (t) => {
   const { level, clock, dispatch: feed, ours, seen, reads, errors, fails } = await dispatching(t);
   feed.begin();
   await append(level);

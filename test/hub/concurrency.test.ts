@@ -3,7 +3,7 @@ import { t } from '../support/tap.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-t.test('so many at a time, begun in their order, each once', async (t) => {
+t.test('a bounded number of tasks at a time, started in order, each once', async (t) => {
   const begun: number[] = [];
   let running = 0;
   let most = 0;
@@ -17,7 +17,7 @@ t.test('so many at a time, begun in their order, each once', async (t) => {
   await mapLimit([], 3, async () => t.fail('nothing is there'));
 });
 
-t.test('the first failure is told, and no more begins', async (t) => {
+t.test('the first failure is reported, and no further task starts', async (t) => {
   const begun: number[] = [];
   const work = mapLimit([1, 2, 3, 4, 5, 6], 2, async (n) => {
     begun.push(n);
@@ -43,7 +43,7 @@ t.test('the end of running work includes work that is added meanwhile', async (t
   await running.ended();
 });
 
-t.test('a limit lets so many go on at a time, in order, and goes on after a failure', async (t) => {
+t.test('a limiter runs a bounded number at a time, in order, and continues after a failure', async (t) => {
   const limit = new Limit(2);
   const order: string[] = [];
   const work = (name: string) =>

@@ -75,7 +75,7 @@ t.test('after a restart the last push of a CPO is read from the newest events', 
   t.equal(restarted.received('NL-CPO'), 0, 'and counts only what came since');
 });
 
-t.test('a CPO with hours of its own is silent after those', async (t) => {
+t.test('a CPO with a limit of its own is silent after that limit', async (t) => {
   const clock = new SimulatedClock('2026-01-02T00:00:00Z');
   const hub = await hubFor(t, { HUB_SILENT_AFTER_H: '2', HUB_PROBE_INTERVAL_S: '864000' }, { clock });
   await routedPair(t, hub);

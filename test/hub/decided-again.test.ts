@@ -45,7 +45,7 @@ async function scene(t: Test) {
   return { hub, other, ...(await routedPair(t, hub)) };
 }
 
-t.test('a PATCH goes into what stands there when it is written [S11]', async (t) => {
+t.test('a PATCH is merged into the row that is there when it is written [RECORDER-6]', async (t) => {
   const { cpo, emsp, other } = await scene(t);
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1', { name: 'first', city: 'Utrecht' }));
   other.writes(locationBody('L1', { name: 'first', city: 'Delft' }), 'object.patched');
@@ -56,7 +56,7 @@ t.test('a PATCH goes into what stands there when it is written [S11]', async (t)
   t.match(read.data, { ...patch, city: 'Delft' }, 'neither change is lost');
 });
 
-t.test('a resync sends what stands there when it is written [S11]', async (t) => {
+t.test('a resync sends the row that is there when it is written [RECORDER-6]', async (t) => {
   const { hub, cpo, other } = await scene(t);
   await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1', { currency: 'EUR' }));
   const late = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'LAT' });

@@ -28,22 +28,29 @@ t.test('a rule that another writer of the store sets is followed by the next pus
 
 const changes = isAtLength ? 80 : 16;
 
-t.test('rules that are set one after the other refuse no push, and each push goes by those that stood', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo } = await routedPair(t, hub);
-  const refused: unknown[] = [];
-  let isOver = false;
-  let pushed = 0;
-  const pushers = Array.from({ length: 8 }, async (_, i) => {
-    for (let n = 0; !isOver; n++) {
-      const { json } = await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${i}`, locationBody(`L${i}`, { name: `${n}` }));
-      if (json.status_code !== 1000) refused.push(json);
-      pushed++;
-    }
-  });
-  for (let n = 0; n < changes; n++) await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: n % 2 === 1 });
-  isOver = true;
-  await Promise.all(pushers);
-  t.same(refused, []);
-  t.ok(pushed > 8, `${pushed} pushes`);
-});
+t.test(
+  'several rules set one after the other refuse no push, and each push follows the rules of its time',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    const refused: unknown[] = [];
+    let isOver = false;
+    let pushed = 0;
+    const pushers = Array.from({ length: 8 }, async (_, i) => {
+      for (let n = 0; !isOver; n++) {
+        const { json } = await cpo.push(
+          'PUT',
+          `/2.2.1/locations/NL/CPO/L${i}`,
+          locationBody(`L${i}`, { name: `${n}` }),
+        );
+        if (json.status_code !== 1000) refused.push(json);
+        pushed++;
+      }
+    });
+    for (let n = 0; n < changes; n++) await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: n % 2 === 1 });
+    isOver = true;
+    await Promise.all(pushers);
+    t.same(refused, []);
+    t.ok(pushed > 8, `${pushed} pushes`);
+  },
+);

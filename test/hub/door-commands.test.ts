@@ -122,7 +122,7 @@ async function followed({ created, settled }: TestHub): Promise<void> {
 }
 
 t.test(
-  'a door forwards, the owner waits for the result and watches the session; the result may come to it',
+  'a door forwards, the owner waits for the result and watches the session; the result may arrive at the owner',
   async (t) => {
     const scenery = await scene(t);
     const { hub, cpo, emsp } = scenery;
@@ -142,7 +142,7 @@ t.test(
   },
 );
 
-t.test('a result that comes to a door ends the wait of the owner', async (t) => {
+t.test('a result that arrives at a door ends the wait of the owner', async (t) => {
   const scenery = await scene(t);
   const { hub, clock, cpo, emsp } = scenery;
   const door = await nodeOf(t, scenery, 'door');
@@ -164,7 +164,7 @@ t.test('a result that comes to a door ends the wait of the owner', async (t) => 
   t.match(await commandOf(hub), { state: 'relayed' });
 });
 
-t.test('no result comes for what a door forwarded: the owner ends the wait', async (t) => {
+t.test('without a result for a forward of a door, the owner ends the wait', async (t) => {
   const scenery = await scene(t);
   const { hub, clock, emsp } = scenery;
   const door = await nodeOf(t, scenery, 'door');
@@ -205,7 +205,7 @@ for (const apartS of [-30, 30]) {
 }
 
 t.test(
-  'a door loses the store while it forwards: when its limit is over, the owner takes the call for cut off until the answer is recorded',
+  'a door loses the store while it forwards: after the time limit the owner counts the call as cut off until the answer is recorded',
   async (t) => {
     const scenery = await scene(t);
     const { hub, clock, cpo, emsp, hold } = scenery;
@@ -267,33 +267,30 @@ t.test(
   },
 );
 
-t.test(
-  'a command comes through a door while an owner recovers, which reads that: it follows it afterwards',
-  async (t) => {
-    const scenery = await scene(t);
-    const { hub, emsp } = scenery;
-    const { store } = hub.created.context;
-    const door = await nodeOf(t, scenery, 'door');
-    const due: Store['due'] = async () => {
-      const found = await store.due();
-      await stop(door, emsp);
-      // As when it writes something itself meanwhile.
-      await next.followed(store.head());
-      return found;
-    };
-    const next = madeOf(t, scenery, 'owner', { due });
-    await next.recover();
-    await eventually('both actors live at the next owner', async () => actorsOf(next).length === 2);
-    t.same(
-      actorsOf(next)
-        .map(({ kind }) => kind)
-        .sort(),
-      ['command', 'orphan-stop'],
-    );
-  },
-);
+t.test('an owner that recovers while a command comes through a door follows the command afterwards', async (t) => {
+  const scenery = await scene(t);
+  const { hub, emsp } = scenery;
+  const { store } = hub.created.context;
+  const door = await nodeOf(t, scenery, 'door');
+  const due: Store['due'] = async () => {
+    const found = await store.due();
+    await stop(door, emsp);
+    // As when it writes something itself meanwhile.
+    await next.followed(store.head());
+    return found;
+  };
+  const next = madeOf(t, scenery, 'owner', { due });
+  await next.recover();
+  await eventually('both actors live at the next owner', async () => actorsOf(next).length === 2);
+  t.same(
+    actorsOf(next)
+      .map(({ kind }) => kind)
+      .sort(),
+    ['command', 'orphan-stop'],
+  );
+});
 
-t.test('a hub is closed only when its follow-up of an event of another node has ended', async (t) => {
+t.test('a hub closes only after its follow-up of an event of another node has ended', async (t) => {
   const scenery = await scene(t);
   const { hub, emsp } = scenery;
   const { store } = hub.created.context;
@@ -326,7 +323,7 @@ t.test('a hub is closed only when its follow-up of an event of another node has 
   t.match(watches, [{ state: 'GRACE', session: 'S1' }], 'the session is watched');
 });
 
-t.test('an authorize does not wait for a store that hangs: the uid goes on as it was given [D12]', async (t) => {
+t.test('an authorize does not wait for a store that hangs: the uid is forwarded as received [D12]', async (t) => {
   const scenery = await scene(t);
   const { clock, cpo, emsp } = scenery;
   let isAsked = false;

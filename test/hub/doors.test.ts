@@ -46,7 +46,7 @@ const location = (id: string): ObjectChange => {
   return { ...plain, facts: { publish: true }, lastUpdated: '2026-03-01T00:00:00Z', body };
 };
 
-t.test('a partner that was suspended since a door let it in writes nothing', async (t) => {
+t.test('a partner that was suspended after a door admitted it writes nothing', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const door = await doorOf(t, hub);
@@ -79,7 +79,7 @@ async function sealedElsewhere({ created: { context } }: TestHub, { id, token }:
 }
 
 t.test(
-  'a door whose key does not open the token of a partner refuses as if it were away, and reports it',
+  'a door that cannot open the token of a partner refuses as if the partner were away, and reports it',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);
@@ -100,28 +100,31 @@ t.test(
   },
 );
 
-t.test('whatever needs a token that the hub cannot open says so: probe, check, pull and delivery', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub);
-  for (const partner of [cpo, emsp]) await sealedElsewhere(hub, partner);
-  const words = 'the hub cannot open the token of';
-  for (const act of ['probe', 'check']) {
-    const refusal = new RegExp(`: 409 .*${words} NL-EMS`);
-    await t.rejects(admin(hub, 'POST', `/parties/NL-EMS/${act}`), refusal, act);
-  }
-  t.strictSame(await itemsOf(hub, '/checks'), [], 'no check runs for ever');
-  await admin(hub, 'POST', '/parties/NL-CPO/pull/locations');
-  await eventually('the pull ends', async () => (await itemsOf(hub, '/pulls'))[0]?.state === 'FAILED');
-  t.match(await itemsOf(hub, '/pulls'), [{ error: `${words} NL-CPO` }]);
-  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-  const attempted = async () => ((await itemsOf(hub, '/deliveries'))[0]?.attempts as unknown[])?.length > 0;
-  await eventually('the delivery was tried', attempted);
-  const [delivery] = await itemsOf(hub, '/deliveries');
-  t.match(JSON.stringify(delivery?.attempts), `a fault of the hub: ${words} NL-EMS`);
-  t.equal(delivery?.state, 'PENDING', 'and is tried again');
-});
+t.test(
+  'an operation that needs a token that the hub cannot open says so: probe, check, pull and delivery',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    for (const partner of [cpo, emsp]) await sealedElsewhere(hub, partner);
+    const words = 'the hub cannot open the token of';
+    for (const act of ['probe', 'check']) {
+      const refusal = new RegExp(`: 409 .*${words} NL-EMS`);
+      await t.rejects(admin(hub, 'POST', `/parties/NL-EMS/${act}`), refusal, act);
+    }
+    t.strictSame(await itemsOf(hub, '/checks'), [], 'no check runs for ever');
+    await admin(hub, 'POST', '/parties/NL-CPO/pull/locations');
+    await eventually('the pull ends', async () => (await itemsOf(hub, '/pulls'))[0]?.state === 'FAILED');
+    t.match(await itemsOf(hub, '/pulls'), [{ error: `${words} NL-CPO` }]);
+    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+    const attempted = async () => ((await itemsOf(hub, '/deliveries'))[0]?.attempts as unknown[])?.length > 0;
+    await eventually('the delivery was tried', attempted);
+    const [delivery] = await itemsOf(hub, '/deliveries');
+    t.match(JSON.stringify(delivery?.attempts), `a fault of the hub: ${words} NL-EMS`);
+    t.equal(delivery?.state, 'PENDING', 'and is tried again');
+  },
+);
 
-t.test('a door that was told nothing learns of a new token before it refuses one [CALLER-4]', async (t) => {
+t.test('a door without pings learns of a new token before it refuses one [CALLER-4]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const door = await doorOf(t, hub);
@@ -135,7 +138,7 @@ t.test('a door that was told nothing learns of a new token before it refuses one
   t.match(door.hub.authenticate(hubToken, '127.0.0.1'), { kind: 'hub' });
 });
 
-t.test('a first use at a door and a change at the owner, which was not told, undo neither', async (t) => {
+t.test('a first use at a door and a change at an owner without pings do not undo each other', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const { store, directory } = hub.created.context;
@@ -152,7 +155,7 @@ t.test('a first use at a door and a change at the owner, which was not told, und
   t.strictSame(JSON.parse(JSON.stringify(directory.partner('NL-CPO'))), await row(), 'memory and row agree');
 });
 
-t.test('what a door writes while a new owner reads the log comes once, behind what was owed before', async (t) => {
+t.test('a write of a door while a new owner reads the log is delivered once, after what was owed before', async (t) => {
   const directory = directoryFor(t);
   const hub = await hubFor(t, {}, {}, directory);
   const { cpo, emsp } = await routedPair(t, hub);
@@ -225,7 +228,7 @@ t.test('a re-drive that a push through a door overtakes before it is recorded is
   t.match([answer, came], [/409/, ['"v2"']]);
 });
 
-t.test('a push through a door while the row of a re-drive is written goes behind it [REDRIVE-7]', async (t) => {
+t.test('a push through a door while the row of a re-drive is written is delivered after it [REDRIVE-7]', async (t) => {
   const { came } = await redriveScene(t, (meet) => (store) => ({
     settle: async (fence, rows, floors) => {
       if (rows.some(({ state }) => state === 'PENDING')) await meet();
@@ -312,7 +315,7 @@ t.test('a COMPLETED session whose eMSP is corrected through a door waits for its
   t.strictSame(waiting, ['NL-CPO/s2']);
 });
 
-t.test('what a door holds of a refused push is erased, too [PERSONS-5]', async (t) => {
+t.test('an erasure covers the refused pushes that a door holds [PERSONS-5]', async (t) => {
   const { door, left, erase } = await erasureScene(t);
   const push = {
     code: 'invalid',

@@ -3,7 +3,7 @@ import { type Replacer, replacerOf } from '../../src/domain/person.ts';
 import { Erasures } from '../../src/hub/delivery/erasures.ts';
 import { t } from '../support/tap.ts';
 
-t.test('[ERASURES-2] an erasure before which nothing is owed is forgotten', async (t) => {
+t.test('[ERASURES-2] an erasure is forgotten when nothing older than it is owed', async (t) => {
   let horizon = 0;
   const erasures = new Erasures(() => horizon);
   const asked: string[] = [];

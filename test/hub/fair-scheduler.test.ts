@@ -67,13 +67,13 @@ function fill(room: Room, queue: Queue, allowed: number, size = 10): Flight<Queu
 const roomOf = (inFlightMax: number, bodiesMax = 1 << 20, turn = () => 0) =>
   new FairScheduler<Queue>({ inFlightMax, bodiesMax, turn });
 
-t.test('one partner alone has as many as it may, where there is room', async (t) => {
+t.test('a single partner gets as many slots as it may have while there is room', async (t) => {
   t.equal(fill(roomOf(256), new Queue('A'), 64).length, 64);
   t.equal(fill(roomOf(4096), new Queue('A'), 256).length, 256);
   t.equal(fill(roomOf(256), new Queue('A'), 0).length, 0, 'what its courier forbids stays forbidden');
 });
 
-t.test('many that hang, one after the other, leave room for those that do not [FAIR-SCHEDULER-3]', async (t) => {
+t.test('many receivers that hang, one after the other, leave room for healthy ones [FAIR-SCHEDULER-3]', async (t) => {
   for (const [partners, max] of [
     [10, 1024],
     [100, 1024],
@@ -89,18 +89,21 @@ t.test('many that hang, one after the other, leave room for those that do not [F
   }
 });
 
-t.test('bodies are bounded in the same way, one body always [FAIR-SCHEDULER-2, FAIR-SCHEDULER-3]', async (t) => {
-  const room = roomOf(4096, 30_000);
-  const large = new Queue('LARGE');
-  const begun = fill(room, large, 64, 1_000);
-  t.equal(begun.length, 9, 'a quarter of the room, as much as it leaves of half, and one more');
-  t.equal(fill(room, new Queue('HUGE'), 64, 15_000).length, 1);
-  t.equal(fill(room, new Queue('SMALL'), 64, 10).length, 64, 'small ones find room beside them');
-  for (const flight of begun) room.end(flight);
-  t.notOk(room.isFull);
-});
+t.test(
+  'bytes of bodies are bounded in the same way, and one body always fits [FAIR-SCHEDULER-2, FAIR-SCHEDULER-3]',
+  async (t) => {
+    const room = roomOf(4096, 30_000);
+    const large = new Queue('LARGE');
+    const begun = fill(room, large, 64, 1_000);
+    t.equal(begun.length, 9, 'a quarter of the room, as much as it leaves of half, and one more');
+    t.equal(fill(room, new Queue('HUGE'), 64, 15_000).length, 1);
+    t.equal(fill(room, new Queue('SMALL'), 64, 10).length, 64, 'small ones find room beside them');
+    for (const flight of begun) room.end(flight);
+    t.notOk(room.isFull);
+  },
+);
 
-t.test('what is used up is free again when calls end, and those that end at once are noticed', async (t) => {
+t.test('slots are free again when calls end, also when they end at once', async (t) => {
   let turn = 10;
   const room = roomOf(4, 1 << 20, () => turn);
   const queues = ['A', 'B', 'C', 'D'].map((id) => new Queue(id));
@@ -115,29 +118,32 @@ t.test('what is used up is free again when calls end, and those that end at once
   t.same(queues.map(({ quickAt }) => quickAt).slice(0, 2), [12, null]);
 });
 
-t.test('a whole that goes in place of a part counts with its own size, until it ends [FAIR-SCHEDULER-2]', async (t) => {
-  const room = roomOf(4096, 30_000);
-  const queue = new Queue('HEALED');
-  const lane = queue.lanes.add({
-    ...{ receiver: 'HEALED', seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
-    ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
-  });
-  queue.lanes.take({ all: 64, of: () => 64, sizeMax: room.sizeMax }, 0);
-  const flight = room.begin(queue, 10);
-  const [item] = lane.items;
-  if (!item) throw new Error('a lane has a head');
-  queue.lanes.replace(lane, { ...item, asWhole: true, size: 30_000 });
-  room.resize(flight, 30_000);
-  t.ok(room.isFull);
-  t.equal(queue.lanes.busySize, 30_000);
-  queue.lanes.hold(lane, 0);
-  room.end(flight);
-  t.notOk(room.isFull);
-  t.equal(queue.lanes.busySize, 0);
-  t.equal(room.slots(queue, 64), 64, 'and nothing of it is left');
-});
+t.test(
+  'a whole object sent in place of a part counts with its own size until it ends [FAIR-SCHEDULER-2]',
+  async (t) => {
+    const room = roomOf(4096, 30_000);
+    const queue = new Queue('HEALED');
+    const lane = queue.lanes.add({
+      ...{ receiver: 'HEALED', seq: 1, stream: 'sessions/NL-CPO/1', module: 'sessions', size: 10, ...at },
+      ...{ sender: 'NL-CPO', id: '1', form: 'part', asWhole: false, isRedriven: false, tries: 0, attempts: [] },
+    });
+    queue.lanes.take({ all: 64, of: () => 64, sizeMax: room.sizeMax }, 0);
+    const flight = room.begin(queue, 10);
+    const [item] = lane.items;
+    if (!item) throw new Error('a lane has a head');
+    queue.lanes.replace(lane, { ...item, asWhole: true, size: 30_000 });
+    room.resize(flight, 30_000);
+    t.ok(room.isFull);
+    t.equal(queue.lanes.busySize, 30_000);
+    queue.lanes.hold(lane, 0);
+    room.end(flight);
+    t.notOk(room.isFull);
+    t.equal(queue.lanes.busySize, 0);
+    t.equal(room.slots(queue, 64), 64, 'and nothing of it is left');
+  },
+);
 
-t.test('the descriptors that a process may have are read as the system tells them', async (t) => {
+t.test('the number of descriptors is read from the system', async (t) => {
   const line = (soft: string) =>
     `Max processes             1000   1000   processes\nMax open files            ${soft}   4096   files`;
   t.equal(descriptorsOf(line('1024')), 1024);

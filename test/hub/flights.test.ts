@@ -37,7 +37,7 @@ async function lull(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-t.test('one that began before the end of the one before it was seen is waited for', async (t) => {
+t.test('a flight that began before the previous one’s end was seen is waited for', async (t) => {
   const { hub, push, sent, order, close, answer } = await scene(t);
   // After it a receiver gets more with each success, and that is looked at as soon as the success is known.
   for (const state of ['open', 'closed']) await admin(hub, 'POST', '/parties/NL-EMS/circuits/async', { state });

@@ -74,7 +74,7 @@ t.test('each minute with traffic has one point: pushes, deliveries, errors, late
   t.strictSame(countsOf(await ofHub(hub, 'step=hour')), ['10:00 4 4 1'], 'the present hour is shown, too');
 });
 
-t.test('[MAINTAIN-HISTORY-4] while nothing passes nothing is written', async (t) => {
+t.test('[MAINTAIN-HISTORY-4] without traffic nothing is written', async (t) => {
   const { hub, push, pass } = await scene(t);
   await push(hub);
   await pass(hub, 3 * hourMs, hourMs / 4);
@@ -88,7 +88,7 @@ t.test('[MAINTAIN-HISTORY-4] while nothing passes nothing is written', async (t)
   ]);
 });
 
-t.test('[MAINTAIN-HISTORY-4] points survive a restart, in a minute, in an hour and after it', async (t) => {
+t.test('[MAINTAIN-HISTORY-4] points survive a restart, within a minute, within an hour and after it', async (t) => {
   const { hub, push, pass, again, clock } = await scene(t);
   await push(hub, 2);
   clock.advance(20_000);
@@ -166,7 +166,7 @@ async function rowsOf(hub: TestHub, kind: string) {
 }
 
 t.test(
-  '[MAINTAIN-HISTORY-2] minutes end after 24 h and hours after 90 days, also of the store',
+  '[MAINTAIN-HISTORY-2] minutes expire after 24 h and hours after 90 days, also in the store',
   atLength,
   async (t) => {
     const { hub, push, pass, again } = await scene(t, { HUB_EVENTS_KEEP_DAYS: '1' });
@@ -208,7 +208,7 @@ t.test('[VIEWS-HISTORY-2] availability is the share of the watched time in which
   clock.advance(5 * hourMs);
 });
 
-t.test('the report of a month has its days, and is a file', async (t) => {
+t.test('the report of a month lists its days, and can be downloaded', async (t) => {
   const { hub, push, pass } = await scene(t);
   for (let day = 0; day < 3; day++) {
     await push(hub, day + 1);
@@ -266,7 +266,7 @@ t.test('the command line prints the history of a partner, and its report of a mo
   t.match((await ran('parties report NL-EMS --csv', 2)).err, '--month');
 });
 
-t.test('[MAINTAIN-HISTORY-5] what another node took is counted by the owner, once', async (t) => {
+t.test('[MAINTAIN-HISTORY-5] the owner counts the traffic of other nodes, once', async (t) => {
   const { hub, push, pass } = await scene(t);
   const { created } = hub;
   const { store, ports, settings, directory } = created.context;

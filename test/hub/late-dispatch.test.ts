@@ -69,41 +69,38 @@ async function scene(t: Test) {
   return { hub, late, inTime, refused, back, state };
 }
 
-t.test(
-  '[RECORDER-8] a registration that is in the log is answered with its token, and lets deliveries go',
-  async (t) => {
-    const { hub, late, inTime, back } = await scene(t);
-    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-    const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
-    t.teardown(() => emsp.close());
-    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
-    const { initial_token: initialToken } = await late('the partner', () => admin(hub, 'POST', '/parties', { roles }));
-    await back();
-    await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
-    const registered = await late('the registration', async () => {
-      emsp.moveTo(hub);
-      emsp.hubToken = String(initialToken);
-      const body = { token: emsp.token, url: `${emsp.url}/ocpi/versions`, roles };
-      return emsp.call('POST', '/2.2.1/credentials', body);
-    });
-    t.equal(registered.status, 200);
-    emsp.hubToken = (registered.json.data as { token: string }).token;
-    const own = () => emsp.call('GET', '/2.2.1/credentials');
-    const early = await inTime('the token', own());
-    t.match(early, { status: 503 }, '[CALLER-4] meanwhile the token is not refused as unknown');
-    t.equal(early.headers.get('retry-after'), '1');
-    await back();
-    t.match(await own(), { status: 200 }, 'the partner has the token that is in force');
-    emsp.hubToken = 'nobodys';
-    t.match(await own(), { status: 401 });
-    emsp.hubToken = (registered.json.data as { token: string }).token;
-    await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
-    await emsp.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
-  },
-);
+t.test('[RECORDER-8] a registration that is in the log is answered with its token, and deliveries go on', async (t) => {
+  const { hub, late, inTime, back } = await scene(t);
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  const emsp = await plainPartner({ role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  t.teardown(() => emsp.close());
+  const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'EMS', business_details: { name: 'EMS' } }];
+  const { initial_token: initialToken } = await late('the partner', () => admin(hub, 'POST', '/parties', { roles }));
+  await back();
+  await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: true });
+  const registered = await late('the registration', async () => {
+    emsp.moveTo(hub);
+    emsp.hubToken = String(initialToken);
+    const body = { token: emsp.token, url: `${emsp.url}/ocpi/versions`, roles };
+    return emsp.call('POST', '/2.2.1/credentials', body);
+  });
+  t.equal(registered.status, 200);
+  emsp.hubToken = (registered.json.data as { token: string }).token;
+  const own = () => emsp.call('GET', '/2.2.1/credentials');
+  const early = await inTime('the token', own());
+  t.match(early, { status: 503 }, '[CALLER-4] meanwhile the token is not refused as unknown');
+  t.equal(early.headers.get('retry-after'), '1');
+  await back();
+  t.match(await own(), { status: 200 }, 'the partner has the token that is in force');
+  emsp.hubToken = 'nobodys';
+  t.match(await own(), { status: 401 });
+  emsp.hubToken = (registered.json.data as { token: string }).token;
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L1', locationBody('L1'));
+  await emsp.got('the location', ({ path }) => path.endsWith('/locations/NL/CPO/L1'));
+});
 
 t.test(
-  '[RECORDER-8] a token that an operator asked for is in the answer, and its partner has its actors',
+  '[RECORDER-8] a token that an operator requested is in the answer, and its partner has its actors',
   async (t) => {
     const { hub, late, back, state } = await scene(t);
     const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW', business_details: { name: 'NEW' } }];
@@ -149,7 +146,7 @@ t.test('[RECORDER-8] a rotation to another host is answered with its token', asy
   t.equal(items.length, 1, 'the change of host is made once');
 });
 
-t.test('[RECORDER-7] a partner that was suspended is sent nothing', async (t) => {
+t.test('[RECORDER-7] a suspended partner is sent nothing', async (t) => {
   const { hub, refused, back, state } = await scene(t);
   const { emsp } = await routedPair(t, hub);
   await refused('a suspension', () => asked(hub, 'POST', `/parties/${emsp.id}/suspend`));
@@ -158,7 +155,7 @@ t.test('[RECORDER-7] a partner that was suspended is sent nothing', async (t) =>
   t.match(state(`courier:${emsp.id}`), { door: 'suspended' });
 });
 
-t.test('a suspension that follows a late answer is not answered on an older state', async (t) => {
+t.test('a suspension after a late answer is answered with the current state', async (t) => {
   const { hub, late, back } = await scene(t);
   const roles = [{ role: 'EMSP', country_code: 'NL', party_id: 'NEW' }];
   await admin(hub, 'POST', '/parties', { roles, pull_only: true });
@@ -181,7 +178,7 @@ t.test('[RECORDER-7] a pause holds deliveries', async (t) => {
   t.same(emsp.received, []);
 });
 
-t.test('a party of a partner that is not dispatched yet is not given to another', async (t) => {
+t.test('a party of a partner that is not dispatched yet is not given to another partner', async (t) => {
   const { hub, late, back } = await scene(t);
   const role = (party_id: string) => ({ role: 'EMSP', country_code: 'NL', party_id });
   await late('the first', () => asked(hub, 'POST', '/parties', { roles: [role('AAA'), role('BBB')] }));

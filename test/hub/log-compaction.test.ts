@@ -97,7 +97,7 @@ function lifeOf(chosen: readonly Act[]): StoredEvent[] {
   return events;
 }
 
-t.test('what is kept of a partner folds to the same partner [LOG-COMPACTION-1, LOG-COMPACTION-4]', async (t) => {
+t.test('the kept events of a partner fold to the same partner [LOG-COMPACTION-1, LOG-COMPACTION-4]', async (t) => {
   const kinds = ['partner.rotated', 'partner.initialTokenIssued', 'partner.tokenConfirmed', 'partner.host'] as const;
   const countsOf = (events: readonly StoredEvent[]) =>
     kinds.map((prefix) => events.filter(({ type }) => type.startsWith(prefix)).length);
@@ -124,20 +124,23 @@ t.test('what is kept of a partner folds to the same partner [LOG-COMPACTION-1, L
   );
 });
 
-t.test('of what an earlier version kept a trim forgets a part, and folds to the same partner', async (t) => {
-  const chosen = Array.from({ length: 12_000 }, (_, n) => (n % 2 ? confirm : rotate));
-  let kept: readonly StoredEvent[] = lifeOf(chosen);
-  const before = folded(kept);
-  const counts: number[] = [];
-  for (let trims = 0; trims < 3; trims++) {
-    ({ keeps: kept } = await keepingOf(kept, context));
-    counts.push(kept.filter(({ type }) => type === 'partner.rotated').length);
-    t.strictSame(folded(kept), before);
-  }
-  t.strictSame(counts, [1_000, 103, 103]);
-});
+t.test(
+  'a trim removes part of the events that an earlier version kept, and the rest folds to the same partner',
+  async (t) => {
+    const chosen = Array.from({ length: 12_000 }, (_, n) => (n % 2 ? confirm : rotate));
+    let kept: readonly StoredEvent[] = lifeOf(chosen);
+    const before = folded(kept);
+    const counts: number[] = [];
+    for (let trims = 0; trims < 3; trims++) {
+      ({ keeps: kept } = await keepingOf(kept, context));
+      counts.push(kept.filter(({ type }) => type === 'partner.rotated').length);
+      t.strictSame(folded(kept), before);
+    }
+    t.strictSame(counts, [1_000, 103, 103]);
+  },
+);
 
-t.test('what a confirmation of a host reads, and what reads it, is kept with it', async (t) => {
+t.test('events that a confirmation of a host needs are kept with it', async (t) => {
   const to = { from: 'a:443', to: 'b:443' };
   const made: Act = () => ({ type: 'partner.hostChanged', data: to });
   const confirmed: Act = () => ({ type: 'partner.hostConfirmed', data: to });

@@ -46,7 +46,7 @@ async function all({ list }: Scene, range: Partial<EventRange>, type?: string): 
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
 
-t.test('events come either way, in pages of any size, and those that fit alone', async (t) => {
+t.test('events are read in both directions, in pages of any size, filtered or not', async (t) => {
   const at = await scene(t);
   await at.record(60, ['fifth', 'other', 'other', 'other', 'other']);
   const fifths = upTo(60).filter((seq) => seq % 5 === 1);
@@ -58,7 +58,7 @@ t.test('events come either way, in pages of any size, and those that fit alone',
   }
 });
 
-t.test('whoever follows gets each event once', async (t) => {
+t.test('a follower gets each event once', async (t) => {
   const at = await scene(t);
   await at.record(4);
   let { last_seq: after } = await at.list({ order: 'newest', limit: 2 });
@@ -74,7 +74,7 @@ t.test('whoever follows gets each event once', async (t) => {
   t.strictSame([...seen, ...items.map(({ seq }) => seq)], upTo(13).slice(4));
 });
 
-t.test('one request looks at 20,000 events, and says where the next one goes on', atLength, async (t) => {
+t.test('one request scans at most 20,000 events, and says where the next one continues', atLength, async (t) => {
   const at = await scene(t);
   await at.record(1, ['rare']);
   for (let n = 0; n < 41; n++) await at.record(500);
@@ -86,7 +86,7 @@ t.test('one request looks at 20,000 events, and says where the next one goes on'
   t.match(forwards, { items: [], next_cursor: '20001', last_seq: 20_001 });
 });
 
-t.test('stretches are walked in the order in which they are given, without what was trimmed', async (t) => {
+t.test('ranges are read in the given order, without trimmed events', async (t) => {
   const { store, fence, record } = await scene(t);
   await record(10);
   const walked = async (order: 'oldest' | 'newest', ranges: [number, number][]) => {
@@ -124,7 +124,7 @@ t.test('stretches are walked in the order in which they are given, without what 
   );
 });
 
-t.test('what lies behind the end of the log is refused, not taken for an end that was reached', async (t) => {
+t.test('a position beyond the end of the log is refused, and not taken for its end', async (t) => {
   const at = await scene(t);
   await at.record(5);
   t.match(await at.list({ after: 5 }), { items: [], last_seq: 5 });

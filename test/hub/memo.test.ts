@@ -2,7 +2,7 @@
 import { keepNewest, memoized } from '../../src/kit/memo.ts';
 import { t } from '../support/tap.ts';
 
-t.test('a text is worked on once, null included; a long text, or one that throws, each time', async (t) => {
+t.test('a text is computed once, null included; a long text, or one that throws, each time', async (t) => {
   const worked: string[] = [];
   const memo = memoized((text) => {
     worked.push(text);
@@ -18,7 +18,7 @@ t.test('a text is worked on once, null included; a long text, or one that throws
   t.strictSame(worked, ['a', '', 'bad', 'bad', long, long]);
 });
 
-t.test('[MEMO-1] a memo that is full forgets, and learns again', async (t) => {
+t.test('[MEMO-1] a full memo forgets, and learns again', async (t) => {
   let worked = 0;
   const memo = memoized(() => ++worked);
   const texts = Array.from({ length: 50_000 }, (_, n) => `${n}`);
@@ -29,7 +29,7 @@ t.test('[MEMO-1] a memo that is full forgets, and learns again', async (t) => {
   t.equal(worked, texts.length + 1, 'the first is not');
 });
 
-t.test('[MEMO-2] a map keeps the newest, and a key that is set again is new', async (t) => {
+t.test('[MEMO-2] a map keeps the newest entries, and a key that is set again is new', async (t) => {
   const map = new Map<string, number>();
   for (const [n, key] of ['a', 'b', 'c', 'a', 'd'].entries()) keepNewest(map, key, n, 3);
   t.strictSame(

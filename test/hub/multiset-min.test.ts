@@ -6,27 +6,30 @@ import { MultisetMin } from '../../src/hub/delivery/queues.ts';
 import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
-t.test('it is the least of what is held, whatever came and went, and keeps no more than twice as much [O1]', (t) => {
-  const step = fc.record({ at: fc.integer({ min: 0, max: 400 }), isGone: fc.boolean() });
-  const property = fc.property(fc.array(step, { maxLength: 600 }), (steps) => {
-    const oldest = new MultisetMin();
-    const held: number[] = [];
-    for (const { at, isGone } of steps) {
-      if (isGone && held.length > 0) oldest.remove(held.splice(at % held.length, 1)[0] ?? 0);
-      else {
-        held.push(at);
-        oldest.add(at);
+t.test(
+  'it returns the minimum of its members after any additions and removals, and keeps at most twice as many entries',
+  (t) => {
+    const step = fc.record({ at: fc.integer({ min: 0, max: 400 }), isGone: fc.boolean() });
+    const property = fc.property(fc.array(step, { maxLength: 600 }), (steps) => {
+      const oldest = new MultisetMin();
+      const held: number[] = [];
+      for (const { at, isGone } of steps) {
+        if (isGone && held.length > 0) oldest.remove(held.splice(at % held.length, 1)[0] ?? 0);
+        else {
+          held.push(at);
+          oldest.add(at);
+        }
+        if (oldest.at !== (held.length === 0 ? null : Math.min(...held))) return false;
       }
-      if (oldest.at !== (held.length === 0 ? null : Math.min(...held))) return false;
-    }
-    return true;
-  });
-  const { failed, counterexample } = fc.check(property, { numRuns: 300 });
-  t.notOk(failed, JSON.stringify(counterexample));
-  t.end();
-});
+      return true;
+    });
+    const { failed, counterexample } = fc.check(property, { numRuns: 300 });
+    t.notOk(failed, JSON.stringify(counterexample));
+    t.end();
+  },
+);
 
-t.test('one that stays while millions pass it costs no memory', (t) => {
+t.test('a member that stays while millions pass costs no memory', (t) => {
   const oldest = new MultisetMin();
   oldest.add(0);
   for (let at = 1; at <= 200_000; at++) {

@@ -23,46 +23,49 @@ const mailTo = ({ port }: Pick<SmtpSink, 'port'>, secret = password) => ({
 });
 const standing = async (hub: TestHub) => (await admin(hub, 'GET', '/webhooks/mail')) as unknown as WebhookDetail;
 
-t.test('mail tells all that is new, at most once a minute, and nothing is lost while the server is down', async (t) => {
-  const sink = await smtpSink(t, password);
-  const clock = new SimulatedClock('2026-02-03T04:05:06Z');
-  const dataDir = directoryFor(t);
-  const hub = await hubFor(t, { ...quiet, ...mailTo(sink) }, { clock }, dataDir);
-  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
-  const fails = async (partyId: string) => {
-    const answer = () => ({ status: 400, text: '{}' });
-    await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
-    await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
-    await cpo.push('PUT', `/2.2.1/locations/NL/CPO/${partyId}`, locationBody(partyId));
-    await hub.settled();
-    clock.advance(2_000);
-    await hub.settled();
-  };
-  await fails('E01');
-  await sink.got(1);
-  t.match(sink.mails[0], { from: 'hub@example.com', to: ['ops@example.com', 'night@example.com'] });
-  t.match(sink.mails[0]?.text, /Subject: \[OCPI hub\] a delivery to NL-E01 is a dead letter/);
-  t.match(sink.mails[0]?.text, /console\/partners\/NL-E01/);
-  await fails('E02');
-  await fails('E03');
-  t.match(await standing(hub), { owed: 2, last: { ok: true }, url: 'mailto:ops@example.com,night@example.com' });
-  t.equal(sink.offered, 1, 'a minute has not passed');
-  sink.isDown = true;
-  clock.advance(60_000);
-  await sink.wasOffered(2);
-  await hub.close();
-  sink.isDown = false;
-  const again = await hubFor(t, { ...quiet, ...mailTo(sink) }, { clock }, dataDir);
-  await sink.got(2);
-  t.match(sink.mails[1]?.text, /Subject: \[OCPI hub\] 2 notifications/);
-  t.match(sink.mails[1]?.text, /NL-E02[\s\S]*NL-E03/);
-  t.match(await admin(again, 'POST', '/webhooks/mail/test'), { ok: true });
-  t.match(sink.mails[2]?.text, /this is a test/);
-  await t.rejects(admin(again, 'PUT', '/webhooks/mail', { url: 'http://127.0.0.1:1/' }), /409/);
-  await t.rejects(admin(again, 'DELETE', '/webhooks/mail'), /409/);
-});
+t.test(
+  'mail has all new notifications, at most once a minute, and nothing is lost while the server is down',
+  async (t) => {
+    const sink = await smtpSink(t, password);
+    const clock = new SimulatedClock('2026-02-03T04:05:06Z');
+    const dataDir = directoryFor(t);
+    const hub = await hubFor(t, { ...quiet, ...mailTo(sink) }, { clock }, dataDir);
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+    const fails = async (partyId: string) => {
+      const answer = () => ({ status: 400, text: '{}' });
+      await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId, answer });
+      await admin(hub, 'PUT', `/routes/NL-${partyId}/NL-CPO`, { active: true });
+      await cpo.push('PUT', `/2.2.1/locations/NL/CPO/${partyId}`, locationBody(partyId));
+      await hub.settled();
+      clock.advance(2_000);
+      await hub.settled();
+    };
+    await fails('E01');
+    await sink.got(1);
+    t.match(sink.mails[0], { from: 'hub@example.com', to: ['ops@example.com', 'night@example.com'] });
+    t.match(sink.mails[0]?.text, /Subject: \[OCPI hub\] a delivery to NL-E01 is a dead letter/);
+    t.match(sink.mails[0]?.text, /console\/partners\/NL-E01/);
+    await fails('E02');
+    await fails('E03');
+    t.match(await standing(hub), { owed: 2, last: { ok: true }, url: 'mailto:ops@example.com,night@example.com' });
+    t.equal(sink.offered, 1, 'a minute has not passed');
+    sink.isDown = true;
+    clock.advance(60_000);
+    await sink.wasOffered(2);
+    await hub.close();
+    sink.isDown = false;
+    const again = await hubFor(t, { ...quiet, ...mailTo(sink) }, { clock }, dataDir);
+    await sink.got(2);
+    t.match(sink.mails[1]?.text, /Subject: \[OCPI hub\] 2 notifications/);
+    t.match(sink.mails[1]?.text, /NL-E02[\s\S]*NL-E03/);
+    t.match(await admin(again, 'POST', '/webhooks/mail/test'), { ok: true });
+    t.match(sink.mails[2]?.text, /this is a test/);
+    await t.rejects(admin(again, 'PUT', '/webhooks/mail', { url: 'http://127.0.0.1:1/' }), /409/);
+    await t.rejects(admin(again, 'DELETE', '/webhooks/mail'), /409/);
+  },
+);
 
-t.test('a webhook that follows the mail is sent the present conditions, although the mail was', async (t) => {
+t.test('a webhook that is added after the mail gets the present conditions, although the mail had them', async (t) => {
   const sink = await smtpSink(t, password);
   const clock = new SimulatedClock('2026-02-03T04:05:06Z');
   const dataDir = directoryFor(t);
@@ -95,7 +98,7 @@ t.test('a password that the server refuses appears in no answer and no log line'
 });
 
 t.test(
-  'mail needs its server, its sender and who gets it, and an error never shows the address of the server',
+  'mail needs a server, a sender and a recipient, and an error never shows the address of the server',
   async (t) => {
     const refused = (env: Record<string, string>) => {
       try {

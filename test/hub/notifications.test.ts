@@ -56,7 +56,7 @@ async function refusing(t: Test, emsps: readonly string[], env: Readonly<Record<
 }
 
 t.test(
-  'the first dead letter of a partner is told once, signed by Standard Webhooks, and again when none was left',
+  'the first dead letter of a partner is notified once, signed by Standard Webhooks, and again when there were none in between',
   async (t) => {
     const { clock, hub, push, refuses } = await refusing(t, ['E01']);
     const receiver = await webhookReceiver(t);
@@ -88,7 +88,7 @@ t.test(
   },
 );
 
-t.test('of very many dead letters of a partner operators are told again', async (t) => {
+t.test('operators are notified again of a partner with very many dead letters', async (t) => {
   const partner = { id: 'NL-E01', status: 'CONNECTED', settings: {}, roles: [{ country_code: 'NL', party_id: 'E01' }] };
   const clock = new SimulatedClock('2026-01-02T04:00:00Z');
   const context = {
@@ -111,7 +111,7 @@ t.test('of very many dead letters of a partner operators are told again', async 
   ]);
 });
 
-t.test('a partner that does not answer is told, and that it answers again', async (t) => {
+t.test('a partner that does not answer is notified, and so is its recovery', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());
   const hub = await hubFor(t, { ...quiet, HUB_PROBE_INTERVAL_S: '60', HUB_OFFLINE_AFTER_S: '60' }, { clock });
   let isDown = false;
@@ -129,7 +129,7 @@ t.test('a partner that does not answer is told, and that it answers again', asyn
   t.equal(receiver.taken[1]?.body.data.what, 'NL-EMS answers again');
 });
 
-t.test('of an offline partner that is suspended it is not told that it answers again', async (t) => {
+t.test('a suspension of an offline partner is not notified as its recovery', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());
   const hub = await hubFor(t, { ...quiet, HUB_PROBE_INTERVAL_S: '60', HUB_OFFLINE_AFTER_S: '60' }, { clock });
   let isDown = false;
@@ -171,7 +171,7 @@ t.test('a pull-only partner that polls more rarely than others are probed causes
   t.strictSame(await itemsOf(hub, '/events?type=notification.raised'), []);
 });
 
-t.test('a silent CPO, an old backlog, a change of host, a case and a full disk are told', async (t) => {
+t.test('a silent CPO, an old backlog, a change of host, a case and a full disk are notified', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());
   const env = { HUB_SILENT_AFTER_H: '2', HUB_NOTIFY_BACKLOG_S: '1800', HUB_RETRY_SCHEDULE_S: '1200' };
   const hub = await hubFor(
@@ -201,36 +201,39 @@ t.test('a silent CPO, an old backlog, a change of host, a case and a full disk a
   t.strictSame(told(receiver).slice(3), ['partner.host_change NL-CPO', 'partner.silent NL-CPO']);
 });
 
-t.test('a disk that cannot be measured has no room again, and a limit that is turned off tells nothing', async (t) => {
-  const clock = new SimulatedClock(new Date().toISOString());
-  const disk: { free: number | null } = { free: 5 };
-  const wrap = <P extends object>(port: P): P =>
-    'disk' in port
-      ? Object.assign(port, { disk: async () => (disk.free === null ? null : { free: disk.free, size: 100 }) })
-      : port;
-  const dataDir = directoryFor(t);
-  const env = { ...quiet, HUB_NOTIFY_DISK_PERCENT: '10' };
-  const hub = await hubFor(t, env, { clock, wrap }, dataDir);
-  const receiver = await webhookReceiver(t);
-  await webhookSet(hub, 'on-call', receiver);
-  const low = ['disk.low null'];
-  for (const [free, all] of [
-    [5, low],
-    [null, low],
-    [5, low],
-    [50, [...low, 'disk.ok null']],
-    [5, [...low, 'disk.ok null', ...low]],
-  ] as const) {
-    disk.free = free;
-    await pass(hub, clock, 60_000, 10_000);
-    t.strictSame(told(receiver), all, `${free} % are free`);
-  }
-  await hub.close();
-  const off = await hubFor(t, { ...env, HUB_NOTIFY_DISK_PERCENT: '0' }, { clock, wrap }, dataDir);
-  await pass(off, clock, 60_000, 10_000);
-  t.equal(told(receiver).length, 3);
-  t.strictSame((await itemsOf(off, '/events?type=notification.ended')).length, 2, 'it is over');
-});
+t.test(
+  'a disk that cannot be measured is not notified as free again, and a disabled limit notifies nothing',
+  async (t) => {
+    const clock = new SimulatedClock(new Date().toISOString());
+    const disk: { free: number | null } = { free: 5 };
+    const wrap = <P extends object>(port: P): P =>
+      'disk' in port
+        ? Object.assign(port, { disk: async () => (disk.free === null ? null : { free: disk.free, size: 100 }) })
+        : port;
+    const dataDir = directoryFor(t);
+    const env = { ...quiet, HUB_NOTIFY_DISK_PERCENT: '10' };
+    const hub = await hubFor(t, env, { clock, wrap }, dataDir);
+    const receiver = await webhookReceiver(t);
+    await webhookSet(hub, 'on-call', receiver);
+    const low = ['disk.low null'];
+    for (const [free, all] of [
+      [5, low],
+      [null, low],
+      [5, low],
+      [50, [...low, 'disk.ok null']],
+      [5, [...low, 'disk.ok null', ...low]],
+    ] as const) {
+      disk.free = free;
+      await pass(hub, clock, 60_000, 10_000);
+      t.strictSame(told(receiver), all, `${free} % are free`);
+    }
+    await hub.close();
+    const off = await hubFor(t, { ...env, HUB_NOTIFY_DISK_PERCENT: '0' }, { clock, wrap }, dataDir);
+    await pass(off, clock, 60_000, 10_000);
+    t.equal(told(receiver).length, 3);
+    t.strictSame((await itemsOf(off, '/events?type=notification.ended')).length, 2, 'it is over');
+  },
+);
 
 t.test(
   'a receiver that is down for ten minutes gets everything in order once it is back, restarts of the hub included',
@@ -270,7 +273,7 @@ t.test(
   },
 );
 
-t.test('what is not taken for three days is a dead letter, which support sees and re-drives', async (t) => {
+t.test('a notification that fails for three days is a dead letter, which support sees and re-drives', async (t) => {
   const { clock, hub, push } = await refusing(t, ['E01', 'E02']);
   const receiver = await webhookReceiver(t);
   receiver.answer = () => ({ status: 500, text: 'broken' });
@@ -301,7 +304,7 @@ t.test('what is not taken for three days is a dead letter, which support sees an
   t.strictSame(untold(), [], 'until it takes one');
 });
 
-t.test('a webhook gets the kinds and the party that it asks for, and nothing while it is not active', async (t) => {
+t.test('a webhook gets the kinds and the party of its filters, and nothing while it is inactive', async (t) => {
   const { clock, hub, push } = await refusing(t, ['E01', 'E02']);
   const [party, kinds, off] = [await webhookReceiver(t), await webhookReceiver(t), await webhookReceiver(t)];
   await webhookSet(hub, 'party', party, { party: 'NL-E02' });
@@ -317,7 +320,7 @@ t.test('a webhook gets the kinds and the party that it asks for, and nothing whi
   t.match(await standing(hub, 'off'), { owed: 0 });
 });
 
-t.test('a webhook that was removed is owed nothing, also when another one gets its id', atLength, async (t) => {
+t.test('a removed webhook is owed nothing, also when another one gets its id', atLength, async (t) => {
   const { clock, hub, push } = await refusing(t, ['E01']);
   // While it stays, none that is set is the first one, which would be sent the present conditions.
   await webhookSet(hub, 'other', await webhookReceiver(t));
@@ -339,7 +342,7 @@ t.test('a webhook that was removed is owed nothing, also when another one gets i
   t.strictSame(told(receiver), []);
 });
 
-t.test('when the last webhook is removed, the next first one is sent the present conditions', async (t) => {
+t.test('after the last webhook is removed, the next first one gets the present conditions', async (t) => {
   const { clock, hub, push, dataDir } = await refusing(t, ['E01']);
   const [first, second, third] = [await webhookReceiver(t), await webhookReceiver(t), await webhookReceiver(t)];
   await webhookSet(hub, 'first', first);
@@ -360,7 +363,7 @@ t.test('when the last webhook is removed, the next first one is sent the present
 });
 
 t.test(
-  'the secret is shown once; no list, event or file of the store has it, and it opens under a new key',
+  'the secret is shown once; no list, event or file of the store has it, and it opens with a new key',
   async (t) => {
     const clock = new SimulatedClock(new Date().toISOString());
     const dataDir = directoryFor(t);
@@ -393,7 +396,7 @@ t.test(
 );
 
 t.test(
-  'a test says what the receiver answered; addresses, redirects and answers are bounded as those of partners are',
+  'a test shows the receiver’s answer; addresses, redirects and answers are limited as those of partners are',
   async (t) => {
     const hub = await hubFor(t, quiet);
     const receiver = await webhookReceiver(t);

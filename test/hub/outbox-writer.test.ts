@@ -48,7 +48,7 @@ async function scene(t: Test) {
   return { level, writer, clock, fence, warned, settled, tries: () => tries, isFree: () => isFree };
 }
 
-t.test('what could not be written because the fence was away for a moment is written when it is back', async (t) => {
+t.test('rows that could not be written without the fence are written when it is back', async (t) => {
   const { level, writer, clock, fence, warned } = await scene(t);
   writer.remember(progress('A'), row('A', 3));
   let isWritten = false;
@@ -65,7 +65,7 @@ t.test('what could not be written because the fence was away for a moment is wri
   t.strictSame(await level.floors(), [{ dest: 'A', seq: 7 }]);
 });
 
-t.test('of a delivery with two rows that are not written yet, the later one alone is listed', async (t) => {
+t.test('of a delivery with two unwritten rows, only the later one is listed', async (t) => {
   const { writer, fence, clock, warned } = await scene(t);
   const [dead, waiting] = [row('A', 3), { ...row('A', 3), state: 'PENDING' as const }];
   writer.remember(progress('A'), dead);
@@ -87,7 +87,7 @@ t.test('of a delivery with two rows that are not written yet, the later one alon
   t.strictSame(writer.unwrittenRows(), []);
 });
 
-t.test('[OUTBOX-WRITER-4] it is full of rows that are not written, until they are', async (t) => {
+t.test('[OUTBOX-WRITER-4] it is full while its rows cannot be written', async (t) => {
   const { writer, fence, clock, warned, isFree } = await scene(t);
   const a = progress('A');
   for (const seq of [3, 4, 4]) writer.remember(a, row('A', seq));
@@ -103,7 +103,7 @@ t.test('[OUTBOX-WRITER-4] it is full of rows that are not written, until they ar
   t.strictSame([writer.isFull, writer.unwrittenRows().length, isFree()], [false, 0, true]);
 });
 
-t.test('[OUTBOX-WRITER-4] it says that there is room, also where a write that failed made it', async (t) => {
+t.test('[OUTBOX-WRITER-4] it signals room, also when a failed write made it', async (t) => {
   const { writer, fence, clock, warned, isFree } = await scene(t);
   const a = progress('A');
   const full: boolean[] = [];
@@ -138,7 +138,7 @@ t.test('[OUTBOX-WRITER-2] many rows are written in several settles, the floor wi
   t.match(await level.delivery('A', 2_300), { state: 'DEAD' });
 });
 
-t.test('who waits for it is refused when the hub ends without the fence [OUTBOX-WRITER-3]', async (t) => {
+t.test('a caller that waits for it is refused when the hub closes without the fence [OUTBOX-WRITER-3]', async (t) => {
   const { writer, warned } = await scene(t);
   writer.remember(progress('A'), row('A', 3));
   const flushed = t.rejects(writer.flushed(), { name: 'HubError', code: 'unavailable' });
@@ -147,7 +147,7 @@ t.test('who waits for it is refused when the hub ends without the fence [OUTBOX-
   await flushed;
 });
 
-t.test('open rows of many receivers come each receiver’s together, as far as is asked', async (t) => {
+t.test('open rows of many receivers are grouped by receiver, up to a limit', async (t) => {
   const { level } = await scene(t);
   const fence = level.held();
   if (fence === null) throw new Error('no fence');

@@ -7,7 +7,7 @@ import { t } from '../support/tap.ts';
 
 const hub = { countryCode: 'NL', partyId: 'HUB' };
 
-t.test('the other ends of active routes stand in order, whatever came and went', async (t) => {
+t.test('the counterparts of active routes are sorted, after any changes', async (t) => {
   const directory = new PartnerDirectory(hub);
   const set = (emsp: string, cpo: string, active: boolean) => directory.applyRoute({ emsp, cpo, active });
   const ends = () => [directory.counterparts('NL-CPO', 'CPO'), directory.counterparts('NL-EM2', 'EMSP')];
@@ -32,7 +32,7 @@ t.test('the other ends of active routes stand in order, whatever came and went',
   t.strictSame(directory.counterparts('NL-CPO', 'EMSP'), [], 'a party that is both has two sides');
 });
 
-t.test('a spent token that left the record of its partner is forgotten', async (t) => {
+t.test('a used-up token that left the record of its partner is forgotten', async (t) => {
   const directory = new PartnerDirectory(hub);
   const at = '2026-01-01T00:00:00Z';
   const role = { role: 'CPO', country_code: 'NL', party_id: 'CPO' } as const;

@@ -94,7 +94,7 @@ const toCpo = { 'ocpi-to-country-code': 'NL', 'ocpi-to-party-id': 'CPO' };
 const erase = (hub: HubAddress, body: object) => admin(hub, 'POST', '/erase', body) as Promise<Record<string, unknown>>;
 
 t.test(
-  '[PERSONS-1, PERSONS-2, LEVEL-REWRITE-3] nothing on the disk names an erased person, and all else holds',
+  '[PERSONS-1, PERSONS-2, LEVEL-REWRITE-3] no file on the disk names an erased person, and everything else is intact',
   async (t) => {
     const { dataDir, hub, cpo, emsp } = await scene(t);
     t.ok(namesIn(dataDir, names).length >= names.length, 'before, the files name the person');
@@ -199,7 +199,7 @@ async function rowsIn(server: PostgresServer, schema: string): Promise<string> {
 }
 
 t.test(
-  '[PERSONS-1, PERSONS-2] no row of a database names an erased person, nor does the next backup, and all else holds',
+  '[PERSONS-1, PERSONS-2] no row of a database names an erased person, nor does the next backup, and everything else is intact',
   longer,
   async (t) => {
     const server = await sharedPostgres();
@@ -236,7 +236,7 @@ t.test(
 );
 
 t.test(
-  '[PERSONS-4] after an erasure of commands in a database the next backup is whole and names nobody',
+  '[PERSONS-4] after an erasure of commands in a database the next backup is complete and names nobody',
   longer,
   async (t) => {
     const server = await sharedPostgres();
@@ -260,7 +260,7 @@ async function lists({ cpo, emsp }: Pick<Scene, 'cpo' | 'emsp'>) {
 }
 
 t.test(
-  '[PERSONS-4] after an erasure of commands and of a session that another one paid the store is whole',
+  '[PERSONS-4] after an erasure of commands and of a session that another person paid, the store is intact',
   async (t) => {
     const dataDir = join(directoryFor(t), 'data');
     const hub = await hubFor(t, {}, {}, dataDir);
@@ -274,7 +274,7 @@ t.test(
   },
 );
 
-t.test('[PERSON-SEARCH-2] by contract all its tokens are erased, by uid the others stay', async (t) => {
+t.test('[PERSON-SEARCH-2] an erasure by contract covers all its tokens, one by uid leaves the others', async (t) => {
   const { dataDir, hub, emsp } = await scene(t);
   const second = '04999999999999';
   await emsp.push('PUT', `/2.2.1/tokens/NL/EMS/${second}`, tokenOf(second, contract));
@@ -287,7 +287,7 @@ t.test('[PERSON-SEARCH-2] by contract all its tokens are erased, by uid the othe
 });
 
 t.test(
-  'a CDR that comes again after its person was erased is a duplicate, and leaves no name [D22] [D63]',
+  'a CDR that is sent again after its person was erased is a duplicate, and leaves no name [D22] [D63]',
   async (t) => {
     const { dataDir, hub, cpo } = await scene(t);
     t.match(await erase(hub, { uid }), { tokens: 1 });
@@ -302,7 +302,7 @@ t.test(
   },
 );
 
-t.test('[PERSON-SEARCH-1, PERSON-SEARCH-3, PERSON-SEARCH-4] what others push links no two persons', async (t) => {
+t.test('[PERSON-SEARCH-1, PERSON-SEARCH-3, PERSON-SEARCH-4] pushes of others link no two persons', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub, {
     cpo: ({ path }) => (path.includes('/commands/') ? { body: { result: 'REJECTED', timeout: 30 } } : {}),
@@ -356,7 +356,7 @@ t.test('[PERSON-SEARCH-1, PERSON-SEARCH-3, PERSON-SEARCH-4] what others push lin
   t.notMatch(JSON.stringify(await itemsOf(hub, '/events?limit=200')), theirs);
 });
 
-t.test('[RETENTION-6] an erasure waits for a trim that has begun, and leaves no name behind it', async (t) => {
+t.test('[RETENTION-6] an erasure waits for a running trim, and leaves no name behind it', async (t) => {
   const held = new HeldWrites();
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const dataDir = join(directoryFor(t), 'data');
@@ -407,7 +407,7 @@ for (const method of ['read', 'reclaim'] as const) {
   );
 }
 
-t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {
+t.test('[PERSONS-3] an owed delivery is erased only by force', async (t) => {
   let isDown = false;
   const { dataDir, hub, cpo, emsp } = await scene(t, ({ path }) =>
     isDown && path.includes('/tokens/') ? { status: 503 } : {},
@@ -434,7 +434,7 @@ t.test('[PERSONS-3] what is still owed is erased only by force', async (t) => {
   t.equal(statusOf(await cpo.call('GET', '/2.2.1/tokens')), '200/1000');
 });
 
-t.test('[WINDOW-6] of a token that is erased by force each change that is owed arrives, in order', async (t) => {
+t.test('[WINDOW-6] of a token that is erased by force each owed change arrives, in order', async (t) => {
   let isHeld = false;
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -470,7 +470,7 @@ t.test('[WINDOW-6] of a token that is erased by force each change that is owed a
 });
 
 t.test(
-  'the export has the token, the session, the CDR, the authorization and the command, and of nobody else',
+  'the export has the token, the session, the CDR, the authorization and the command, and nobody else’s',
   async (t) => {
     const { hub } = await scene(t);
     const found = (await admin(hub, 'POST', '/subject', { contract })) as {
@@ -490,7 +490,7 @@ t.test(
 );
 
 t.test(
-  '[ERASURES-1] what waits in memory names an erased person no more when it is tried again and expires',
+  '[ERASURES-1] deliveries in memory no longer name an erased person when they are retried and expire',
   async (t) => {
     const dataDir = join(directoryFor(t), 'data');
     const clock = new SimulatedClock('2026-01-02T03:04:05Z');

@@ -8,7 +8,7 @@ const module = 'sessions';
 const none: ReadonlySet<Reader> = new Set();
 
 t.test(
-  'a sender that is set aside is one position, and holds the floor until all of it was taken [PROGRESS-1] [PROGRESS-4]',
+  'a sender that is set aside is one position, and holds the floor until everything was taken [PROGRESS-1] [PROGRESS-4]',
   (t) => {
     const progress = new Progress('NL-EMS', 0);
     const of = (sender: string) => (seq: number) => ({ module, sender, seq }) as const;
@@ -43,7 +43,7 @@ t.test(
   },
 );
 
-t.test('a page passes nothing of a sender that had no room for it', (t) => {
+t.test('a page skips nothing of a sender that had no room for it', (t) => {
   const progress = new Progress('NL-EMS', 0);
   const owed = { module, sender: 'NL-FLD', seq: 7 } as const;
   const aside = progress.setAside(owed);
@@ -56,7 +56,7 @@ t.test('a page passes nothing of a sender that had no room for it', (t) => {
   t.end();
 });
 
-t.test('however many senders are set aside, the log is read from a few positions [PROGRESS-5]', (t) => {
+t.test('the log is read from a few positions, however many senders are set aside [PROGRESS-5]', (t) => {
   const progress = new Progress('NL-EMS', 0);
   for (let n = 0; n < 300; n++) progress.setAside({ module, sender: `NL-${n}`, seq: n + 1 });
   const senders = [...progress.readers()].map(({ sender }) => sender);

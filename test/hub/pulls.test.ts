@@ -46,7 +46,7 @@ async function scene(t: Test, replaced: Replaced = {}) {
   return { hub, served, cpo, emsp, dataDir };
 }
 
-t.test('what is pushed while its page is on the way stays, unless the page is newer', async (t) => {
+t.test('a push during the fetch of its page stays, unless the page is newer', async (t) => {
   const { hub, served, cpo } = await scene(t);
   const textOf = async (id: string) => (await cpo.call('GET', `/2.2.1/locations/NL/CPO/${id}`)).text;
   const pushed = [location('L1', 5, { name: 'pushed' }), location('L2', 1, { name: 'pushed' })];
@@ -69,7 +69,7 @@ t.test('what is pushed while its page is on the way stays, unless the page is ne
   t.match(await textOf('L1'), '"name":"paged"');
 });
 
-t.test('a tariff that is pushed or deleted while the list is read is left as it then is', async (t) => {
+t.test('a tariff that is pushed or deleted while the list is read stays in that state', async (t) => {
   const { hub, served, cpo, emsp } = await scene(t);
   for (const id of ['GONE', 'OLD']) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/${id}`, tariff(id, 1));
   served.instead = async ({ path }) => {
@@ -82,7 +82,7 @@ t.test('a tariff that is pushed or deleted while the list is read is left as it 
   t.same(idsOf(await emsp.call('GET', '/2.2.1/tariffs')).sort(), ['NEW', 'T1', 'T2']);
 });
 
-t.test('an operator cancels a pull: it asks for no further page, and another one may start [PULLS-6]', async (t) => {
+t.test('an operator cancels a pull: it fetches no further page, and another one may start [PULLS-6]', async (t) => {
   const { hub, served, cpo, emsp } = await scene(t);
   let release = () => {};
   const held = new Promise<void>((resolve) => {
@@ -159,7 +159,7 @@ for (const { title, timestamp, from } of [
   );
 }
 
-t.test('a pull that a restart cut off is FAILED with what it had stored, and may run again', async (t) => {
+t.test('a pull that a restart cut off is FAILED with its stored objects, and may run again', async (t) => {
   const clock = new SimulatedClock(new Date().toISOString());
   const { hub, served, cpo, emsp, dataDir } = await scene(t, { clock });
   served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
@@ -192,7 +192,7 @@ t.test('a pull that a restart cut off is FAILED with what it had stored, and may
   t.equal(cpo.received.length, 4);
 });
 
-t.test('a page that is throttled is asked for again, and the pull goes on where it was [PULL-8]', async (t) => {
+t.test('a throttled page is fetched again, and the pull continues there [PULL-8]', async (t) => {
   const clock = new SimulatedClock('2026-05-02T00:00:00Z');
   const { hub, served, cpo } = await scene(t, { clock });
   served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
@@ -233,7 +233,7 @@ t.test('a page that is throttled is asked for again, and the pull goes on where 
   t.equal(refusals.length, 10, 'ten requests of a page are enough');
 });
 
-t.test('a partner that is suspended while it is pulled gives nothing more', async (t) => {
+t.test('a partner that is suspended during a pull contributes nothing more', async (t) => {
   const { hub, served } = await scene(t);
   served.texts.locations = [1, 2, 3].map((n) => location(`L${n}`, n));
   served.instead = ({ path }) =>
@@ -248,7 +248,7 @@ t.test('a partner that is suspended while it is pulled gives nothing more', asyn
   );
 });
 
-t.test('a pull whose end the store refuses is FAILED when the store takes writes again [PULLS-1]', async (t) => {
+t.test('a pull whose end the store refuses is FAILED when the store accepts writes again [PULLS-1]', async (t) => {
   const clock = new SimulatedClock('2026-05-01T12:00:00Z');
   let isAway = false;
   const wrap = wrapStore((store) => ({
@@ -272,7 +272,7 @@ t.test('a pull whose end the store refuses is FAILED when the store takes writes
   t.match(await ended(hub, await start(hub, 'locations')), { state: 'DONE', stored: 1, unchanged: 2 });
 });
 
-t.test('a page of many objects is stored whole, refused ones too', async (t) => {
+t.test('a page of many objects is stored completely, refused ones too', async (t) => {
   const { hub, served, emsp } = await scene(t);
   served.pageSize = 1000;
   const ids = Array.from({ length: 320 }, (_, n) => `L${n}`);
@@ -286,7 +286,7 @@ t.test('a page of many objects is stored whole, refused ones too', async (t) => 
   t.match(refused, { state: 'FAILED', error: /too many values/ }, 'a page has no more values than its size allows for');
 });
 
-t.test('the next link is found wherever it stands in the header', async (t) => {
+t.test('the next link is found at any place in the header', async (t) => {
   const table: [header: string, link: string | null][] = [
     ['', null],
     ['<https://a/b?offset=2>; rel="next"', 'https://a/b?offset=2'],

@@ -27,7 +27,7 @@ async function callsOf<K extends string>(
   return calls;
 }
 
-t.test('a push in the same second as the one before computes no date', async (t) => {
+t.test('a push in the same second as the previous one formats no date', async (t) => {
   const hub = await hubFor(t);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
   const calls: number[] = [];
@@ -48,7 +48,7 @@ class CountingClock extends SimulatedClock {
   }
 }
 
-t.test('the look-up of the uid of an authorize takes no timer where the store knows the token at once', async (t) => {
+t.test('the look-up of the uid of an authorize sets no timer where the store has the token in memory', async (t) => {
   const clock = new CountingClock('2026-03-01T10:00:00Z');
   const hub = await hubFor(t, {}, { clock });
   const { cpo, emsp } = await routedPair(t, hub, { emsp: () => ({ body: { allowed: 'ALLOWED' } }) });

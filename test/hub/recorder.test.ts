@@ -66,7 +66,7 @@ async function recording(t: Test) {
   };
 }
 
-t.test('what nobody waits for and could not be written is counted, and nothing else is', async (t) => {
+t.test('failed writes for which nobody waits are counted, and no others', async (t) => {
   const { note, unrecorded, dispatched, fault } = await recording(t);
   note('kept');
   await eventually('it is written', async () => dispatched.length === 1);
@@ -79,7 +79,7 @@ t.test('what nobody waits for and could not be written is counted, and nothing e
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 t.test(
-  'a write in doubt is asked for again until it is known, nothing else is written, and it is dispatched once, in order [R1, R3, R4]',
+  'a write in doubt is looked up until its outcome is known, nothing else is written, and it is dispatched once, in order [RECORDER-1, RECORDER-3, RECORDER-4]',
   async (t) => {
     const { clock, dispatched, record, level, fault, refusals } = await recording(t);
     await record('first');
@@ -109,35 +109,32 @@ t.test(
   },
 );
 
-t.test(
-  'who waits for the turn behind a write in doubt is refused at once, and never begins [RECORDER-4]',
-  async (t) => {
-    const { recorder, record, fault, clock } = await recording(t);
-    let isAway = true;
-    fault({
-      after: async () => {
-        if (isAway) throw new OutcomeUnknown('the disk is away');
-      },
+t.test('a caller that waits behind a write in doubt is refused at once, and never starts [RECORDER-4]', async (t) => {
+  const { recorder, record, fault, clock } = await recording(t);
+  let isAway = true;
+  fault({
+    after: async () => {
+      if (isAway) throw new OutcomeUnknown('the disk is away');
+    },
+  });
+  const begun: string[] = [];
+  const work = (name: string) =>
+    recorder.inTurnUnlessInDoubt('S1', async () => {
+      begun.push(name);
+      return record(name);
     });
-    const begun: string[] = [];
-    const work = (name: string) =>
-      recorder.inTurnUnlessInDoubt('S1', async () => {
-        begun.push(name);
-        return record(name);
-      });
-    const doubtful = work('first');
-    const refused = { name: 'HubError', code: 'unavailable' };
-    await t.rejects(work('was there before the doubt'), refused);
-    await t.rejects(work('came later'), refused);
-    isAway = false;
-    clock.advance(200);
-    t.equal(await doubtful, 1);
-    t.equal(await work('next'), 2);
-    t.strictSame(begun, ['first', 'next']);
-  },
-);
+  const doubtful = work('first');
+  const refused = { name: 'HubError', code: 'unavailable' };
+  await t.rejects(work('was there before the doubt'), refused);
+  await t.rejects(work('came later'), refused);
+  isAway = false;
+  clock.advance(200);
+  t.equal(await doubtful, 1);
+  t.equal(await work('next'), 2);
+  t.strictSame(begun, ['first', 'next']);
+});
 
-t.test('a hub that closes does not wait for a write in doubt, and writes nothing else [R4]', async (t) => {
+t.test('a closing hub does not wait for a write in doubt, and writes nothing else [RECORDER-4]', async (t) => {
   const { recorder, record, fault } = await recording(t);
   fault({
     after: async () => {
@@ -152,7 +149,7 @@ t.test('a hub that closes does not wait for a write in doubt, and writes nothing
   await t.rejects(record('beside'), { name: 'HubError', code: 'unavailable' });
 });
 
-t.test('a hub that closes writes on after a write in doubt that turned out', async (t) => {
+t.test('a closing hub goes on writing after the outcome of a write in doubt is known', async (t) => {
   const { recorder, record, fault } = await recording(t);
   let asked = 0;
   fault({
@@ -217,7 +214,7 @@ t.test(
   },
 );
 
-t.test('work on one thing runs in turn, also when what came before failed [R2]', async (t) => {
+t.test('work on the same key runs in turn, also after a failure [RECORDER-2]', async (t) => {
   const { recorder } = await recording(t);
   const order: string[] = [];
   const work = (name: string, fails = false) =>
@@ -234,7 +231,7 @@ t.test('work on one thing runs in turn, also when what came before failed [R2]',
 });
 
 t.test(
-  'what was decided on a row that another has written since is decided again, twenty times at most [R6]',
+  'a decision on a row that another writer has changed since is made again, at most twenty times [RECORDER-6]',
   async (t) => {
     const { recorder, recordingOf, level } = await recording(t);
     const key = { kind: 'counts', owner: 'o', id: '1' };

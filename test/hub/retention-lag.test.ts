@@ -82,7 +82,7 @@ t.test(
 );
 
 t.test(
-  '[RETENTION-LAG-1] the lag is told while trims fail, warned of from two hours on, and over when they succeed',
+  '[RETENTION-LAG-1] the lag is shown while trims fail, warned of from two hours on, and over when they succeed',
   async (t) => {
     const { logTo, behind } = warnings();
     const stage = await scene(t, { logTo });

@@ -111,7 +111,7 @@ async function afterKill(t: Test, stage: Scene, name: string, rows: ReadonlyMap<
 }
 
 t.test(
-  '[T2, T4] a kill between any two pieces: all rows can be made again, and the next sweep goes on',
+  '[RETENTION-2, RETENTION-4] after a kill between any two pieces all rows can be rebuilt, and the next sweep continues',
   atLength,
   async (t) => {
     const stage = await scene(t, refusing);
@@ -151,55 +151,52 @@ t.test(
   },
 );
 
-t.test(
-  '[T5] the result of a command comes while the command is about to be trimmed: all of the command stays',
-  async (t) => {
-    const stage = await scene(t);
-    await storeOfEach(stage);
-    const { store, recorder } = stage.hub.created.context;
-    await ok(stage.emsp, 'POST', '/2.2.1/commands/STOP_SESSION', {
-      response_url: `${stage.emsp.url}/ocpi/result`,
-      session_id: 'S1',
-    });
-    const [{ id } = {}] = await itemsOf(stage.hub, '/commands');
-    const stream = `command:${String(id)}`;
-    await inTime(stage, 60_000, 'its result is not awaited any more', async () => {
-      return (await itemsOf(stage.hub, '/commands'))[0]?.state === 'silent';
-    });
-    const head = store.head();
-    let turns = 0;
-    const inTurn = recorder.inTurn.bind(recorder);
-    recorder.inTurn = (key, work) => {
-      if (key === stream) turns += 1;
-      return inTurn(key, work);
-    };
-    let release = () => {};
-    const held = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const before = recorder.inTurn(stream, () => held);
-    const result = ok(stage.cpo, 'POST', callbackIn(stage), { result: 'ACCEPTED' });
-    await eventually('the result waits for its turn', () => turns === 2);
-    stage.clock.advance((days + 1) * dayMs);
-    await stage.hub.settled();
-    t.equal(turns, 3, 'the log is about to be trimmed');
-    t.equal(store.horizon(), 0, 'and waits for its turn, too');
-    release();
-    await Promise.all([before, result]);
-    await inTime(stage, 1_000, 'the log is trimmed', () => store.horizon() >= head);
-    const types = (await store.history(stream)).map(({ type }) => type);
-    t.strictSame(types[0], 'command.requested', `its beginning is there: ${types}`);
-    t.ok(types.includes('command.relayed'));
-    await stage.restart();
-    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
-    const { state } = (await itemsOf(stage.hub, '/commands'))[0] ?? {};
-    t.equal(state, 'relayed');
-    t.match(await admin(stage.hub, 'GET', '/overview'), { totals: { quarantined: { length: 0 } } });
-  },
-);
+t.test('[RETENTION-5] a command whose result arrives when it is about to be trimmed stays as a whole', async (t) => {
+  const stage = await scene(t);
+  await storeOfEach(stage);
+  const { store, recorder } = stage.hub.created.context;
+  await ok(stage.emsp, 'POST', '/2.2.1/commands/STOP_SESSION', {
+    response_url: `${stage.emsp.url}/ocpi/result`,
+    session_id: 'S1',
+  });
+  const [{ id } = {}] = await itemsOf(stage.hub, '/commands');
+  const stream = `command:${String(id)}`;
+  await inTime(stage, 60_000, 'its result is not awaited any more', async () => {
+    return (await itemsOf(stage.hub, '/commands'))[0]?.state === 'silent';
+  });
+  const head = store.head();
+  let turns = 0;
+  const inTurn = recorder.inTurn.bind(recorder);
+  recorder.inTurn = (key, work) => {
+    if (key === stream) turns += 1;
+    return inTurn(key, work);
+  };
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const before = recorder.inTurn(stream, () => held);
+  const result = ok(stage.cpo, 'POST', callbackIn(stage), { result: 'ACCEPTED' });
+  await eventually('the result waits for its turn', () => turns === 2);
+  stage.clock.advance((days + 1) * dayMs);
+  await stage.hub.settled();
+  t.equal(turns, 3, 'the log is about to be trimmed');
+  t.equal(store.horizon(), 0, 'and waits for its turn, too');
+  release();
+  await Promise.all([before, result]);
+  await inTime(stage, 1_000, 'the log is trimmed', () => store.horizon() >= head);
+  const types = (await store.history(stream)).map(({ type }) => type);
+  t.strictSame(types[0], 'command.requested', `its beginning is there: ${types}`);
+  t.ok(types.includes('command.relayed'));
+  await stage.restart();
+  t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
+  const { state } = (await itemsOf(stage.hub, '/commands'))[0] ?? {};
+  t.equal(state, 'relayed');
+  t.match(await admin(stage.hub, 'GET', '/overview'), { totals: { quarantined: { length: 0 } } });
+});
 
 t.test(
-  '[LOG-COMPACTION-2] a watch that ends in a later piece than it began in goes when that one does',
+  '[LOG-COMPACTION-2] a watch that ends in a later piece than it began in is trimmed with that piece',
   atLength,
   async (t) => {
     const stage = await scene(t);

@@ -25,59 +25,56 @@ import {
   trimmed,
 } from './retention-scene.ts';
 
-t.test(
-  'what is stored, registered and routed outlives the events that made it, restarts and damage included',
-  async (t) => {
-    const stage = await scene(t);
-    await storeOfEach(stage);
-    const before = await storedTexts(stage);
-    const { store } = stage.hub.created.context;
-    const head = store.head();
-    await trimmed(stage);
-    t.ok(store.horizon() >= head, `trimmed up to ${store.horizon()}`);
-    t.strictSame(await storedTexts(stage), before);
+t.test('stored objects, registrations and routes outlive their events, through restarts and damage', async (t) => {
+  const stage = await scene(t);
+  await storeOfEach(stage);
+  const before = await storedTexts(stage);
+  const { store } = stage.hub.created.context;
+  const head = store.head();
+  await trimmed(stage);
+  t.ok(store.horizon() >= head, `trimmed up to ${store.horizon()}`);
+  t.strictSame(await storedTexts(stage), before);
 
-    const page = (await admin(stage.hub, 'GET', '/events?after=3')) as { kept_from: number; items: { seq: number }[] };
-    t.equal(page.kept_from, store.horizon() + 1, 'who asks for what is gone is told where the log begins');
-    t.ok(page.items.every(({ seq }) => seq >= page.kept_from));
-    const { steps } = (await admin(stage.hub, 'GET', '/trace/NL-CPO%2FLOC1')) as {
-      steps: { type: string; summary: string }[];
-    };
-    t.match(steps, [{ type: 'object.base', summary: /older than what is kept/ }]);
-    await t.rejects(admin(stage.hub, 'GET', '/trace/never'), { message: /older than what is kept/ });
+  const page = (await admin(stage.hub, 'GET', '/events?after=3')) as { kept_from: number; items: { seq: number }[] };
+  t.equal(page.kept_from, store.horizon() + 1, 'who asks for what is gone is told where the log begins');
+  t.ok(page.items.every(({ seq }) => seq >= page.kept_from));
+  const { steps } = (await admin(stage.hub, 'GET', '/trace/NL-CPO%2FLOC1')) as {
+    steps: { type: string; summary: string }[];
+  };
+  t.match(steps, [{ type: 'object.base', summary: /older than what is kept/ }]);
+  await t.rejects(admin(stage.hub, 'GET', '/trace/never'), { message: /older than what is kept/ });
 
-    await stage.restart();
-    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
-    t.strictSame(await storedTexts(stage), before);
+  await stage.restart();
+  t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
+  t.strictSame(await storedTexts(stage), before);
 
-    await stage.hub.close();
-    const rows = [
-      { kind: 'locations', owner: 'NL-CPO', id: 'loc1' },
-      { kind: 'sessions', owner: 'NL-CPO', id: 's1' },
-      { kind: 'cdrs', owner: 'NL-CPO', id: 'c1' },
-      { kind: 'tariffs', owner: 'NL-CPO', id: 't1' },
-      { kind: 'partners', owner: 'NL-EMS', id: 'NL-EMS' },
-      { kind: 'routes', owner: 'NL-CPO', id: 'NL-EMS/NL-CPO' },
-    ];
-    await damageRows(stage.dataDir, rows);
-    await stage.restart();
-    t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
-    t.strictSame(await storedTexts(stage), before, 'damaged rows were made again, to the byte');
-    t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, rows.length);
+  await stage.hub.close();
+  const rows = [
+    { kind: 'locations', owner: 'NL-CPO', id: 'loc1' },
+    { kind: 'sessions', owner: 'NL-CPO', id: 's1' },
+    { kind: 'cdrs', owner: 'NL-CPO', id: 'c1' },
+    { kind: 'tariffs', owner: 'NL-CPO', id: 't1' },
+    { kind: 'partners', owner: 'NL-EMS', id: 'NL-EMS' },
+    { kind: 'routes', owner: 'NL-CPO', id: 'NL-EMS/NL-CPO' },
+  ];
+  await damageRows(stage.dataDir, rows);
+  await stage.restart();
+  t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
+  t.strictSame(await storedTexts(stage), before, 'damaged rows were made again, to the byte');
+  t.equal((await itemsOf(stage.hub, '/events?type=row.rebuilt')).length, rows.length);
 
-    stage.emsp.received.splice(0);
-    await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(30, { name: 'After' }));
-    await quiet(stage.hub);
-    t.equal(callsTo(stage.emsp, 'locations').length, 1, 'and what comes now is delivered');
-    await trimmed(stage);
-    const after = await storedTexts(stage);
-    await stage.hub.close();
-    await damageRows(stage.dataDir, rows.slice(0, 1));
-    await stage.restart();
-    t.strictSame(await storedTexts(stage), after, 'a base is folded with what came after it into the next one');
-    t.match(after[0], /After/);
-  },
-);
+  stage.emsp.received.splice(0);
+  await stage.cpo.call('PATCH', '/2.2.1/locations/NL/CPO/LOC1', patched(30, { name: 'After' }));
+  await quiet(stage.hub);
+  t.equal(callsTo(stage.emsp, 'locations').length, 1, 'and what comes now is delivered');
+  await trimmed(stage);
+  const after = await storedTexts(stage);
+  await stage.hub.close();
+  await damageRows(stage.dataDir, rows.slice(0, 1));
+  await stage.restart();
+  t.strictSame(await storedTexts(stage), after, 'a base is folded with what came after it into the next one');
+  t.match(after[0], /After/);
+});
 
 t.test('of initial tokens the newest stay in the log, as many as a partner remembers', async (t) => {
   const stage = await scene(t);
@@ -168,7 +165,7 @@ t.test('of rotations and changes of host the newest stay in the log, as many as 
 });
 
 t.test(
-  '[T1] nothing that is owed is trimmed, however old; [T2] dead letters go with their events, and the log counts them',
+  '[RETENTION-1] nothing owed is trimmed, however old; [RETENTION-2] dead letters go with their events, and the log counts them',
   async (t) => {
     const stage = await scene(t);
     const other = await partnerFor(t, stage.hub, { role: 'EMSP', countryCode: 'NL', partyId: 'OTH' });
@@ -219,7 +216,7 @@ t.test(
   },
 );
 
-t.test('pulls, what they refused, jobs and backups go with their events, once they have ended', async (t) => {
+t.test('pulls, their quarantine, jobs and backups go with their events, once they have ended', async (t) => {
   const stage = await scene(t, { cpo: ({ method }) => (method === 'GET' ? { body: [{ id: 'no location' }] } : {}) });
   await storeOfEach(stage);
   const { id } = await admin(stage.hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
@@ -245,7 +242,7 @@ t.test('pulls, what they refused, jobs and backups go with their events, once th
   t.match(stage.hub.created.context.store.health(), { state: 'open', damagedRows: { length: 0 } });
 });
 
-t.test('commands that have ended go with their events; the log is kept for ever when the setting is 0', async (t) => {
+t.test('ended commands go with their events; the log is kept for ever when the setting is 0', async (t) => {
   const stage = await scene(t);
   await storeOfEach(stage);
   const command = { response_url: `${stage.emsp.url}/ocpi/result`, session_id: 'S1' };
@@ -278,7 +275,7 @@ t.test('commands that have ended go with their events; the log is kept for ever 
   t.equal(((await admin(forever, 'GET', '/events?limit=1')) as { items: { seq: number }[] }).items[0]?.seq, 1);
 });
 
-t.test('rows that were made again go with what they are of, though they are younger [Y2]', async (t) => {
+t.test('rebuilt rows go with their subject, though they are younger', async (t) => {
   const stage = await scene(t);
   await storeOfEach(stage);
   await stage.emsp.call('POST', '/2.2.1/commands/RESERVE_NOW', {
@@ -313,7 +310,7 @@ t.test('rows that were made again go with what they are of, though they are youn
 });
 
 t.test(
-  'a resync that changes no row leaves the store whole when what it recorded is trimmed [T1]',
+  'a resync that changes no row leaves the store intact when its events are trimmed [RETENTION-1]',
   atLength,
   async (t) => {
     const stage = await scene(t);
@@ -337,7 +334,7 @@ t.test(
 );
 
 t.test(
-  'who still has a deleted tariff is known after its events were trimmed, and after its row was damaged',
+  'the receivers of a deleted tariff are known after its events were trimmed, and after its row was damaged',
   async (t) => {
     const stage = await scene(t);
     await storeOfEach(stage);
@@ -395,7 +392,7 @@ t.test('the hub logs that the log was trimmed only after the trim', async (t) =>
   );
 });
 
-t.test('a sweep on a node that may not write any more neither reads the outbox nor waits for it', async (t) => {
+t.test('a sweep on a node that has lost the log neither reads the outbox nor waits for it', async (t) => {
   const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
   let mayWrite = true;
   let reads = 0;

@@ -37,7 +37,7 @@ async function circuitOf(hub: TestHub, name: string): Promise<string | undefined
   return circuits.find(({ circuit }) => circuit === name)?.state;
 }
 
-t.test('an open circuit holds back the caller whose calls failed, and nobody who calls seldom', async (t) => {
+t.test('an open circuit holds back the caller whose calls failed, and no occasional caller', async (t) => {
   const { clock, hub, emsp, odd, good, state } = await scene(t);
   for (let round = 0; round < 3; round++) {
     for (let n = 0; n < 6; n++) await authorize(odd, `ODD${n}`);
@@ -84,7 +84,7 @@ t.test('sessions of one CPO that a server refuses hold back no session of anothe
   t.same(await itemsOf(hub, '/events?type=circuit.opened'), []);
 });
 
-t.test('kept connections that a server ends without an answer are neutral for the circuit', async (t) => {
+t.test('kept connections that a server closes without an answer are neutral for the circuit', async (t) => {
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-01-02T03:00:00Z') });
   const state = { isEnding: false };
   const all = 8;

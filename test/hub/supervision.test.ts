@@ -9,7 +9,7 @@ import { t } from '../support/tap.ts';
 const statusOf = (hub: RunningHub, id: string) =>
   [...hub.created.context.supervisor.views()].find((view) => view.id === id);
 
-t.test('a partner whose actor throws comes back from the log, and the others never notice', async (t) => {
+t.test('a partner whose actor throws is rebuilt from the log, and the others notice nothing', async (t) => {
   const hub = await hubFor(t, { HUB_CIRCUIT_FAILURES: '2', HUB_CIRCUIT_OPEN_MS: '60000' });
   const { cpo, emsp } = await routedPair(t, hub);
   const other = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'BE', partyId: 'EMS' });
@@ -35,7 +35,7 @@ t.test('a partner whose actor throws comes back from the log, and the others nev
 });
 
 t.test(
-  'a courier that throws comes back with its partner’s state, and what was owed meanwhile arrives in order',
+  'a courier that throws is rebuilt with its partner’s state, and deliveries owed meanwhile arrive in order',
   async (t) => {
     const hub = await hubFor(t);
     const { cpo, emsp } = await routedPair(t, hub);

@@ -33,20 +33,17 @@ function paced(t: Test) {
 
 const turn = () => new Promise<false>((resolve) => setImmediate(resolve, false));
 
-t.test(
-  '[SWEEP-PACE-1] a pause is as long as the share demands, whatever the piece took, and pieces are in proportion',
-  async (t) => {
-    for (const tookMs of [8, 80]) {
-      const { pace, piece } = paced(t);
-      t.equal(pace.share, 1 / 8);
-      t.equal(pace.sized(512), 64);
-      t.equal(await piece(tookMs), 7 * tookMs);
-      t.equal(pace.sized(512), 80);
-    }
-  },
-);
+t.test('[SWEEP-PACE-1] a pause is as long as the share demands, and pieces are in proportion', async (t) => {
+  for (const tookMs of [8, 80]) {
+    const { pace, piece } = paced(t);
+    t.equal(pace.share, 1 / 8);
+    t.equal(pace.sized(512), 64);
+    t.equal(await piece(tookMs), 7 * tookMs);
+    t.equal(pace.sized(512), 80);
+  }
+});
 
-t.test('[SWEEP-PACE-2] the share grows up to all the time, and up to a half beside others', async (t) => {
+t.test('[SWEEP-PACE-2] the share grows up to all the time, beside other work up to a half', async (t) => {
   const { pace, piece } = paced(t);
   for (let pieces = 0; pieces < 20; pieces++) await piece(1);
   t.equal(pace.share, 1);
@@ -71,12 +68,12 @@ t.test(
   },
 );
 
-t.test('[SWEEP-PACE-4] a piece during which the process stood still is followed by a pause of 10 s', async (t) => {
+t.test('[SWEEP-PACE-4] a piece during which the process was stopped is followed by a pause of 10 s', async (t) => {
   const { piece } = paced(t);
   t.equal(await piece(3_600_000), 10_000);
 });
 
-t.test('an end that is told ends the pause at once', async (t) => {
+t.test('an abort ends the pause at once', async (t) => {
   const { pace } = paced(t);
   const end = new AbortController();
   const pause = pace.pause(1_000, false, end.signal);

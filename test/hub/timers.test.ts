@@ -11,7 +11,7 @@ function started() {
   return { clock, fired, failed, timers, arm };
 }
 
-t.test('waits fire in order of instant, however they were armed [TIMERS-3]', async (t) => {
+t.test('waits fire in order of instant, in whatever order they were set [TIMERS-3]', async (t) => {
   const { clock, fired, arm } = started();
   arm('late', 300);
   arm('early', 100);
@@ -28,7 +28,7 @@ t.test('waits fire in order of instant, however they were armed [TIMERS-3]', asy
   ]);
 });
 
-t.test('arming again moves a wait, disarming ends it [TIMERS-2]', async (t) => {
+t.test('setting again moves a wait, clearing ends it [TIMERS-2]', async (t) => {
   const { clock, fired, timers, arm } = started();
   arm('moved', 100);
   arm('moved', 500);
@@ -47,7 +47,7 @@ t.test('arming again moves a wait, disarming ends it [TIMERS-2]', async (t) => {
   t.equal(fired.length, 2, 'and fires once');
 });
 
-t.test('an instant that has passed already fires at once [TIMERS-1]', async (t) => {
+t.test('an instant in the past fires at once [TIMERS-1]', async (t) => {
   const { clock, fired, arm } = started();
   clock.advance(1000);
   arm('overdue', 10);
@@ -55,7 +55,7 @@ t.test('an instant that has passed already fires at once [TIMERS-1]', async (t) 
   t.same(fired, [['overdue', 10]]);
 });
 
-t.test('waits that were disarmed or moved before their instant are forgotten at once [TIMERS-4]', async (t) => {
+t.test('waits that were cleared or moved before their instant are forgotten at once [TIMERS-4]', async (t) => {
   const { clock, fired, timers, arm } = started();
   arm('kept', 1000);
   arm('moved', 1000);
@@ -110,7 +110,7 @@ t.test('nor does closing from a handler', async (t) => {
   t.same(fired, []);
 });
 
-t.test('a handler that throws keeps no other from firing', async (t) => {
+t.test('a handler that throws prevents no other from firing', async (t) => {
   const { clock, fired, failed, timers, arm } = started();
   timers.arm('bad', 100, () => {
     throw new Error('no');
@@ -121,7 +121,7 @@ t.test('a handler that throws keeps no other from firing', async (t) => {
   t.match(failed, [{ deadline: 'bad' }]);
 });
 
-t.test('what is no instant is refused', async (t) => {
+t.test('an invalid instant is refused', async (t) => {
   const { timers } = started();
   for (const at of [Number.NaN, Number.POSITIVE_INFINITY]) t.throws(() => timers.arm('odd', at, () => {}), RangeError);
   t.equal(timers.size, 0);

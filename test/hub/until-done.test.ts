@@ -4,7 +4,7 @@ import { untilDone } from '../../src/hub/kernel/until-done.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
-t.test('it is tried each second until it succeeds, and its failures are told ever more rarely', async (t) => {
+t.test('it is retried each second until it succeeds, and its failures are logged more and more rarely', async (t) => {
   const clock = new SimulatedClock();
   const timers = new Timers(clock, { debug() {}, info() {}, warn() {}, error() {} });
   t.teardown(() => timers.close());

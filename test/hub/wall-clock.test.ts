@@ -345,31 +345,28 @@ for (const ms of [dayMs, -dayMs]) {
   }
 }
 
-t.test(
-  'a restart on another boot, where the wall clock is a day back: no wait is longer than its maximum',
-  async (t) => {
-    const dir = join(directoryFor(t), 'data');
-    const settings = { HUB_ORPHAN_GRACE_S: '120', HUB_ORPHAN_SWEEP_S: '1' };
-    let isIll = true;
-    const of = await scene(t, settings, { emsp: () => (isIll ? { status: 500 } : {}) }, {}, dir);
-    await stopped(of);
-    await closed(of.hub, of.clock);
-    isIll = false;
-    const clock = new SimulatedClock(new Date(Date.parse(begun) - dayMs).toISOString());
-    const again = await hubFor(t, { ...env, ...settings }, { clock }, dir);
-    clock.advance(30_000);
-    await again.settled();
-    t.match(await itemsOf(again, '/commands'), [{ state: 'silent' }]);
-    clock.advance(30_000);
-    await quiet(again);
-    t.match(await deliveriesOf(again), [{ state: 'DELIVERED' }]);
-    clock.advance(60_000);
-    const isOpen = async () => (await caseOf({ ...of, hub: again })) === 'OPEN';
-    await inTime({ hub: again, clock }, 1_000, 'a sweep opens the case', isOpen);
-    t.ok(clock.monotonic() <= 123_000);
-    of.cpo.moveTo(again);
-    await putSession(of.cpo, 'S2');
-    await quiet(again);
-    t.match(await deliveriesOf(again), [{ state: 'DELIVERED' }, { state: 'DELIVERED' }], 'and nothing new expires');
-  },
-);
+t.test('after a restart on another boot, with the wall clock a day back, no wait exceeds its maximum', async (t) => {
+  const dir = join(directoryFor(t), 'data');
+  const settings = { HUB_ORPHAN_GRACE_S: '120', HUB_ORPHAN_SWEEP_S: '1' };
+  let isIll = true;
+  const of = await scene(t, settings, { emsp: () => (isIll ? { status: 500 } : {}) }, {}, dir);
+  await stopped(of);
+  await closed(of.hub, of.clock);
+  isIll = false;
+  const clock = new SimulatedClock(new Date(Date.parse(begun) - dayMs).toISOString());
+  const again = await hubFor(t, { ...env, ...settings }, { clock }, dir);
+  clock.advance(30_000);
+  await again.settled();
+  t.match(await itemsOf(again, '/commands'), [{ state: 'silent' }]);
+  clock.advance(30_000);
+  await quiet(again);
+  t.match(await deliveriesOf(again), [{ state: 'DELIVERED' }]);
+  clock.advance(60_000);
+  const isOpen = async () => (await caseOf({ ...of, hub: again })) === 'OPEN';
+  await inTime({ hub: again, clock }, 1_000, 'a sweep opens the case', isOpen);
+  t.ok(clock.monotonic() <= 123_000);
+  of.cpo.moveTo(again);
+  await putSession(of.cpo, 'S2');
+  await quiet(again);
+  t.match(await deliveriesOf(again), [{ state: 'DELIVERED' }, { state: 'DELIVERED' }], 'and nothing new expires');
+});

@@ -20,7 +20,7 @@ class Twice extends Counter {
   }
 }
 
-t.test('[WITH-METHODS-1] methods that stay run on the object, also through two views', async (t) => {
+t.test('[WITH-METHODS-1] the other methods run on the object, also through two views', async (t) => {
   const counter = new Twice();
   const view = withMethods(counter, { name: () => 'view' });
   const outer = withMethods(view, { add: () => -1 });

@@ -27,7 +27,7 @@ function scene() {
   return { clock, recorded, notes: coalescer, add };
 }
 
-t.test('they are handed over as one recording, in order, with the instant at which they came (T1)', async (t) => {
+t.test('facts are recorded together, in order, with the instant of their arrival [WRITE-COALESCER-1]', async (t) => {
   const { clock, recorded, add } = scene();
   add('one');
   clock.advance(19);
@@ -40,7 +40,7 @@ t.test('they are handed over as one recording, in order, with the instant at whi
   t.strictSame(recorded, [['one', 'two'], ['three']]);
 });
 
-t.test('what would be more than a batch goes at once, and nothing is recorded of nothing', async (t) => {
+t.test('facts beyond the size of a batch are recorded at once, and without facts nothing is', async (t) => {
   const { clock, recorded, add } = scene();
   for (let n = 0; n < 256; n++) add(String(n));
   t.strictSame(
@@ -51,7 +51,7 @@ t.test('what would be more than a batch goes at once, and nothing is recorded of
   t.equal(recorded.length, 1);
 });
 
-t.test('closing hands over what was gathered, and nothing is kept back after it (T2)', async (t) => {
+t.test('closing flushes the pending facts, and a later fact is written at once [WRITE-COALESCER-2]', async (t) => {
   const { recorded, notes: coalescer, add } = scene();
   add('one');
   coalescer.close();

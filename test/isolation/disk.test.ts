@@ -31,42 +31,39 @@ t.test('large sessions, one after the other (I7)', atLength, async (t) => {
   t.equal(read.status, 200, 'it still reads what it has stored');
 });
 
-t.test(
-  'the quota of a day is warned of, shown, counts what is changed, and begins anew the next day (I7)',
-  async (t) => {
-    const clock = new SimulatedClock('2026-03-01T22:00:00Z');
-    const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '10', HUB_PROBE_INTERVAL_S: '100000' }, { clock });
-    const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
-    const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
-    const warned = () => itemsOf(hub, '/events?type=quota.warned');
-    const share = async () => {
-      const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
-        authorization: `Bearer ${hub.adminToken}`,
-      });
-      return Number(/^ocpi_hub_partner_load\{partner="NL-BAD",room="day"\} (\S+)$/m.exec(text)?.[1]);
-    };
-    const path = '/2.2.1/locations/NL/BAD/L1';
-    const patch = async () => statusOf(await attacker.call('PATCH', path, { last_updated: '2026-01-02T03:05:00Z' }));
-    await attacker.push('PUT', path, locationBody('L1', { party_id: 'BAD', padding: 'x'.repeat(1_000_000) }));
-    for (let n = 0; n < 5; n++) t.equal(await patch(), '200/1000');
-    t.ok((await share()) > 0.7 && (await share()) < 0.8, 'a fragment counts the object that it changes');
-    t.same(await warned(), []);
-    t.equal(await patch(), '200/1000');
-    await hub.settled();
-    t.match((await warned())[0], { parties: ['NL-BAD'], by: 'hub', data: { party: 'NL-BAD', mb: 8, mb_per_day: 10 } });
-    for (let n = 0; n < 2; n++) t.equal(await patch(), '200/1000');
-    const refused = await attacker.call('PATCH', path, { last_updated: '2026-01-02T03:05:00Z' });
-    t.match([statusOf(refused), refused.json.status_message], ['429/2901', 'Quota of the day is used up']);
-    t.equal(refused.headers.get('retry-after'), '7200', 'until midnight');
-    t.equal((await warned()).length, 1, 'warned of once');
-    const body = locationBody('L1', { party_id: 'OTH' });
-    t.equal(statusOf(await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', body)), '200/1000', 'others are served');
-    clock.advance(2 * 3_600_000);
-    t.equal(await patch(), '200/1000', 'as it is the next day');
-  },
-);
+t.test('the quota of a day warns, is shown, counts changes, and starts again the next day (I7)', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T22:00:00Z');
+  const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '10', HUB_PROBE_INTERVAL_S: '100000' }, { clock });
+  const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+  const warned = () => itemsOf(hub, '/events?type=quota.warned');
+  const share = async () => {
+    const { text } = await callOnce('GET', `${hub.url}/metrics`, undefined, {
+      authorization: `Bearer ${hub.adminToken}`,
+    });
+    return Number(/^ocpi_hub_partner_load\{partner="NL-BAD",room="day"\} (\S+)$/m.exec(text)?.[1]);
+  };
+  const path = '/2.2.1/locations/NL/BAD/L1';
+  const patch = async () => statusOf(await attacker.call('PATCH', path, { last_updated: '2026-01-02T03:05:00Z' }));
+  await attacker.push('PUT', path, locationBody('L1', { party_id: 'BAD', padding: 'x'.repeat(1_000_000) }));
+  for (let n = 0; n < 5; n++) t.equal(await patch(), '200/1000');
+  t.ok((await share()) > 0.7 && (await share()) < 0.8, 'a fragment counts the object that it changes');
+  t.same(await warned(), []);
+  t.equal(await patch(), '200/1000');
+  await hub.settled();
+  t.match((await warned())[0], { parties: ['NL-BAD'], by: 'hub', data: { party: 'NL-BAD', mb: 8, mb_per_day: 10 } });
+  for (let n = 0; n < 2; n++) t.equal(await patch(), '200/1000');
+  const refused = await attacker.call('PATCH', path, { last_updated: '2026-01-02T03:05:00Z' });
+  t.match([statusOf(refused), refused.json.status_message], ['429/2901', 'Quota of the day is used up']);
+  t.equal(refused.headers.get('retry-after'), '7200', 'until midnight');
+  t.equal((await warned()).length, 1, 'warned of once');
+  const body = locationBody('L1', { party_id: 'OTH' });
+  t.equal(statusOf(await other.call('PUT', '/2.2.1/locations/NL/OTH/L1', body)), '200/1000', 'others are served');
+  clock.advance(2 * 3_600_000);
+  t.equal(await patch(), '200/1000', 'as it is the next day');
+});
 
-t.test('what a party has recorded by refused pushes and authorizations is bounded by its quota (I7)', async (t) => {
+t.test('the events of a party’s refused pushes and authorizations are bounded by its quota (I7)', async (t) => {
   const clock = new SimulatedClock();
   const hub = await hubFor(t, { HUB_QUOTA_MB_PER_DAY: '1' }, { clock });
   const attacker = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
@@ -100,64 +97,58 @@ t.test('what a party has recorded by refused pushes and authorizations is bounde
   t.equal(emsp.received.length, 2);
 });
 
-t.test(
-  'a party that has as many objects as it may is refused new ones, alone, also after a restart (I7)',
-  async (t) => {
-    const dataDir = join(t.testdir({}), 'data');
+t.test('a party at its limit of objects is refused new ones, it alone, also after a restart (I7)', async (t) => {
+  const dataDir = join(t.testdir({}), 'data');
+  const lines: string[] = [];
+  const logTo = { write: (line: string) => void lines.push(line) };
+  const start = () => hubFor(t, { HUB_OBJECTS_PER_PARTY: '10' }, { logTo }, dataDir);
+  const hub = await start();
+  const full = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+  const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
+  const put = async (partner: typeof full, id: string, party_id = 'BAD') =>
+    statusOf(await partner.call('PUT', `/2.2.1/tariffs/NL/${party_id}/${id}`, { ...tariffBody(id), party_id }));
+  const warnings = () => lines.filter((line) => line.includes('a party has most of the objects'));
+  for (let n = 0; n < 6; n++) t.equal(await put(full, `T${n}`), '200/1000');
+  t.equal(warnings().length, 0);
+  for (let n = 6; n < 10; n++) t.equal(await put(full, `T${n}`), '200/1000');
+  t.match(warnings(), [/"partyId":"NL-BAD","objects":8,"most":10/], 'warned of');
+  t.equal(await put(full, 'T10'), '429/2901');
+  t.equal(warnings().length, 1, 'once');
+  t.equal(await put(full, 'T9'), '200/1000', 'what it has can be changed');
+  t.equal(await put(other, 'T1', 'OTH'), '200/1000', 'others are served');
+  t.equal(statusOf(await full.call('DELETE', '/2.2.1/tariffs/NL/BAD/T0')), '200/1000');
+  t.equal(await put(full, 'T10'), '200/1000', 'and what it removes makes room');
+  await hub.close();
+  const again = await start();
+  for (const partner of [full, other]) partner.moveTo(again);
+  t.equal(await put(full, 'T11'), '200/1000', 'the first push begins the count, and does not wait for it');
+  // What is stored while the count runs may be changed ever after, so each is a new one.
+  let next = 12;
+  await eventually('it is refused again', async () => (await put(full, `T${next++}`)) === '429/2901');
+  t.equal(await put(other, 'T2', 'OTH'), '200/1000');
+});
+
+t.test('by default the objects of a party take at most a quarter of the heap, as the start says (I7)', async (t) => {
+  const mostOf = async (env: Record<string, string>) => {
     const lines: string[] = [];
-    const logTo = { write: (line: string) => void lines.push(line) };
-    const start = () => hubFor(t, { HUB_OBJECTS_PER_PARTY: '10' }, { logTo }, dataDir);
-    const hub = await start();
-    const full = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
-    const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
-    const put = async (partner: typeof full, id: string, party_id = 'BAD') =>
-      statusOf(await partner.call('PUT', `/2.2.1/tariffs/NL/${party_id}/${id}`, { ...tariffBody(id), party_id }));
-    const warnings = () => lines.filter((line) => line.includes('a party has most of the objects'));
-    for (let n = 0; n < 6; n++) t.equal(await put(full, `T${n}`), '200/1000');
-    t.equal(warnings().length, 0);
-    for (let n = 6; n < 10; n++) t.equal(await put(full, `T${n}`), '200/1000');
-    t.match(warnings(), [/"partyId":"NL-BAD","objects":8,"most":10/], 'warned of');
-    t.equal(await put(full, 'T10'), '429/2901');
-    t.equal(warnings().length, 1, 'once');
-    t.equal(await put(full, 'T9'), '200/1000', 'what it has can be changed');
-    t.equal(await put(other, 'T1', 'OTH'), '200/1000', 'others are served');
-    t.equal(statusOf(await full.call('DELETE', '/2.2.1/tariffs/NL/BAD/T0')), '200/1000');
-    t.equal(await put(full, 'T10'), '200/1000', 'and what it removes makes room');
-    await hub.close();
-    const again = await start();
-    for (const partner of [full, other]) partner.moveTo(again);
-    t.equal(await put(full, 'T11'), '200/1000', 'the first push begins the count, and does not wait for it');
-    // What is stored while the count runs may be changed ever after, so each is a new one.
-    let next = 12;
-    await eventually('it is refused again', async () => (await put(full, `T${next++}`)) === '429/2901');
-    t.equal(await put(other, 'T2', 'OTH'), '200/1000');
-  },
-);
+    const hub = await hubFor(
+      t,
+      { HUB_LOG_LEVEL: 'info', ...env },
+      { logTo: { write: (line) => void lines.push(line) } },
+    );
+    const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
+    await cpo.push('PUT', '/2.2.1/tariffs/NL/BAD/T1', { ...tariffBody('T1'), party_id: 'BAD' });
+    await hub.settled();
+    const said = lines.map((line) => JSON.parse(line) as { objectsPerParty?: number });
+    const isCounted = 'NL-BAD' in hub.created.hub.operations.vitals().objects;
+    return { said: said.find(({ objectsPerParty }) => objectsPerParty !== undefined)?.objectsPerParty, isCounted };
+  };
+  const most = Math.floor(getHeapStatistics().heap_size_limit / 4 / 256);
+  t.strictSame(await mostOf({}), { said: most, isCounted: true });
+  t.strictSame(await mostOf({ HUB_OBJECTS_PER_PARTY: '0' }), { said: 0, isCounted: false }, 'no limit');
+});
 
-t.test(
-  'without a setting the objects of a party fill a quarter of the heap at most, as the start says (I7)',
-  async (t) => {
-    const mostOf = async (env: Record<string, string>) => {
-      const lines: string[] = [];
-      const hub = await hubFor(
-        t,
-        { HUB_LOG_LEVEL: 'info', ...env },
-        { logTo: { write: (line) => void lines.push(line) } },
-      );
-      const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'BAD' });
-      await cpo.push('PUT', '/2.2.1/tariffs/NL/BAD/T1', { ...tariffBody('T1'), party_id: 'BAD' });
-      await hub.settled();
-      const said = lines.map((line) => JSON.parse(line) as { objectsPerParty?: number });
-      const isCounted = 'NL-BAD' in hub.created.hub.operations.vitals().objects;
-      return { said: said.find(({ objectsPerParty }) => objectsPerParty !== undefined)?.objectsPerParty, isCounted };
-    };
-    const most = Math.floor(getHeapStatistics().heap_size_limit / 4 / 256);
-    t.strictSame(await mostOf({}), { said: most, isCounted: true });
-    t.strictSame(await mostOf({ HUB_OBJECTS_PER_PARTY: '0' }), { said: 0, isCounted: false }, 'no limit');
-  },
-);
-
-t.test('an object that is stored while those of its party are counted counts once (I7)', async (t) => {
+t.test('an object that is stored while its party’s objects are being counted counts once (I7)', async (t) => {
   let stored = () => {};
   let counted = () => {};
   const isStored = new Promise<void>((resolve) => (stored = resolve));
@@ -188,41 +179,44 @@ t.test('an object that is stored while those of its party are counted counts onc
   t.same(statuses, ['200/1000', '200/1000', '429/2901']);
 });
 
-t.test('what the hub copies out of sessions and CDRs is short, however long it is in the body (I7)', async (t) => {
-  const copied: string[] = [];
-  const wrap = wrapStore((store) => ({
-    append: async (commit) => {
-      copied.push(
-        JSON.stringify([
-          commit.events.map(({ data }) => data),
-          (commit.puts ?? []).map((put) => 'data' in put && put.data),
-        ]),
-      );
-      return store.append(commit);
-    },
-  }));
-  const hub = await hubFor(t, {}, { wrap });
-  const { cpo, emsp } = await routedPair(t, hub, {});
-  const long = 'x'.repeat(20_000);
-  const named = (fields: object) => ({ cdr_token: { ...(sessionBody('S').cdr_token as object), ...fields } });
-  copied.length = 0;
-  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', {
-    ...sessionBody('S1'),
-    ...named({ uid: long }),
-  });
-  await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S2', {
-    ...sessionBody('S2'),
-    ...named({ party_id: long, country_code: long }),
-  });
-  await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { status: long, last_updated: '2026-06-01T00:00:00Z' });
-  await cpo.push('POST', '/2.2.1/cdrs', { ...cdrBody('C1'), ...named({ uid: long }) });
-  await hub.settled(emsp);
-  t.same(copied.filter((text) => text.includes('x'.repeat(300))).length, 0);
-  const came = emsp.received.filter(({ body }) => body.includes(long));
-  t.same(
-    came.map(({ method }) => method).sort(),
-    ['PATCH', 'POST', 'PUT'],
-    'lengths alone keep nothing from the eMSP [D64]',
-  );
-  t.match(await itemsOf(hub, '/stored-not-forwarded'), [{ object: 'NL-CPO/S2', reason: 'cdr_token names no party' }]);
-});
+t.test(
+  'fields that the hub copies out of sessions and CDRs are short, whatever their length in the body (I7)',
+  async (t) => {
+    const copied: string[] = [];
+    const wrap = wrapStore((store) => ({
+      append: async (commit) => {
+        copied.push(
+          JSON.stringify([
+            commit.events.map(({ data }) => data),
+            (commit.puts ?? []).map((put) => 'data' in put && put.data),
+          ]),
+        );
+        return store.append(commit);
+      },
+    }));
+    const hub = await hubFor(t, {}, { wrap });
+    const { cpo, emsp } = await routedPair(t, hub, {});
+    const long = 'x'.repeat(20_000);
+    const named = (fields: object) => ({ cdr_token: { ...(sessionBody('S').cdr_token as object), ...fields } });
+    copied.length = 0;
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', {
+      ...sessionBody('S1'),
+      ...named({ uid: long }),
+    });
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S2', {
+      ...sessionBody('S2'),
+      ...named({ party_id: long, country_code: long }),
+    });
+    await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { status: long, last_updated: '2026-06-01T00:00:00Z' });
+    await cpo.push('POST', '/2.2.1/cdrs', { ...cdrBody('C1'), ...named({ uid: long }) });
+    await hub.settled(emsp);
+    t.same(copied.filter((text) => text.includes('x'.repeat(300))).length, 0);
+    const came = emsp.received.filter(({ body }) => body.includes(long));
+    t.same(
+      came.map(({ method }) => method).sort(),
+      ['PATCH', 'POST', 'PUT'],
+      'lengths alone keep nothing from the eMSP [D64]',
+    );
+    t.match(await itemsOf(hub, '/stored-not-forwarded'), [{ object: 'NL-CPO/S2', reason: 'cdr_token names no party' }]);
+  },
+);

@@ -11,7 +11,7 @@ const met: Under = {
   },
 };
 
-t.test('goals of isolation that are missed', async (t) => {
+t.test('missed goals of isolation', async (t) => {
   t.strictSame(missed(met), []);
   const rows: readonly (readonly [Partial<Under['attacked']>, RegExp])[] = [
     [{ paths: 0 }, /walked no path/],

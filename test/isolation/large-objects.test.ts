@@ -29,7 +29,7 @@ async function tally(calls: Iterable<Promise<string>>): Promise<Map<string, numb
 }
 
 t.test(
-  'an object grows by fragments to the size of a body, and what would be more changes nothing (I5) [D76]',
+  'fragments let an object grow to the size of a body, and one that exceeds it changes nothing (I5) [D76]',
   atLength,
   async (t) => {
     const { hub } = await scene();
@@ -58,7 +58,7 @@ t.test(
   },
 );
 
-t.test('a fragment of a few bytes counts for what it touches (I5)', async (t) => {
+t.test('a fragment of a few bytes counts for the bytes that it touches (I5)', async (t) => {
   const perMinute = 200;
   const clock = new SimulatedClock('2026-03-01T10:00:00Z');
   const hub = await hubFor(t, { HUB_RATE_OTHER_PER_MIN: String(perMinute) }, { clock });
@@ -74,7 +74,7 @@ t.test('a fragment of a few bytes counts for what it touches (I5)', async (t) =>
   t.equal(await patch(attacker, path, more(0)), '200/1000', 'and the next minute grants anew');
 });
 
-t.test('the location of another CPO uses up no commands of an eMSP (I5)', async (t) => {
+t.test('the size of a CPO’s location does not count against the commands of an eMSP (I5)', async (t) => {
   const hub = await hubFor(t);
   const answer = () => ({ body: { result: 'ACCEPTED', timeout: 30 } });
   const victim = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'GD5', answer });

@@ -32,7 +32,7 @@ async function inspects(url: string, authorization: string): Promise<number | un
   });
 }
 
-t.test('with a listener of their own, operators are served there alone, and partners never (I9, I10)', async (t) => {
+t.test('operators with a listener of their own are served there alone, and partners never (I9, I10)', async (t) => {
   const hub = await hubFor(t, { HUB_ADMIN_PORT: '0' });
   const operators = { url: hub.adminUrl, adminToken: hub.adminToken };
   const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO' }];

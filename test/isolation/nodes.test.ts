@@ -48,7 +48,7 @@ function scene(): ReturnType<typeof tappedNodes> {
   return started;
 }
 
-t.test('a tap between two nodes sees no token, and opens nothing with what it saw (I13)', longer, async (t) => {
+t.test('a tap between two nodes sees no token, and its recording opens nothing (I13)', longer, async (t) => {
   const { standby, owner, tap, port } = await scene();
   const through = { url: standby.url, adminToken };
   // Registration and rotation by the standby: initial token, both partners' tokens, both hub tokens.
@@ -98,7 +98,7 @@ t.test('a tap between two nodes sees no token, and opens nothing with what it sa
   t.match(asked, /^HTTP\/1\.1 (503|404) /, 'nor is there a channel where partners are');
 });
 
-t.test('malformed requests at the listeners of a node, 10,000 at length, end no node (I13)', { skip }, async (t) => {
+t.test('malformed requests to the listeners of a node, 10,000 at length, end no node (I13)', { skip }, async (t) => {
   const { standby, owner, port } = await scene();
   const send = (n: number) => sentTo(n % 2 === 0 ? port : owner.port, malformedRequest(n));
   const many = isAtLength ? 10_000 : 100;
@@ -112,7 +112,7 @@ t.test('malformed requests at the listeners of a node, 10,000 at length, end no 
   }
 });
 
-t.test('a node asks the database nothing for a request without a valid token (I14)', longer, async (t) => {
+t.test('a node does not query the database for a request without a valid token (I14)', longer, async (t) => {
   const { nodes, link } = await scene();
   const { cpo } = await routedPair(t, nodes);
   const paths = [

@@ -25,7 +25,7 @@ const scene = sharedScene(async () => ({
   ...{ HUB_PUBLIC_URL: 'https://hub.example', HUB_EGRESS_ALLOW: 'loopback' },
 }));
 
-t.test('name servers that do not answer keep nobody else waiting', async (t) => {
+t.test('name servers that do not answer delay nobody else', async (t) => {
   const { hub, victim } = await scene();
   const partners = await Promise.all(
     Array.from({ length: attackers }, (_, n) =>

@@ -28,7 +28,7 @@ async function hangingScene(t: Test) {
   return { hub, victim, attacker };
 }
 
-t.test('requests that wait on connections behind one that hangs, and paths that no route has (I2)', async (t) => {
+t.test('requests that wait on a connection behind one that hangs, and unknown paths (I2)', async (t) => {
   const { hub, victim, attacker } = await hangingScene(t);
   await victim.during(t, async (walked) => {
     askHanging(t, hub, attacker, 40, tinyRequests);
@@ -49,7 +49,7 @@ t.test('requests in flight that hang (I2)', async (t) => {
   t.same([...new Set(refused)], ['503'], 'with 503');
 });
 
-t.test('of calls for one partner that time out at once 32 are followed up in a turn [SYNC-CALLS-2]', async (t) => {
+t.test('of calls for one partner that time out at once, 32 are followed up in a turn [SYNC-CALLS-2]', async (t) => {
   const clock = new SimulatedClock('2026-03-01T10:00:00Z');
   let followedUp = 0;
   const write = (line: string) => {
@@ -84,33 +84,36 @@ t.test('of calls for one partner that time out at once 32 are followed up in a t
   t.equal(followedUp, 101);
 });
 
-t.test('where connections are short, those that a partner leaves idle end before those of others (I8)', async (t) => {
-  const hub = await hubFor(t, { HUB_CONNECTIONS_MAX: '16' });
-  const [bad, good] = await Promise.all(
-    ['BAD', 'GOD'].map((partyId) => partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId })),
-  );
-  const asking = (of: PlainPartner | undefined) => {
-    const token = Buffer.from(of?.hubToken ?? '').toString('base64');
-    return `GET /ocpi/versions HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`;
-  };
-  const leaveIdle = async (count: number) => {
-    for (let n = 0; n < count; n++) {
-      const { socket, came } = await rawClient(t, Number(new URL(hub.url).port), false);
-      socket.write(asking(bad));
-      await eventually('it is answered', () => came() !== '');
-    }
-  };
-  await leaveIdle(12);
-  // From another address, since those without a token are few of each.
-  const [slow] = strangers(t, hub, 1, '');
-  await eventually('it is connected', () => slow?.socket.readyState === 'open');
-  await leaveIdle(8);
-  slow?.socket.write(asking(good));
-  await eventually('it is over', () => slow?.socket.destroyed === true || slow?.statuses().length === 1);
-  t.same(slow?.statuses(), ['200'], 'one that had sent nothing yet is served');
-});
+t.test(
+  'when connections are scarce, those that a partner leaves idle are closed before those of others (I8)',
+  async (t) => {
+    const hub = await hubFor(t, { HUB_CONNECTIONS_MAX: '16' });
+    const [bad, good] = await Promise.all(
+      ['BAD', 'GOD'].map((partyId) => partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId })),
+    );
+    const asking = (of: PlainPartner | undefined) => {
+      const token = Buffer.from(of?.hubToken ?? '').toString('base64');
+      return `GET /ocpi/versions HTTP/1.1\r\nHost: hub\r\nAuthorization: Token ${token}\r\n\r\n`;
+    };
+    const leaveIdle = async (count: number) => {
+      for (let n = 0; n < count; n++) {
+        const { socket, came } = await rawClient(t, Number(new URL(hub.url).port), false);
+        socket.write(asking(bad));
+        await eventually('it is answered', () => came() !== '');
+      }
+    };
+    await leaveIdle(12);
+    // From another address, since those without a token are few of each.
+    const [slow] = strangers(t, hub, 1, '');
+    await eventually('it is connected', () => slow?.socket.readyState === 'open');
+    await leaveIdle(8);
+    slow?.socket.write(asking(good));
+    await eventually('it is over', () => slow?.socket.destroyed === true || slow?.statuses().length === 1);
+    t.same(slow?.statuses(), ['200'], 'one that had sent nothing yet is served');
+  },
+);
 
-t.test('of each room the metrics name the five partners that have most of it', async (t) => {
+t.test('metrics name the five partners that use most of each room', async (t) => {
   const hub = await hubFor(t, { HUB_OBJECTS_PER_PARTY: '1000', HUB_DELIVERY_CONCURRENCY: '10' });
   let release = () => {};
   const released = new Promise<void>((resolve) => {
@@ -153,7 +156,7 @@ t.test('of each room the metrics name the five partners that have most of it', a
   await Promise.all(calls);
 });
 
-t.test('refusals of a party for its rate are lines of the log once a second, with their count', async (t) => {
+t.test('requests of a party that are refused for its rate are one log line a second, with their count', async (t) => {
   const clock = new SimulatedClock('2026-03-01T10:00:00Z');
   const lines: string[] = [];
   const logTo = { write: (line: string) => void lines.push(line) };

@@ -50,7 +50,7 @@ function start(emsp: PlainPartner, n: number) {
   return emsp.call('POST', '/2.2.1/commands/START_SESSION', body, toCpo);
 }
 
-t.test('a server that fails with what one partner sends refuses no other one', atLength, async (t) => {
+t.test('a server that fails on the requests of one partner refuses no other partner', atLength, async (t) => {
   const { victim } = await scene();
   const { cpo, emsp, callback } = await attackers();
   victim.odd.reply = () => ({ status: 500 });

@@ -50,7 +50,7 @@ t.test('15,000 requests without a token on 400 connections (I8)', atLength, asyn
   t.ok(lines.length > 0 && lines.length < connections / 4, `${lines.length} lines of the log stand for ${counted}`);
 });
 
-t.test('connections that nobody uses, and pages that need no token (I8)', atLength, async (t) => {
+t.test('idle connections, and pages that need no token (I8)', atLength, async (t) => {
   const hub = await attackedHub(t, { HUB_CONNECTIONS_MAX: `${connections / 2}` });
   const victim = await victimOf(t, hub);
   await victim.during(t, async (walked) => {
@@ -64,7 +64,7 @@ t.test('connections that nobody uses, and pages that need no token (I8)', atLeng
   });
 });
 
-t.test("guesses of the operators' tokens, at every door that takes them (I10)", async (t) => {
+t.test('guesses of operators’ tokens, at every door that accepts them (I10)', async (t) => {
   const { hub, victim } = await logging();
   const seen = await victim.during(t, async () => {
     const statuses: string[] = [];
@@ -82,7 +82,7 @@ t.test("guesses of the operators' tokens, at every door that takes them (I10)", 
   t.notMatch(hub.log(), 'xxxxxxxx', 'and no guess');
 });
 
-t.test('a request that leads to no door is answered with its body unread (I8) [ASSEMBLY-4]', async (t) => {
+t.test('a request to an unknown path is answered with its body unread (I8) [ASSEMBLY-4]', async (t) => {
   const { url } = await hubFor(t);
   const port = Number(new URL(url).port);
   for (const path of ['/x', '/healthz', '/metrics', '/console/x', '/portal/x', '/console/oidc/x']) {
@@ -96,7 +96,7 @@ t.test('a request that leads to no door is answered with its body unread (I8) [A
   }
 });
 
-t.test('where a body is read without a token it has few pieces, too (I8) [BODY-2]', async (t) => {
+t.test('a body that is read without a token has a bounded number of pieces, too (I8) [BODY-2]', async (t) => {
   const { url } = await hubFor(t);
   const { socket, came } = await rawClient(t, Number(new URL(url).port), false);
   const fields = ['Host: hub', 'Content-Type: application/json', 'Transfer-Encoding: chunked'];
@@ -106,7 +106,7 @@ t.test('where a body is read without a token it has few pieces, too (I8) [BODY-2
   t.match(came(), /^HTTP\/1\.1 413 .*connection: close.*the body is in too many pieces/is);
 });
 
-t.test('of wrong tokens five a second are looked at; a known address keeps its right one (I10)', async (t) => {
+t.test('five wrong tokens a second are looked up; a known address may still use its right one (I10)', async (t) => {
   const clock = new SimulatedClock('2026-01-02T03:04:05Z');
   const viewerToken = 'viewer-token-of-the-strangers';
   const limits = { HUB_VIEWER_TOKEN: viewerToken, HUB_RATE_FAILED_TOKENS_PER_S: '5' };

@@ -33,7 +33,7 @@ const ofDeliveries = (...events: HeardEvent[]) =>
   walk(circuitMachine, { rules: { ...rules, objectsMin: 3 }, at: 0 }, events);
 const failedOf = (object: string, at = 1) => ({ type: 'call.failed', at, object });
 
-t.test('partner: the connection follows recorded facts', async (t) => {
+t.test('partner: the connection follows the recorded events', async (t) => {
   const table: [string[], string][] = [
     [[], 'registered'],
     [['partner.registered'], 'connected'],
@@ -51,7 +51,7 @@ t.test('partner: the connection follows recorded facts', async (t) => {
 });
 
 t.test(
-  'circuit: so many failures in a row open it, and a success between them starts the count anew [CIRCUIT-2]',
+  'circuit: a number of failures in a row opens it, and a success in between restarts the count [CIRCUIT-2]',
   async (t) => {
     t.equal(circuit(failed(1), failed(2)).value, 'closed');
     const opened = circuit(failed(1), failed(2), failed(3));
@@ -62,7 +62,7 @@ t.test(
   },
 );
 
-t.test('circuit: one that an operator opens counts no failure, and new credentials close one [D80]', async (t) => {
+t.test('circuit: one that an operator opens counts no failure, and new credentials close it [D80]', async (t) => {
   const opened = circuit({ type: 'operator.opened', at: 1 });
   t.equal(opened.value, 'open');
   t.match(opened.context, { failures: 0, failed: 0, calls: 0, until: 1001 });
@@ -103,7 +103,7 @@ t.test(
   },
 );
 
-t.test('circuit: a neutral end frees the one call of a half-open circuit', async (t) => {
+t.test('circuit: a neutral outcome frees the one call of a half-open circuit', async (t) => {
   const events = [failed(1), failed(2), failed(3), { type: 'circuit.due', at: 1003 }, { type: 'call.began', at: 1004 }];
   t.same(circuit(...events, { type: 'call.neutral', at: 1005 }).value, { halfOpen: 'ready' });
 });
@@ -114,7 +114,7 @@ t.test('circuit: folded from the log an open one starts half-open, a closed one 
 });
 
 t.test(
-  'circuit: failures in a row open that of deliveries when they are of three objects [CIRCUIT-2, D79, D90]',
+  'circuit: failures in a row open a delivery circuit when they are of three objects [CIRCUIT-2, D79, D90]',
   async (t) => {
     const [a, b, c] = ['A', 'B', 'C'].map((object) => failedOf(object));
     if (!a || !b || !c) throw new Error('three objects');
@@ -127,14 +127,14 @@ t.test(
   },
 );
 
-t.test('circuit: half of ten calls open that of deliveries when the failures are of three objects', async (t) => {
+t.test('circuit: half of ten calls open a delivery circuit when the failures are of three objects', async (t) => {
   const alternating = (...objects: string[]) => objects.flatMap((object) => [reached(1), failedOf(object)]);
   t.equal(ofDeliveries(...alternating('A', 'A', 'A', 'A', 'A', 'B', 'B')).value, 'closed');
   t.equal(ofDeliveries(...alternating('A', 'B', 'C', 'A')).value, 'closed', 'eight calls are too few');
   t.equal(ofDeliveries(...alternating('A', 'B', 'C', 'A', 'A')).value, 'open');
 });
 
-t.test('circuit: how many may be in flight [CIRCUIT-4]', async (t) => {
+t.test('circuit: the number of calls in flight [CIRCUIT-4]', async (t) => {
   const table: [string[], number][] = [
     [[], 8],
     [['operator.opened'], 0],
@@ -151,7 +151,7 @@ t.test('circuit: how many may be in flight [CIRCUIT-4]', async (t) => {
   }
 });
 
-t.test('circuit: an effect tells of whatever lets more go out [CIRCUIT-4]', async (t) => {
+t.test('circuit: every change that permits more calls has an effect [CIRCUIT-4]', async (t) => {
   const named = (...types: string[]) => circuit(...types.map((type) => ({ type, at: 1 }))).effects.at(-1);
   t.same(named('operator.opened', 'circuit.due'), ['circuitHalfOpened']);
   t.same(named('operator.opened', 'circuit.due', 'call.reached'), ['circuitHalfOpened']);
@@ -160,7 +160,7 @@ t.test('circuit: an effect tells of whatever lets more go out [CIRCUIT-4]', asyn
   t.same(named('call.reached'), [], 'nothing new when well');
 });
 
-t.test('courier: how many may be in flight, by door and hold [COURIER-1]', async (t) => {
+t.test('courier: the number of deliveries in flight, by state and hold [COURIER-1]', async (t) => {
   const table: [string[], number][] = [
     [[], 8],
     [['pause'], 0],
@@ -178,7 +178,7 @@ t.test('courier: how many may be in flight, by door and hold [COURIER-1]', async
   }
 });
 
-t.test('courier: whatever lets more go out names the pump [COURIER-2]', async (t) => {
+t.test('courier: every change that permits more deliveries names the pump [COURIER-2]', async (t) => {
   const pumped = (...types: string[]) =>
     walk(
       courierMachine,
@@ -200,39 +200,46 @@ const relayFailed = { type: 'command.relayFailed', at: 300, data: { result: 'ACC
 const silent = { type: 'command.silent', at: 30_100 };
 const unasked = { type: 'command.failed', at: 1, data: { reason: '' } };
 
-t.test('command: accept, callback, relay, in every order that happens [M1, M2, M3, D29]', async (t) => {
-  const table: [string, HeardEvent[], string, string[]][] = [
-    ['at first', [], 'forwarding', []],
-    ['refused by the CPO', [answered('REJECTED')], 'rejected', []],
-    ['could not be asked', [unasked], 'rejected', []],
-    ['accepted', [answered('ACCEPTED')], 'awaiting', ['arm']],
-    ['accepted, taken for cut off before', [unasked, answered('ACCEPTED')], 'awaiting', ['arm']],
-    ['a result', [answered('ACCEPTED'), result], 'relaying', ['arm']],
-    ['relayed', [answered('ACCEPTED'), result, relayed], 'relayed', []],
-    ['the relay failed', [answered('ACCEPTED'), result, relayFailed], 'relayed', []],
-    [
-      'no result in time',
-      [answered('ACCEPTED'), { type: 'deadline.passed', at: 30_100 }],
-      'awaiting',
-      ['recordSilent'],
-    ],
-    ['silence recorded', [answered('ACCEPTED'), silent], 'silent', []],
-    ['a result before the answer', [result], 'relaying', ['arm']],
-    ['the answer after the result', [result, answered('ACCEPTED')], 'relaying', []],
-    ['a late result', [answered('ACCEPTED'), silent, result], 'relaying', ['arm']],
-    ['a second result', [answered('ACCEPTED'), result, relayed, result], 'relaying', ['arm']],
-    ['a result after a refusal', [answered('REJECTED'), result], 'relaying', ['arm']],
-  ];
-  for (const [name, events, state, effects] of table) {
-    const walked = walk(commandMachine, undefined, events);
-    t.equal(walked.value, state, name);
-    t.same(walked.effects.at(-1), effects, `${name}: effects`);
-  }
-  t.equal(walk(commandMachine, undefined, [answered('ACCEPTED')]).context.due, 30_100, 'the wait is an instant');
-  t.equal(walk(commandMachine, undefined, [answered('ACCEPTED'), result]).context.due, null, 'and ends with a result');
-});
+t.test(
+  'command: accept, callback, relay, in every order that occurs [COMMAND-1, COMMAND-2, COMMAND-3, D29]',
+  async (t) => {
+    const table: [string, HeardEvent[], string, string[]][] = [
+      ['at first', [], 'forwarding', []],
+      ['refused by the CPO', [answered('REJECTED')], 'rejected', []],
+      ['could not be asked', [unasked], 'rejected', []],
+      ['accepted', [answered('ACCEPTED')], 'awaiting', ['arm']],
+      ['accepted, taken for cut off before', [unasked, answered('ACCEPTED')], 'awaiting', ['arm']],
+      ['a result', [answered('ACCEPTED'), result], 'relaying', ['arm']],
+      ['relayed', [answered('ACCEPTED'), result, relayed], 'relayed', []],
+      ['the relay failed', [answered('ACCEPTED'), result, relayFailed], 'relayed', []],
+      [
+        'no result in time',
+        [answered('ACCEPTED'), { type: 'deadline.passed', at: 30_100 }],
+        'awaiting',
+        ['recordSilent'],
+      ],
+      ['silence recorded', [answered('ACCEPTED'), silent], 'silent', []],
+      ['a result before the answer', [result], 'relaying', ['arm']],
+      ['the answer after the result', [result, answered('ACCEPTED')], 'relaying', []],
+      ['a late result', [answered('ACCEPTED'), silent, result], 'relaying', ['arm']],
+      ['a second result', [answered('ACCEPTED'), result, relayed, result], 'relaying', ['arm']],
+      ['a result after a refusal', [answered('REJECTED'), result], 'relaying', ['arm']],
+    ];
+    for (const [name, events, state, effects] of table) {
+      const walked = walk(commandMachine, undefined, events);
+      t.equal(walked.value, state, name);
+      t.same(walked.effects.at(-1), effects, `${name}: effects`);
+    }
+    t.equal(walk(commandMachine, undefined, [answered('ACCEPTED')]).context.due, 30_100, 'the wait is an instant');
+    t.equal(
+      walk(commandMachine, undefined, [answered('ACCEPTED'), result]).context.due,
+      null,
+      'and ends with a result',
+    );
+  },
+);
 
-t.test('orphan stop: grace, sweep, case, resolution, and nothing invented [N1, D36]', async (t) => {
+t.test('orphan stop: grace, sweep, case, resolution, and nothing invented [ORPHAN-STOP-1, D36]', async (t) => {
   const at = 130_000;
   const passed = { type: 'deadline.passed', at: 120_000 };
   const opened = { type: 'orphan.opened', at };

@@ -54,23 +54,26 @@ function supervised() {
 /** Lets promises settle; simulated time stands still. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-t.test('an actor that throws comes back from the log, and the others never notice [V1, V2]', async (t) => {
-  const { clock, supervisor, spec, count, record } = supervised();
-  supervisor.start(spec('ill'));
-  supervisor.start(spec('well'));
-  for (const id of ['ill', 'well', 'ill']) record(id);
-  supervisor.send('ill', { type: 'boom' });
-  t.equal(count('ill'), undefined, 'it is down');
-  record('well');
-  t.equal(count('well'), 2, 'the other goes on');
-  record('ill');
-  supervisor.send('ill', { type: 'add' });
-  clock.advance(100);
-  await settle();
-  t.equal(count('ill'), 4, 'three facts from the log, each once, and what was sent meanwhile');
-});
+t.test(
+  'an actor that throws is rebuilt from the log, and the others notice nothing [SUPERVISOR-1, SUPERVISOR-2]',
+  async (t) => {
+    const { clock, supervisor, spec, count, record } = supervised();
+    supervisor.start(spec('ill'));
+    supervisor.start(spec('well'));
+    for (const id of ['ill', 'well', 'ill']) record(id);
+    supervisor.send('ill', { type: 'boom' });
+    t.equal(count('ill'), undefined, 'it is down');
+    record('well');
+    t.equal(count('well'), 2, 'the other goes on');
+    record('ill');
+    supervisor.send('ill', { type: 'add' });
+    clock.advance(100);
+    await settle();
+    t.equal(count('ill'), 4, 'three facts from the log, each once, and what was sent meanwhile');
+  },
+);
 
-t.test('an actor that is revived names no effect of starting', async (t) => {
+t.test('a rebuilt actor does not repeat the effects of its start', async (t) => {
   const { supervisor, spec, count, facts, starts } = supervised();
   facts.set('a', [{ type: 'add', seq: 1 }]);
   await supervisor.revive(spec('a'));
@@ -80,24 +83,27 @@ t.test('an actor that is revived names no effect of starting', async (t) => {
   t.equal(starts(), 1, 'a new one does');
 });
 
-t.test('an actor that keeps throwing is quarantined, visibly, and takes nothing with it [V3, V4]', async (t) => {
-  const { clock, supervisor, spec, quarantined, changes } = supervised();
-  supervisor.start(spec('ill'));
-  supervisor.start(spec('well'));
-  for (let round = 1; round <= 6; round++) {
-    supervisor.send('ill', { type: 'boom' });
-    clock.advance(5_000);
-    await settle();
-  }
-  t.same(quarantined, ['ill']);
-  t.equal(changes.findLast(({ id }) => id === 'ill')?.status, 'quarantined');
-  t.equal([...supervisor.views()].find(({ id }) => id === 'well')?.status, 'active');
-  supervisor.send('ill', { type: 'add' });
-  supervisor.send('nobody', { type: 'add' });
-  t.equal(supervisor.lost, 2, 'sends that reach nobody are counted');
-});
+t.test(
+  'an actor that keeps throwing is quarantined, visibly, and affects no other [SUPERVISOR-3, SUPERVISOR-4]',
+  async (t) => {
+    const { clock, supervisor, spec, quarantined, changes } = supervised();
+    supervisor.start(spec('ill'));
+    supervisor.start(spec('well'));
+    for (let round = 1; round <= 6; round++) {
+      supervisor.send('ill', { type: 'boom' });
+      clock.advance(5_000);
+      await settle();
+    }
+    t.same(quarantined, ['ill']);
+    t.equal(changes.findLast(({ id }) => id === 'ill')?.status, 'quarantined');
+    t.equal([...supervisor.views()].find(({ id }) => id === 'well')?.status, 'active');
+    supervisor.send('ill', { type: 'add' });
+    supervisor.send('nobody', { type: 'add' });
+    t.equal(supervisor.lost, 2, 'sends that reach nobody are counted');
+  },
+);
 
-t.test('five failures spread over more than a minute are no reason to give up', async (t) => {
+t.test('five failures spread over more than a minute do not quarantine an actor', async (t) => {
   const { clock, supervisor, spec, count, quarantined } = supervised();
   supervisor.start(spec('ill'));
   for (let round = 1; round <= 10; round++) {
@@ -110,7 +116,7 @@ t.test('five failures spread over more than a minute are no reason to give up', 
 });
 
 t.test(
-  'a store that cannot be read is no failure of an actor, which comes back once it can [SUPERVISOR-7]',
+  'a store that cannot be read is no failure of an actor, which is rebuilt once it can [SUPERVISOR-7]',
   async (t) => {
     const clock = new SimulatedClock();
     const told: string[] = [];
@@ -137,7 +143,7 @@ t.test(
   },
 );
 
-t.test('an observer that throws breaks nothing [V5]', async (t) => {
+t.test('an observer that throws breaks nothing [SUPERVISOR-5]', async (t) => {
   const clock = new SimulatedClock();
   const failures: string[] = [];
   const supervisor = new Supervisor(clock, {
@@ -191,7 +197,7 @@ const echo = setup({
   },
 });
 
-t.test('one machine serves all actors of a kind: its hands are told whose they are [V6]', async (t) => {
+t.test('one machine serves all actors of a kind: its effects get the actor that they are for', async (t) => {
   const seen: unknown[] = [];
   const supervisor = new Supervisor(new SimulatedClock(), {
     failed: () => {},
@@ -225,7 +231,7 @@ t.test('one machine serves all actors of a kind: its hands are told whose they a
   t.equal(supervisor.lost, 0);
 });
 
-t.test('an actor that its own hands stop takes nothing more', async (t) => {
+t.test('an actor that is stopped by its own effect accepts nothing more', async (t) => {
   const ends: unknown[] = [];
   const supervisor = new Supervisor(new SimulatedClock(), {
     failed: () => {},

@@ -28,7 +28,7 @@ async function opened(t: Test, url: string, first: string): Promise<Socket[]> {
   return sockets;
 }
 
-t.test('more idle connections than descriptors neither end the hub nor keep a partner out', atLength, async (t) => {
+t.test('more idle connections than descriptors neither end the hub nor lock a partner out', atLength, async (t) => {
   const hub = await startChildHub({
     dataDir: directoryFor(t),
     port: 0,

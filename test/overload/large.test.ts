@@ -22,7 +22,7 @@ async function pushAll(cpo: PlainPartner): Promise<void> {
   }
 }
 
-t.test('a page of large objects ends early, and who goes on misses nothing [D31, D32]', atLength, async (t) => {
+t.test('a page of large objects ends early, and the next page misses nothing [D31, D32]', atLength, async (t) => {
   const { cpo, emsp } = await routedPair(t, await hubFor(t));
   await pushAll(cpo);
   const pages = async (next: (page: Answer, seen: number) => string | undefined): Promise<string[]> => {
@@ -83,22 +83,25 @@ t.test('a large body is checked in another turn than the one in which it is pars
   t.strictSame(order, ['parsed', 'another large text', 'checked']);
 });
 
-t.test('the log is read in pieces of a size, and a backlog of large bodies arrives whole and in order', async (t) => {
-  const hub = await hubFor(t);
-  const { cpo, emsp } = await routedPair(t, hub);
-  await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
-  await pushAll(cpo);
-  const { store } = hub.created.context;
-  const head = store.head();
-  const read = (size: number) => store.read({ after: head - count, limit: 100, size });
-  t.strictSame(
-    (await read(1)).map(({ seq }) => seq),
-    [head - count + 1],
-    'at least one comes',
-  );
-  t.equal((await read(3_500_000)).length, 4, 'and no more once they are so long together');
-  t.equal((await read(Number.POSITIVE_INFINITY)).length, count);
-  const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
-  t.strictSame(came.map(({ path }) => path.split('/').at(-1)).sort(), ids);
-  t.ok(came.every(({ body }) => body.length > padding.length));
-});
+t.test(
+  'the log is read in pieces of bounded size, and a backlog of large bodies arrives complete and in order',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo, emsp } = await routedPair(t, hub);
+    await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
+    await pushAll(cpo);
+    const { store } = hub.created.context;
+    const head = store.head();
+    const read = (size: number) => store.read({ after: head - count, limit: 100, size });
+    t.strictSame(
+      (await read(1)).map(({ seq }) => seq),
+      [head - count + 1],
+      'at least one comes',
+    );
+    t.equal((await read(3_500_000)).length, 4, 'and no more once they are so long together');
+    t.equal((await read(Number.POSITIVE_INFINITY)).length, count);
+    const came = await arrivals(hub, emsp, () => admin(hub, 'PATCH', '/parties/NL-EMS', { paused: false }));
+    t.strictSame(came.map(({ path }) => path.split('/').at(-1)).sort(), ids);
+    t.ok(came.every(({ body }) => body.length > padding.length));
+  },
+);

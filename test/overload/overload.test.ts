@@ -22,7 +22,7 @@ function verdictOn(urgency: Urgency, load: Partial<Load>): string {
 }
 
 t.test(
-  'lists are refused first, pushes wait and are refused next, what a driver waits for comes last (O1)',
+  'lists are refused first, then pushes wait and are refused, requests of a waiting driver come last [OVERLOAD-1]',
   async (t) => {
     const rows: [load: Partial<Load>, list: string, push: string, driver: string][] = [
       [{}, 'take', 'take', 'take'],
@@ -59,7 +59,7 @@ t.test(
   },
 );
 
-t.test('every refusal says after how many seconds to try again [D2]', async (t) => {
+t.test('every refusal has Retry-After [D2]', async (t) => {
   for (const urgency of ['list', 'push', 'driver'] as const) {
     const verdict = judge(urgency, { ...idle, heap: 1 }, scales);
     t.equal(verdict.kind, 'shed');
@@ -67,7 +67,7 @@ t.test('every refusal says after how many seconds to try again [D2]', async (t) 
   }
 });
 
-t.test('a push waits a quarter of the time by which forwarding is behind, a second at most (O4)', async (t) => {
+t.test('a push waits a quarter of the forwarding lag, at most a second [OVERLOAD-3]', async (t) => {
   const waits = (forwardingMs: number, urgency: Urgency = 'push') => {
     const verdict = judge(urgency, { ...idle, forwardingMs }, scales);
     return verdict.kind === 'take' ? verdict.pauseMs : verdict.signal;
@@ -99,7 +99,7 @@ function fill(take: ReturnType<typeof counted>['take'], partner: string, urgency
   }
 }
 
-t.test('one partner cannot take the room of the others (O3)', async (t) => {
+t.test('one partner cannot take the room of the others [OVERLOAD-4]', async (t) => {
   const { take, shed } = counted();
   t.equal(fill(take, 'NL-CPO', 'push'), Math.ceil(requestsMax * 0.2));
   t.strictSame(shed, ['push ofPartner']);
@@ -107,7 +107,7 @@ t.test('one partner cannot take the room of the others (O3)', async (t) => {
   t.ok(take('NL-CPO', 'driver'), 'and its own drivers as well');
 });
 
-t.test('what was taken counts until its work and its answer have both ended (A1)', async (t) => {
+t.test('room is taken until both the work and the answer have ended [ADMISSION-1]', async (t) => {
   const { take, shares } = counted();
   const held = () => shares().bytes * 10 * mebibyte;
   const first = take('NL-CPO', 'push');
@@ -140,7 +140,7 @@ t.test('what was taken counts until its work and its answer have both ended (A1)
   other.closed();
 });
 
-t.test('bytes count as they arrive; a body for which there is no room is let go, a lone one never (A2)', async (t) => {
+t.test('bytes count as they arrive; a body without room is refused, a single one never [ADMISSION-2]', async (t) => {
   const { take, shares, shed } = counted(mebibyte);
   const lone = take('NL-CPO', 'push');
   t.equal(lone.hold(4 * mebibyte), true, 'a location may be larger than all the room');
@@ -155,7 +155,7 @@ t.test('bytes count as they arrive; a body for which there is no room is let go,
   t.equal(take('NL-EMS', 'driver').hold(mebibyte / 20), true, 'the last of the room is for drivers');
 });
 
-t.test('lists are read four at a time, two of a partner, in order, also when one fails (A3)', async (t) => {
+t.test('lists are read four at a time, two of a partner, in order, also when one fails [ADMISSION-3]', async (t) => {
   const { take } = counted();
   const running: number[] = [];
   const ends: (() => void)[] = [];
@@ -184,7 +184,7 @@ t.test('lists are read four at a time, two of a partner, in order, also when one
 });
 
 t.test(
-  'what others hold refuses nothing of a partner that holds nothing, while a tenth is free [ADMISSION-4]',
+  'room that others hold refuses nothing of a partner that holds nothing, while a tenth is free [ADMISSION-4]',
   async (t) => {
     const { take, shed } = counted();
     for (const partner of ['NL-AAA', 'NL-BBB', 'NL-CCC']) t.ok(take(partner, 'push').hold(2.25 * mebibyte));
@@ -223,7 +223,7 @@ t.test('forwarding lag delays and refuses a partner as far as its own deliveries
   t.equal(asked, 4, 'a hub that does not lag asks nothing');
 });
 
-t.test('an answer that nobody waits for any more keeps no room (A1)', async (t) => {
+t.test('an answer whose caller has gone keeps no room [ADMISSION-1]', async (t) => {
   const { take, shares } = counted();
   const gone = take('NL-CPO', 'push');
   gone.closed();
@@ -232,29 +232,32 @@ t.test('an answer that nobody waits for any more keeps no room (A1)', async (t) 
   t.equal(shares().bytes, 0);
 });
 
-t.test('a partner has a quarter of the room, and one request always; the others notice nothing (A4)', async (t) => {
-  const { take, shares, shed } = counted(10 * mebibyte);
-  const reading = (partner: string, bytes: number) => {
-    const pass = take(partner, 'push');
-    return pass.work(() => pass.reserve(bytes)).then(() => pass);
-  };
-  const first = await reading('NL-EMS', 2 * mebibyte);
-  t.equal(shares().bytes, 0.2, 'room is taken before anything is read');
-  await t.rejects(reading('NL-EMS', mebibyte), { code: 'unavailable' }, 'what was refused keeps no room');
-  const refused: unknown = await reading('NL-EMS', mebibyte).catch((error: unknown) => error);
-  t.ok(refused instanceof HubError && (refused.detail.retryAfterS ?? 0) >= 1, 'it says when to come again');
-  t.equal(take('NL-EMS', 'push').hold(mebibyte), false, 'nor may its bodies have it');
-  t.equal(take('NL-EMS', 'driver').hold(mebibyte / 2), true, 'its drivers may have the rest of its quarter');
-  t.equal(take('NL-EMS', 'driver').hold(mebibyte / 10), false, 'and no more');
-  t.ok(await reading('NL-CPO', 4 * mebibyte), 'another partner is served, also what is larger than its quarter');
-  t.ok(shed.every((one) => one.endsWith(' bytes')));
-  first.answer(2 * mebibyte);
-  t.equal(shares().bytes, 0.65, 'what is sent is what was read');
-  first.closed();
-  t.ok(await reading('NL-EMS', mebibyte), 'its room is its own again when its answer has ended');
-});
+t.test(
+  'a partner has a quarter of the room, and always one request; the others notice nothing [ADMISSION-4]',
+  async (t) => {
+    const { take, shares, shed } = counted(10 * mebibyte);
+    const reading = (partner: string, bytes: number) => {
+      const pass = take(partner, 'push');
+      return pass.work(() => pass.reserve(bytes)).then(() => pass);
+    };
+    const first = await reading('NL-EMS', 2 * mebibyte);
+    t.equal(shares().bytes, 0.2, 'room is taken before anything is read');
+    await t.rejects(reading('NL-EMS', mebibyte), { code: 'unavailable' }, 'what was refused keeps no room');
+    const refused: unknown = await reading('NL-EMS', mebibyte).catch((error: unknown) => error);
+    t.ok(refused instanceof HubError && (refused.detail.retryAfterS ?? 0) >= 1, 'it says when to come again');
+    t.equal(take('NL-EMS', 'push').hold(mebibyte), false, 'nor may its bodies have it');
+    t.equal(take('NL-EMS', 'driver').hold(mebibyte / 2), true, 'its drivers may have the rest of its quarter');
+    t.equal(take('NL-EMS', 'driver').hold(mebibyte / 10), false, 'and no more');
+    t.ok(await reading('NL-CPO', 4 * mebibyte), 'another partner is served, also what is larger than its quarter');
+    t.ok(shed.every((one) => one.endsWith(' bytes')));
+    first.answer(2 * mebibyte);
+    t.equal(shares().bytes, 0.65, 'what is sent is what was read');
+    first.closed();
+    t.ok(await reading('NL-EMS', mebibyte), 'its room is its own again when its answer has ended');
+  },
+);
 
-t.test('a request that reads several objects at once takes one turn, and gives it back (A3)', async (t) => {
+t.test('a request that reads several objects at once takes one turn, and returns it [ADMISSION-3]', async (t) => {
   const { take } = counted();
   for (let round = 0; round < 3; round++) {
     const pass = take('NL-EMS', 'push');
@@ -267,36 +270,33 @@ t.test('a request that reads several objects at once takes one turn, and gives i
   t.strictSame(settled, ['read'], 'turns are free');
 });
 
-t.test(
-  'a read whose text the request does not need leaves its room and its turn when it ends [ADMISSION-3]',
-  async (t) => {
-    const { take, shares } = counted(10 * mebibyte);
-    const going: Promise<void>[] = [];
-    let end = () => {};
-    const forwarded = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    const reads: number[] = [];
-    for (let n = 0; n < 3; n++) {
-      const pass = take('NL-EMS', 'driver');
-      const work = async () => {
-        await pass.reading(mebibyte / 2, async () => void reads.push(shares().bytes));
-        await t.rejects(
-          pass.reading(mebibyte / 2, () => Promise.reject(new Error('unreadable'))),
-          /unreadable/,
-        );
-        await forwarded;
-      };
-      going.push(pass.work(work).finally(pass.closed));
-    }
-    await eventually('all have read', async () => reads.length === 3 && shares().bytes === 0);
-    t.ok(reads.every((share) => share >= 0.05));
-    const list = take('NL-EMS', 'list');
-    t.equal(await list.work(() => 'read'), 'read', 'though none has ended');
-    end();
-    await Promise.all(going);
-  },
-);
+t.test('a read whose text is not needed releases its room and its turn when it ends [ADMISSION-3]', async (t) => {
+  const { take, shares } = counted(10 * mebibyte);
+  const going: Promise<void>[] = [];
+  let end = () => {};
+  const forwarded = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const reads: number[] = [];
+  for (let n = 0; n < 3; n++) {
+    const pass = take('NL-EMS', 'driver');
+    const work = async () => {
+      await pass.reading(mebibyte / 2, async () => void reads.push(shares().bytes));
+      await t.rejects(
+        pass.reading(mebibyte / 2, () => Promise.reject(new Error('unreadable'))),
+        /unreadable/,
+      );
+      await forwarded;
+    };
+    going.push(pass.work(work).finally(pass.closed));
+  }
+  await eventually('all have read', async () => reads.length === 3 && shares().bytes === 0);
+  t.ok(reads.every((share) => share >= 0.05));
+  const list = take('NL-EMS', 'list');
+  t.equal(await list.work(() => 'read'), 'read', 'though none has ended');
+  end();
+  await Promise.all(going);
+});
 
 /** Lets promises go on within a turn. */
 const settle = async () => {
@@ -319,7 +319,7 @@ function turnsByHand() {
 }
 
 t.test(
-  '[ADMISSION-6] one large body is begun to be parsed in four turns of the event loop, small ones at once',
+  '[ADMISSION-6] the parsing of one large body starts once in four turns of the event loop, that of small ones at once',
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
     const { turnOf, pass: passTurns } = turnsByHand();
@@ -354,14 +354,14 @@ t.test(
   },
 );
 
-t.test('[ADMISSION-6] a list with a large body gives its turn back', async (t) => {
+t.test('[ADMISSION-6] a list with a large body returns its turn', async (t) => {
   const { take } = counted(20 * mebibyte);
   const lists = Array.from({ length: 3 }, () => take('NL-AAA', 'list'));
   for (const pass of lists) t.ok(pass.hold(mebibyte));
   t.strictSame(await Promise.all(lists.map((pass) => pass.work(() => 'read'))), ['read', 'read', 'read']);
 });
 
-t.test('[TURNS-3] behind a large text the process rests eight times as long', async (t) => {
+t.test('[TURNS-3] after a large text the process pauses for eight times as long', async (t) => {
   const { turnOf, pass: passTurns } = turnsByHand();
   const clock = new SimulatedClock();
   const large = largeTurns(turnOf, clock);
@@ -389,7 +389,7 @@ t.test('[TURNS-3] behind a large text the process rests eight times as long', as
 });
 
 t.test(
-  '[ADMISSION-6] what a driver waits for is read at once, beside large texts that wait for their turns',
+  '[ADMISSION-6] requests of a waiting driver are read at once, beside large texts that wait for their turns',
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
     const { turnOf } = turnsByHand();
@@ -413,7 +413,7 @@ t.test(
   },
 );
 
-t.test('[ADMISSION-6] one large object is begun to be read in four turns of the event loop', async (t) => {
+t.test('[ADMISSION-6] the reading of one large object starts once in four turns of the event loop', async (t) => {
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
   const { turnOf, pass: passTurns } = turnsByHand();
   const { take } = admission({
@@ -471,7 +471,7 @@ t.test('[ADMISSION-6] a large body is checked in another turn than the one in wh
   }
 });
 
-t.test('[TURNS-2] a large body waits for what else is large in the process', async (t) => {
+t.test('[TURNS-2] a large body waits for other large texts of the process', async (t) => {
   const { take } = counted(20 * mebibyte);
   await largeTurn('NL-EMS');
   let isBegun = false;
@@ -523,7 +523,7 @@ function turnedByHand() {
 }
 
 t.test(
-  '[ADMISSION-5] of a partner 32 requests that a driver waits for begin in a turn while one of another partner waits',
+  '[ADMISSION-5] 32 requests of a partner for waiting drivers start in a turn while one of another partner waits',
   async (t) => {
     const { take, turns, settle, turn } = turnedByHand();
     const begun: string[] = [];
@@ -569,7 +569,7 @@ t.test(
 );
 
 t.test(
-  '[ADMISSION-5] while a driver waits, eight pushes begin in a turn of the event loop, in order; else all at once',
+  '[ADMISSION-5] while a driver waits, eight pushes start in a turn of the event loop, in order; otherwise all at once',
   async (t) => {
     const { take, turns, settle, turn } = turnedByHand();
     const begun: string[] = [];
@@ -624,7 +624,7 @@ t.test(
   },
 );
 
-t.test('pages of a list that are being read count for their partner (A4)', async (t) => {
+t.test('pages of a list in progress count for their partner [ADMISSION-4]', async (t) => {
   const ends: (() => void)[] = [];
   const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
   const { take, shares, partners } = admission({

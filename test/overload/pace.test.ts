@@ -49,7 +49,7 @@ async function scene(t: Test) {
 }
 
 t.test(
-  'a reader that takes 64 KiB a second is not cut, though the system takes more of the answer only now and then (P1)',
+  'a reader that takes 64 KiB a second is not cut, even if the system drains the answer in bursts [PACE-1]',
   async (t) => {
     const { pace, client, isCut } = await scene(t);
     let taken = 0;
@@ -67,7 +67,7 @@ t.test(
   },
 );
 
-t.test('a reader that takes nothing is cut (P1)', async (t) => {
+t.test('a reader that takes nothing is cut [PACE-1]', async (t) => {
   const { pace, isCut } = await scene(t);
   let looks = 0;
   while (!isCut() && looks < 100) {
@@ -77,7 +77,7 @@ t.test('a reader that takes nothing is cut (P1)', async (t) => {
   t.equal(looks, 61, 'the first look only sees how far it is');
 });
 
-t.test('a reader that takes a little again and again is cut, one of 4 KiB a second is not (P1)', async (t) => {
+t.test('a reader that takes a few bytes now and then is cut, one of 4 KiB a second is not [PACE-1]', async (t) => {
   const looksUntilCut = async (bytesPerLook: number) => {
     const pace = paceKeeper(() => null, new SimulatedClock());
     const server = createServer((_request, response) => {

@@ -115,20 +115,23 @@ const bodiesOf = async (hub: TestHub, stream: string) =>
     ({ body }) => JSON.parse(body ?? '{}') as Record<string, unknown>,
   );
 
-t.test('what came while the hub stood still is dropped when its caller has gone, and done when not', async (t) => {
-  const { hub, cpo, pause } = await scene(t);
-  const [gone, here] = [await Connection.to(t, hub), await Connection.to(t, hub)];
-  gone.send(cpo, 'PUT', tariff('GONE'), tariffBody('GONE'));
-  here.send(cpo, 'PUT', tariff('HERE'), tariffBody('HERE'));
-  gone.leave();
-  pause(pauseMs);
-  t.equal((await here.answer()).status, 200);
-  await hub.settled();
-  t.same(await bodiesOf(hub, 'tariffs/NL-CPO/gone'), []);
-  t.match(await bodiesOf(hub, 'tariffs/NL-CPO/here'), [{ id: 'HERE' }]);
-});
+t.test(
+  'a request that arrived while the hub was stopped is dropped when its caller has gone, and executed otherwise',
+  async (t) => {
+    const { hub, cpo, pause } = await scene(t);
+    const [gone, here] = [await Connection.to(t, hub), await Connection.to(t, hub)];
+    gone.send(cpo, 'PUT', tariff('GONE'), tariffBody('GONE'));
+    here.send(cpo, 'PUT', tariff('HERE'), tariffBody('HERE'));
+    gone.leave();
+    pause(pauseMs);
+    t.equal((await here.answer()).status, 200);
+    await hub.settled();
+    t.same(await bodiesOf(hub, 'tariffs/NL-CPO/gone'), []);
+    t.match(await bodiesOf(hub, 'tariffs/NL-CPO/here'), [{ id: 'HERE' }]);
+  },
+);
 
-t.test('what comes while the hub runs is done, whether its caller waits or not', async (t) => {
+t.test('a request that arrives while the hub runs is executed, whether or not its caller waits', async (t) => {
   const { hub, cpo } = await scene(t);
   const gone = await Connection.to(t, hub);
   gone.send(cpo, 'PUT', tariff('GONE'), tariffBody('GONE'));
@@ -136,7 +139,7 @@ t.test('what comes while the hub runs is done, whether its caller waits or not',
   await eventually('it is stored', async () => (await bodiesOf(hub, 'tariffs/NL-CPO/gone')).length === 1);
 });
 
-t.test('a push that waits for its turn while the hub stands still is dropped when its caller has gone', async (t) => {
+t.test('a push that waits for its turn while the hub is stopped is dropped when its caller has gone', async (t) => {
   const { hub, cpo, pause, held } = await scene(t);
   const [first, second] = [await Connection.to(t, hub), await Connection.to(t, hub)];
   const isHeld = held.hold('object.put');
@@ -209,7 +212,7 @@ for (const what of ['hub', 'store'] as const) {
 }
 
 t.test(
-  'a command is answered behind which its eMSP ends its side, while the store takes a second at most [HTTP-SERVER-7]',
+  'a command whose eMSP half-closes the connection is answered, while the store takes at most a second [HTTP-SERVER-7]',
   async (t) => {
     const { cpo, run, held, connection } = await heldCommand(t);
     connection.end();
@@ -220,7 +223,7 @@ t.test(
   },
 );
 
-t.test('an exchange of credentials whose caller has gone while the hub stood still does not begin', async (t) => {
+t.test('an exchange of credentials whose caller left while the hub was stopped does not begin', async (t) => {
   const { hub, cpo, pause } = await scene(t);
   const [gone, here] = [await Connection.to(t, hub), await Connection.to(t, hub)];
   const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO', business_details: { name: 'CPO' } }];
@@ -234,7 +237,7 @@ t.test('an exchange of credentials whose caller has gone while the hub stood sti
   t.equal(facts.filter(({ type }) => type === 'partner.rotated').length, 1);
 });
 
-t.test('a process that was stopped for more than a second drops what its callers have given up', async (t) => {
+t.test('a process that was stopped for more than a second drops the requests that its callers gave up', async (t) => {
   const hub = await startChildHub({ dataDir: directoryFor(t), port: 0 });
   t.teardown(() => hub.kill());
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
@@ -253,7 +256,7 @@ t.test('a process that was stopped for more than a second drops what its callers
 });
 
 t.test(
-  'an answer of a partner that came while the process was stopped counts, although its time-out has passed',
+  'an answer of a partner that arrived while the process was stopped counts, although its time-out has passed',
   atLength,
   async (t) => {
     const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env: { HUB_AUTHORIZE_TIMEOUT_MS: '1500' } });

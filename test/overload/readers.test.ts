@@ -27,7 +27,7 @@ function ask(t: Test, hub: { url: string }, partner: PlainPartner, path: string)
   return socket;
 }
 
-t.test('answers that a partner does not take have a quarter of the room at most, and end', atLength, async (t) => {
+t.test('answers that a partner does not take have at most a quarter of the room, and end', atLength, async (t) => {
   const hub = await startChildHub({
     dataDir: directoryFor(t),
     port: 0,
@@ -93,7 +93,7 @@ t.test('answers that a partner does not take have a quarter of the room at most,
   t.equal(await hub.stop(), 0);
 });
 
-t.test('suspending a partner ends what is under way for it', async (t) => {
+t.test('suspending a partner ends its requests in progress', async (t) => {
   const hub = await hubFor(t, { HUB_AUTHORIZE_TIMEOUT_MS: '600000' });
   let release = () => {};
   const held = new Promise<void>((resolve) => {

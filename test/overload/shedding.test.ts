@@ -48,7 +48,7 @@ async function receiver(partyId: string, answer: () => Reply | Promise<Reply>) {
 }
 
 t.test(
-  'too much load is shed in order of patience; nothing acknowledged is lost, and it passes by itself',
+  'overload is shed by who can wait best; nothing acknowledged is lost, and it ends by itself',
   atLength,
   async (t) => {
     const env = {

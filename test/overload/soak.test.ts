@@ -6,7 +6,7 @@ import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { differences, type SoakReport, soak } from './soak.ts';
 
-t.test('after days of faults the hub holds at rest what it held at rest before', atLength, async (t) => {
+t.test('after days of faults an idle hub holds what it held before', atLength, async (t) => {
   const report = await soak({ warmUp: 2, cycles: 5 }, (cycle) => t.comment(`day ${cycle}`));
   const { before, after, counts } = report;
   t.comment(JSON.stringify({ counts, heap: [before.heapBytes, after.heapBytes], resources: after.resources }));
@@ -34,7 +34,7 @@ t.test('after days of faults the hub holds at rest what it held at rest before',
   }
 });
 
-t.test('a handle, a timer, an actor or memory that stays would be seen', async (t) => {
+t.test('a leaked handle, timer, actor or memory would be found', async (t) => {
   const held = {
     heapBytes: 50e6,
     resources: { Timeout: 4 },

@@ -27,7 +27,7 @@ async function swept(...nodeFlags: readonly string[]): Promise<{ told: Told; fac
 }
 
 t.test(
-  'a heap that is small for its limit is swept again only after it has grown by as much as it may',
+  'a heap that is small for its limit is collected only after it has grown by the allowed amount',
   atLength,
   async (t) => {
     const { told, factor } = await swept('--max-old-space-size=4096');
@@ -39,7 +39,7 @@ t.test(
 );
 
 t.test(
-  'how far: so many bytes, never more than so many times what is in use, and V8 decides over a heap that is full',
+  'the growth: a number of bytes, at most a multiple of the heap in use, and V8’s own choice for a full heap',
   async (t) => {
     t.equal(growthPercent(1), 300);
     t.ok(growthPercent(100 * mebibyte) < growthPercent(80 * mebibyte), 'the more is in use, the smaller the part');

@@ -181,7 +181,7 @@ const gist = ({ status, text, headers }: Extract<Met, { kind: 'answer' }>) => ({
 });
 
 t.test(
-  'what the reader accepts undici accepts as well, and makes the same of it [ANSWER-READER-1] [ANSWER-READER-2]',
+  'every answer that the reader accepts undici accepts with the same result [ANSWER-READER-1] [ANSWER-READER-2]',
   async (t) => {
     const count = partOf(100_000);
     const seen = { plain: 0, more: 0, large: 0, unusual: 0 };
@@ -218,7 +218,7 @@ t.test(
   },
 );
 
-t.test('one 100 Continue before the answer is passed over [ANSWER-READER-4]', (t) => {
+t.test('one 100 Continue before the answer is skipped [ANSWER-READER-4]', (t) => {
   const [before, rest] = ['HTTP/1.1 100 Continue\r\n\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'];
   const inPieces = (...pieces: string[]) => read(pieces.map((piece) => Buffer.from(piece)));
   for (let at = 0; at <= before.length; at++)
@@ -231,7 +231,7 @@ t.test('one 100 Continue before the answer is passed over [ANSWER-READER-4]', (t
   t.end();
 });
 
-t.test('a head in many pieces is not searched for each of them', (t) => {
+t.test('a head in many pieces is not scanned again for each of them', (t) => {
   const head = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Long: abcdefghijkl\r\n\r\n{}');
   const pieces = Array.from(head, (byte) => Buffer.from([byte]));
   t.equal(read(pieces), 'unusual', 'a byte at a time');

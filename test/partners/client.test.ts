@@ -249,7 +249,7 @@ for (const { name, answer, call, expected } of rows) {
   });
 }
 
-t.test('Nobody listening is unavailable, and so is a name that does not resolve', async (t) => {
+t.test('A refused connection is unavailable, and so is a name that does not resolve', async (t) => {
   const client = clientOf(t, { connectMs: 60_000, headMs: 60_000 });
   const gone = await stranger(() => {});
   await gone.close();
@@ -257,7 +257,7 @@ t.test('Nobody listening is unavailable, and so is a name that does not resolve'
   t.same(gist(await client.call(callOf('http://partner.invalid', { timeoutMs: 60_000 }))), ['unavailable', null, null]);
 });
 
-t.test('A slow drip of bytes does not outlive the limit of the exchange', async (t) => {
+t.test('Slowly dripping bytes do not extend the limit of the exchange', async (t) => {
   const partner = await partnerOf(t, (socket) => {
     socket.write(http(200, ok, { 'content-length': '100000' }));
     const drip = setInterval(() => socket.write(' '), 20);
@@ -271,23 +271,26 @@ t.test('A slow drip of bytes does not outlive the limit of the exchange', async 
   t.same(gist(await called), ['timeout', 200, null]);
 });
 
-t.test('The head has a limit of its own, except for what must not be sent twice [interface, Commands 2]', async (t) => {
-  const held: Socket[] = [];
-  const partner = await partnerOf(t, (socket) => void held.push(socket));
-  const clock = new SimulatedClock();
-  const client = clientOf(t, { clock, headMs: 50 });
-  const first = client.call(callOf(partner.url, { resend: true }));
-  await asked(partner);
-  clock.advance(50);
-  t.equal((await first).class, 'timeout');
-  const second = client.call(callOf(partner.url, { resend: false }));
-  await asked(partner, 2);
-  clock.advance(limitMs - 1);
-  held[1]?.write(http(200, ok));
-  t.equal((await second).class, 'delivered');
-});
+t.test(
+  'The head has a time limit of its own, except for calls that must not be sent twice [interface, Commands 2]',
+  async (t) => {
+    const held: Socket[] = [];
+    const partner = await partnerOf(t, (socket) => void held.push(socket));
+    const clock = new SimulatedClock();
+    const client = clientOf(t, { clock, headMs: 50 });
+    const first = client.call(callOf(partner.url, { resend: true }));
+    await asked(partner);
+    clock.advance(50);
+    t.equal((await first).class, 'timeout');
+    const second = client.call(callOf(partner.url, { resend: false }));
+    await asked(partner, 2);
+    clock.advance(limitMs - 1);
+    held[1]?.write(http(200, ok));
+    t.equal((await second).class, 'delivered');
+  },
+);
 
-t.test('Many calls that are held until their timeout are no leak that Node warns of', async (t) => {
+t.test('Many calls that hang until their time-out cause no leak warning of Node', async (t) => {
   const warnings: Error[] = [];
   const warned = (warning: Error) => void warnings.push(warning);
   process.on('warning', warned);
@@ -322,7 +325,7 @@ t.test('A TLS handshake that never ends is a time-out of the connection', async 
   t.match(outcome.message, /connection/);
 });
 
-t.test('An address is not given up because this process stands still while it connects', async (t) => {
+t.test('An address is not given up because this process was stopped while connecting', async (t) => {
   const partner = await partnerOf(t, (socket) => void socket.write(http(200, ok)));
   const guard = egressGuard(['127.0.0.0/8', '::1']);
   const lookup: typeof guard.lookup = (name, options, callback) =>
@@ -356,7 +359,7 @@ t.test('A call that waits for a free connection keeps its own limit, and is not 
   t.equal(partner.sockets.length, 1, 'one connection for all');
 });
 
-t.test('Partners of one platform do not wait for one another [WIRE-CONNECTIONS-1]', async (t) => {
+t.test('Partners of one platform do not wait for each other [WIRE-CONNECTIONS-1]', async (t) => {
   const held: Socket[] = [];
   const platform = await partnerOf(t, (socket, request) => {
     if (/correlation-id: awaited/i.test(request)) socket.write(http(200, ok));
@@ -377,7 +380,7 @@ t.test('Partners of one platform do not wait for one another [WIRE-CONNECTIONS-1
 });
 
 t.test(
-  'Calls on behalf of some partners that hang leave half of the sockets to others, and one to each [WIRE-CONNECTIONS-4]',
+  'Hanging calls on behalf of some partners leave half of the sockets to others, and one to each [WIRE-CONNECTIONS-4]',
   async (t) => {
     const held: Socket[] = [];
     const partner = await partnerOf(t, (socket, request) => {
@@ -409,42 +412,45 @@ t.test(
   },
 );
 
-t.test('Who has the fewest calls under way goes first, and sources take turns [WIRE-CONNECTIONS-4]', async (t) => {
-  const held = new Map<string, Socket>();
-  const idOf = (request: string) => /correlation-id: (\S+)/i.exec(request)?.[1] ?? '';
-  const partner = await partnerOf(t, (socket, request) => {
-    const id = idOf(request);
-    if (id.startsWith('held')) held.set(id, socket);
-    else socket.write(http(200, ok));
-  });
-  const client = clientOf(t, { connectionsMax: 6, clock: new SimulatedClock() });
-  const send = (name: string) => {
-    const [, source = ''] = name.split('-');
-    return client.call(callOf(partner.url, { source, correlationId: name, timeoutMs: 60_000 }));
-  };
-  const release = (name: string) => {
-    held.get(name)?.write(http(200, ok));
-    held.delete(name);
-  };
-  const calls = ['held-A-1', 'held-A-2', 'held-B-1', 'held-C-1', 'held-C-2', 'held-C-3'].map(send);
-  await asked(partner, 6);
-  const fewest = ['asked-A-1', 'asked-A-2', 'asked-B-1'].map(send);
-  release('held-C-1');
-  await Promise.all(fewest);
-  t.same(partner.requests.slice(6).map(idOf), ['asked-B-1', 'asked-A-1', 'asked-A-2']);
+t.test(
+  'The source with the fewest calls in flight goes first, and sources take turns [WIRE-CONNECTIONS-4]',
+  async (t) => {
+    const held = new Map<string, Socket>();
+    const idOf = (request: string) => /correlation-id: (\S+)/i.exec(request)?.[1] ?? '';
+    const partner = await partnerOf(t, (socket, request) => {
+      const id = idOf(request);
+      if (id.startsWith('held')) held.set(id, socket);
+      else socket.write(http(200, ok));
+    });
+    const client = clientOf(t, { connectionsMax: 6, clock: new SimulatedClock() });
+    const send = (name: string) => {
+      const [, source = ''] = name.split('-');
+      return client.call(callOf(partner.url, { source, correlationId: name, timeoutMs: 60_000 }));
+    };
+    const release = (name: string) => {
+      held.get(name)?.write(http(200, ok));
+      held.delete(name);
+    };
+    const calls = ['held-A-1', 'held-A-2', 'held-B-1', 'held-C-1', 'held-C-2', 'held-C-3'].map(send);
+    await asked(partner, 6);
+    const fewest = ['asked-A-1', 'asked-A-2', 'asked-B-1'].map(send);
+    release('held-C-1');
+    await Promise.all(fewest);
+    t.same(partner.requests.slice(6).map(idOf), ['asked-B-1', 'asked-A-1', 'asked-A-2']);
 
-  calls.push(...['held-C-4', 'held-D-1'].map(send));
-  await asked(partner, 11);
-  const inTurn = ['asked-B-2', 'asked-B-3', 'asked-D-1'].map(send);
-  for (const name of ['held-C-2', 'held-C-3']) release(name);
-  await Promise.all(inTurn);
-  t.same(partner.requests.slice(11).map(idOf), ['asked-B-2', 'asked-D-1', 'asked-B-3']);
-  for (const name of [...held.keys()]) release(name);
-  t.ok((await Promise.all(calls)).every((outcome) => outcome.class === 'delivered'));
-});
+    calls.push(...['held-C-4', 'held-D-1'].map(send));
+    await asked(partner, 11);
+    const inTurn = ['asked-B-2', 'asked-B-3', 'asked-D-1'].map(send);
+    for (const name of ['held-C-2', 'held-C-3']) release(name);
+    await Promise.all(inTurn);
+    t.same(partner.requests.slice(11).map(idOf), ['asked-B-2', 'asked-D-1', 'asked-B-3']);
+    for (const name of [...held.keys()]) release(name);
+    t.ok((await Promise.all(calls)).every((outcome) => outcome.class === 'delivered'));
+  },
+);
 
 t.test(
-  'Deliveries have sockets of their own: no other call to the same address waits behind those that hang',
+  'Deliveries have sockets of their own: no other call to the same address waits behind hanging ones',
   async (t) => {
     const held: Socket[] = [];
     const partner = await partnerOf(t, (socket, request) => {
@@ -520,7 +526,7 @@ const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
 const tooLarge = 'The answer is larger than 1 MiB';
 const headTooLarge = /^The headers of the answer are too large/;
 
-t.test('What comes without an end is cut, be it no part of an answer [EXCHANGE-4] [HAND-OVER-2]', async (t) => {
+t.test('An endless answer is cut, valid or not [EXCHANGE-4] [HAND-OVER-2]', async (t) => {
   const floods: Record<string, readonly [ReturnType<typeof endless>, RegExp | string]> = {
     'a status line': [endless('HTTP/1.1 200 ', many), headTooLarge],
     fields: [endless('HTTP/1.1 200 OK\r\n', 'a:b\r\n'.repeat(10_000)), headTooLarge],
@@ -543,7 +549,7 @@ t.test('What comes without an end is cut, be it no part of an answer [EXCHANGE-4
 });
 
 t.test(
-  'Of an unusual answer a piece is parsed in a turn; those of others have theirs between [HAND-OVER-1]',
+  'An unusual answer is parsed piece by piece, one in a turn; those of others take turns with it [HAND-OVER-1]',
   async (t) => {
     const slices = envelope(1000, { data: 'x'.repeat(100_000) }).replace(/./gs, (byte) => `1\r\n${byte}\r\n`);
     const partner = await partnerOf(t, (socket) => void socket.write(`${chunked}${slices}0\r\n\r\n`));
@@ -559,7 +565,7 @@ t.test(
   },
 );
 
-t.test('Of a long answer to a delivery all but the status is passed over [ENVELOPE-3]', async (t) => {
+t.test('Of a long answer to a delivery only the status is read [ENVELOPE-3]', async (t) => {
   const values = (count: number) => Array.from({ length: count }, () => [[[[[0]]]]]);
   const delivery = (url: string) => callOf(url, { isDelivery: true });
   const flood = await partnerOf(t, http(200, envelope(1000, { data: values(70_000) })));
@@ -589,36 +595,42 @@ t.test('Of a long answer to a delivery all but the status is passed over [ENVELO
     }
 });
 
-t.test('Large answers that come at once have turns apart, small ones none [EXCHANGE-6, TURNS-2]', async (t) => {
-  const large = gzipSync(envelope(1000, { data: 'x'.repeat(500_000) }));
-  const small = gzipSync(envelope(1000, { data: 'x' }));
-  const ended: { readonly what: string; readonly turn: number }[] = [];
-  let turn = 0;
-  const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: 1024 * 1024 };
-  const sent = { method: 'PUT', origin: '', hostname: '', path: '', headers: {}, body: null } as const;
-  const arrives = (partner: string, body: Buffer) => {
-    const end = ({ kind }: Met) => ended.push({ what: `${partner} ${kind}`, turn });
-    const exchange = new Exchange({ ...sent, partner }, limits, null, end);
-    exchange.cutBy(() => t.fail("the connection is another exchange's by now"));
-    exchange.answered(200, 'content-encoding: gzip\r\n', body);
-  };
-  await largeTurn('C');
-  for (let n = 0; n < 2; n++) arrives('A', large);
-  arrives('A', small);
-  arrives('B', large);
-  t.same(ended, [{ what: 'A answer', turn: 0 }]);
-  for (; ended.length < 3; turn++) await nextTurn();
-  const [, first, second] = ended;
-  t.same([first?.what, second?.what], ['A answer', 'B answer'], 'partners take turns');
-  t.ok((first?.turn ?? 0) >= 3 && (second?.turn ?? 0) - (first?.turn ?? 0) >= 4, 'four turns of the event loop apart');
-  await limits.clock.advance(1000);
-  await largeTurn('A');
-  t.same(
-    ended.slice(3).map(({ what }) => what),
-    ['A answer'],
-    'what has come in full is in time [EXCHANGE-2]',
-  );
-});
+t.test(
+  'Large answers that arrive together are parsed in separate turns, small ones are not [EXCHANGE-6, TURNS-2]',
+  async (t) => {
+    const large = gzipSync(envelope(1000, { data: 'x'.repeat(500_000) }));
+    const small = gzipSync(envelope(1000, { data: 'x' }));
+    const ended: { readonly what: string; readonly turn: number }[] = [];
+    let turn = 0;
+    const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: 1024 * 1024 };
+    const sent = { method: 'PUT', origin: '', hostname: '', path: '', headers: {}, body: null } as const;
+    const arrives = (partner: string, body: Buffer) => {
+      const end = ({ kind }: Met) => ended.push({ what: `${partner} ${kind}`, turn });
+      const exchange = new Exchange({ ...sent, partner }, limits, null, end);
+      exchange.cutBy(() => t.fail("the connection is another exchange's by now"));
+      exchange.answered(200, 'content-encoding: gzip\r\n', body);
+    };
+    await largeTurn('C');
+    for (let n = 0; n < 2; n++) arrives('A', large);
+    arrives('A', small);
+    arrives('B', large);
+    t.same(ended, [{ what: 'A answer', turn: 0 }]);
+    for (; ended.length < 3; turn++) await nextTurn();
+    const [, first, second] = ended;
+    t.same([first?.what, second?.what], ['A answer', 'B answer'], 'partners take turns');
+    t.ok(
+      (first?.turn ?? 0) >= 3 && (second?.turn ?? 0) - (first?.turn ?? 0) >= 4,
+      'four turns of the event loop apart',
+    );
+    await limits.clock.advance(1000);
+    await largeTurn('A');
+    t.same(
+      ended.slice(3).map(({ what }) => what),
+      ['A answer'],
+      'what has come in full is in time [EXCHANGE-2]',
+    );
+  },
+);
 
 t.test('An answer over 1 MiB is refused and its connection dropped, announced or not', async (t) => {
   const big = envelope(1000, { data: 'x'.repeat(2 * 1024 * 1024) });
@@ -668,7 +680,7 @@ t.test('An answer over 1 MiB is refused and its connection dropped, announced or
 });
 
 t.test(
-  'A re-used connection that was closed before any byte of the answer: sent again, once, on a fresh one',
+  'A call on a re-used connection that closes before any byte of the answer is sent again, once, on a fresh one',
   async (t) => {
     const onReuse: Record<string, Answering> = {
       closed: (socket) => socket.end(),
@@ -690,7 +702,7 @@ t.test(
 );
 
 t.test(
-  'A server that ends its connections behind their first answer, without a word, fails no call [CONNECTION-2]',
+  'A server that silently closes its connections after their first answer fails no call [CONNECTION-2]',
   async (t) => {
     const partner = await partnerOf(t, (socket) => socket.end(http(200, ok)));
     const client = clientOf(t, { connectionsMax: 1 });
@@ -719,7 +731,7 @@ t.test('Once the server has kept a connection open, requests are written at once
   t.equal(partner.sockets.length, 1);
 });
 
-t.test('What must not be sent twice is not, whatever happened to its connection', async (t) => {
+t.test('A call that must not be sent twice is not, whatever happened to its connection', async (t) => {
   const partner = await partnerOf(t, (socket, _, nth) => {
     if (nth === 1) socket.write(http(200, ok));
     else socket.end();
@@ -750,21 +762,24 @@ t.test('A call that must not be sent twice uses no connection that may have ende
   t.notOk(met.isStale, 'the end of a new connection is another matter');
 });
 
-t.test('A fresh connection that is closed, and a re-used one with an answer begun, are not sent again', async (t) => {
-  const rude = await partnerOf(t, (socket) => socket.end());
-  t.equal((await clientOf(t, { connectionsMax: 1 }).call(callOf(rude.url))).class, 'unavailable');
-  t.equal(rude.requests.length, 1);
-  const begun = await partnerOf(t, (socket, _, nth) => {
-    if (nth === 1) socket.write(http(200, ok));
-    else socket.end('HTTP/1.1 2');
-  });
-  const client = clientOf(t, { connectionsMax: 1 });
-  t.equal((await client.call(callOf(begun.url))).class, 'delivered');
-  t.equal((await client.call(callOf(begun.url))).class, 'unavailable');
-  t.equal(begun.requests.length, 2);
-});
+t.test(
+  'A call on a fresh connection that is closed, or on a re-used one with a partial answer, is not sent again',
+  async (t) => {
+    const rude = await partnerOf(t, (socket) => socket.end());
+    t.equal((await clientOf(t, { connectionsMax: 1 }).call(callOf(rude.url))).class, 'unavailable');
+    t.equal(rude.requests.length, 1);
+    const begun = await partnerOf(t, (socket, _, nth) => {
+      if (nth === 1) socket.write(http(200, ok));
+      else socket.end('HTTP/1.1 2');
+    });
+    const client = clientOf(t, { connectionsMax: 1 });
+    t.equal((await client.call(callOf(begun.url))).class, 'delivered');
+    t.equal((await client.call(callOf(begun.url))).class, 'unavailable');
+    t.equal(begun.requests.length, 2);
+  },
+);
 
-t.test('Closed again on the fresh connection is the end of it', async (t) => {
+t.test('A second close, on the fresh connection, ends the call', async (t) => {
   let answered = false;
   const partner = await partnerOf(t, (socket) => {
     if (answered) return void socket.end();
@@ -806,7 +821,7 @@ t.test(
 );
 
 t.test(
-  'A server is offered no key exchange with a prime: it would choose how long the thread takes for one',
+  'The hub offers no finite-field key exchange: the server would choose how long it blocks the thread',
   async (t) => {
     const server = createNetServer((socket) => {
       socket
@@ -850,7 +865,7 @@ function offered(hello: Buffer) {
   return { ciphers, groups: numbers(at + 6, hello.readUInt16BE(at + 4)) };
 }
 
-t.test('The request has exactly the bytes, and the headers, that it should [D8, D14, D15, D17]', async (t) => {
+t.test('The request has exactly the specified bytes and headers [D8, D14, D15, D17]', async (t) => {
   const partner = await partnerOf(t, http(200, ok));
   const client = clientOf(t);
   const body = '{"id":"101","kwh":1.10,"name":"Käthe \\u00e9 🚗"}';
@@ -876,7 +891,7 @@ t.test('The request has exactly the bytes, and the headers, that it should [D8, 
   t.notMatch(get.toLowerCase(), /ocpi-(from|to)|content-type/);
 });
 
-t.test('What the partner said is kept for people: data, at most 512 characters, never a token', async (t) => {
+t.test('The partner’s answer is kept for people: data, at most 512 characters, never a token', async (t) => {
   const sent = Buffer.from(token).toString('base64');
   const echo = envelope(2001, {
     status_message: `bad token ${token}`,
@@ -893,7 +908,7 @@ t.test('What the partner said is kept for people: data, at most 512 characters, 
   t.ok(outcome.durationMs > 0);
 });
 
-t.test('`read` gives the text and the headers of an answer as they came [D17]', async (t) => {
+t.test('`read` returns the text and the headers of an answer as received [D17]', async (t) => {
   const text = '{"status_code":1000,"data":[{"kwh":1.10}]}';
   const partner = await partnerOf(t, http(200, text, { link: '<http://next>; rel="next"' }));
   const read = await clientOf(t).read(callOf(partner.url));
@@ -902,38 +917,35 @@ t.test('`read` gives the text and the headers of an answer as they came [D17]', 
   t.equal(read.outcome.class, 'delivered');
 });
 
-t.test(
-  'An address that is not allowed is unavailable, as a literal, as a name, and in its odd spellings',
-  async (t) => {
-    const partner = await partnerOf(t, http(200, ok));
-    const client = clientOf(t, { egress: egressGuard([]) });
-    const hosts = [
-      '127.0.0.1',
-      'localhost',
-      '0x7f000001',
-      '2130706433',
-      '0177.0.0.1',
-      '127.1',
-      '[::ffff:127.0.0.1]',
-      '[::1]',
-      '0',
-    ];
-    for (const host of hosts) {
-      const outcome = await client.call(callOf(`http://${host}:${partner.port}`));
-      t.same(gist(outcome), ['unavailable', null, null], host);
-      t.match(outcome.message, /not allowed/, host);
-    }
-    t.equal(partner.sockets.length, 0, 'no connection was tried');
-    const allowed = clientOf(t, { egress: egressGuard(['127.0.0.0/8']) });
-    t.equal(
-      (await allowed.call(callOf(`http://localhost:${partner.port}`))).class,
-      'delivered',
-      'the allow list opens it',
-    );
-  },
-);
+t.test('A forbidden address is unavailable, as a literal, as a name, and in unusual notations', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const client = clientOf(t, { egress: egressGuard([]) });
+  const hosts = [
+    '127.0.0.1',
+    'localhost',
+    '0x7f000001',
+    '2130706433',
+    '0177.0.0.1',
+    '127.1',
+    '[::ffff:127.0.0.1]',
+    '[::1]',
+    '0',
+  ];
+  for (const host of hosts) {
+    const outcome = await client.call(callOf(`http://${host}:${partner.port}`));
+    t.same(gist(outcome), ['unavailable', null, null], host);
+    t.match(outcome.message, /not allowed/, host);
+  }
+  t.equal(partner.sockets.length, 0, 'no connection was tried');
+  const allowed = clientOf(t, { egress: egressGuard(['127.0.0.0/8']) });
+  t.equal(
+    (await allowed.call(callOf(`http://localhost:${partner.port}`))).class,
+    'delivered',
+    'the allow list opens it',
+  );
+});
 
-t.test('A listener of all interfaces is called at no address of its machine [EGRESS-4]', async (t) => {
+t.test('A listener on all interfaces is not called at any address of its machine [EGRESS-4]', async (t) => {
   const first = Object.values(networkInterfaces()).flatMap((found) => found?.[0] ?? []);
   const outside = first.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
   const both = ['127.0.0.1', '127.0.0.2', ...outside].flatMap((address) => [address, `[::ffff:${address}]`]);
@@ -985,7 +997,7 @@ t.test('URLs that the hub never calls are unavailable, and say why', async (t) =
   }
 });
 
-t.test('A token that cannot stand in a header ends as an outcome as well', async (t) => {
+t.test('A token that cannot be a header value is an outcome, too', async (t) => {
   const partner = await partnerOf(t, http(200, ok));
   const outcome = await clientOf(t).call(callOf(partner.url, { encoding: 'plain', token: 'line\r\nbreak' }));
   t.equal(outcome.class, 'unavailable');
@@ -1028,7 +1040,7 @@ t.test('A request that cannot be written fails alone, however many wait with it 
   t.equal(partner.requests.length, 1);
 });
 
-t.test('What comes unasked between two answers is no answer to the second request [CONNECTION-2]', async (t) => {
+t.test('Bytes between two answers are no answer to the second request [CONNECTION-2]', async (t) => {
   const surplus = http(200, envelope(1000, { data: 'nobody asked for this' }));
   for (const how of ['at once', 'in a write of its own'] as const) {
     const partner = await partnerOf(t, (socket) => {
@@ -1045,29 +1057,26 @@ t.test('What comes unasked between two answers is no answer to the second reques
   }
 });
 
-t.test(
-  'A server that answers before it reads gets each request on a connection of its own [CONNECTION-4]',
-  async (t) => {
-    const accepted: Socket[] = [];
-    const server = createNetServer({ pauseOnConnect: true }, (socket) => {
-      accepted.push(socket.on('error', () => {}));
-      socket.write(http(200, ok));
-    });
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    t.teardown(() => {
-      for (const socket of accepted) socket.destroy();
-      server.close();
-    });
-    const client = clientOf(t);
-    // More than the system takes for a server that reads nothing.
-    const body = JSON.stringify({ id: '101', x: 'x'.repeat(16 * 1024 * 1024) });
-    for (const many of [1, 2]) {
-      const call = callOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { body });
-      t.same(gist(await client.call(call)), ['delivered', 200, 1000]);
-      t.equal(accepted.length, many);
-    }
-  },
-);
+t.test('A server that answers before it reads gets each request on a separate connection [CONNECTION-4]', async (t) => {
+  const accepted: Socket[] = [];
+  const server = createNetServer({ pauseOnConnect: true }, (socket) => {
+    accepted.push(socket.on('error', () => {}));
+    socket.write(http(200, ok));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => {
+    for (const socket of accepted) socket.destroy();
+    server.close();
+  });
+  const client = clientOf(t);
+  // More than the system takes for a server that reads nothing.
+  const body = JSON.stringify({ id: '101', x: 'x'.repeat(16 * 1024 * 1024) });
+  for (const many of [1, 2]) {
+    const call = callOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { body });
+    t.same(gist(await client.call(call)), ['delivered', 200, 1000]);
+    t.equal(accepted.length, many);
+  }
+});
 
 t.test('A connection whose write ends a turn after the answer, as with TLS, is kept [CONNECTION-4]', async (t) => {
   const partner = await partnerOf(t, http(200, ok));
@@ -1090,7 +1099,7 @@ t.test('A connection whose write ends a turn after the answer, as with TLS, is k
   t.equal(partner.sockets.length, 1);
 });
 
-t.test('A closed client opens no connection, also for what waited for one [WIRE-CONNECTIONS-5]', async (t) => {
+t.test('A closed client opens no connection, not even for waiting calls [WIRE-CONNECTIONS-5]', async (t) => {
   const partner = await partnerOf(t, () => {});
   const client = clientOf(t, { connectionsMax: 1 });
   const calls = Array.from({ length: 3 }, () => client.call(callOf(partner.url, { timeoutMs: 60_000 })));
@@ -1100,7 +1109,7 @@ t.test('A closed client opens no connection, also for what waited for one [WIRE-
   t.equal(partner.sockets.length, 1);
 });
 
-t.test('A field that comes many times is a list, read once', async (t) => {
+t.test('A repeated header is a list, read once', async (t) => {
   const many = 'X-Same: 1\r\n'.repeat(1_000);
   const partner = await partnerOf(t, `HTTP/1.1 200 OK\r\n${many}Content-Length: ${ok.length}\r\n\r\n${ok}`);
   const { headers } = await clientOf(t).read(callOf(partner.url));

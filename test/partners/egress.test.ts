@@ -49,7 +49,7 @@ t.test('Every other address is refused, with the address in the message', async 
   }
 });
 
-t.test('The allow list opens networks, and nothing beside them', async (t) => {
+t.test('The allow list opens its networks, and no others', async (t) => {
   const ranges = readRanges(['10.20.0.0/16', '127.0.0.1', 'fd12::/32', ' 192.168.7.0/24 ']);
   for (const address of ['10.20.255.1', '127.0.0.1', 'fd12::5', '192.168.7.9', '::ffff:10.20.1.1']) {
     t.equal(addressRefusal(address, ranges), null, address);
@@ -59,13 +59,13 @@ t.test('The allow list opens networks, and nothing beside them', async (t) => {
   }
 });
 
-t.test('An allow list that cannot be read is said so', async (t) => {
+t.test('An allow list that cannot be parsed is reported', async (t) => {
   for (const entry of ['10.0.0.0/33', 'intranet', '10.0.0', '', '::/129']) {
     t.throws(() => egressGuard([entry]), { message: /is not a network: expected a CIDR range/ }, entry);
   }
 });
 
-t.test('Odd spellings of an address are what the URL reads them as, and refused as such', async (t) => {
+t.test('Unusual notations of an address are refused like the address itself', async (t) => {
   const guard = egressGuard([]);
   const hosts = [
     '0x7f000001',
@@ -96,21 +96,21 @@ function resolve(
   });
 }
 
-t.test('A name that resolves to a refused address is refused, however it is asked for', async (t) => {
+t.test('A name that resolves to a refused address is refused, with any look-up', async (t) => {
   for (const all of [true, false]) {
     const { error } = await resolve([], 'localhost', all);
     t.match(error, { code: 'EGRESS_REFUSED', message: /^localhost cannot be called: the address .* is not allowed/ });
   }
 });
 
-t.test('A name keeps those of its addresses that are allowed', async (t) => {
+t.test('A name keeps its allowed addresses', async (t) => {
   const { found: addresses } = await resolve(['127.0.0.0/8'], 'localhost', true);
   t.same(addresses, [{ address: '127.0.0.1', family: 4 }]);
   const { found: address } = await resolve(['127.0.0.0/8'], 'localhost', false);
   t.equal(address, '127.0.0.1');
 });
 
-t.test('A name that does not resolve stays an error of the resolver', async (t) => {
+t.test('A name that does not resolve remains an error of the resolver', async (t) => {
   const { error } = await resolve([], 'partner.invalid', true);
   t.match(error, { code: /ENOTFOUND|EAI_AGAIN/ });
 });

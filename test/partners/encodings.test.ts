@@ -16,7 +16,7 @@ import { envelope, stranger } from './stranger.ts';
 const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
 
 t.test(
-  'every request names the hub and its version and asks for no compression; a firewall lets it pass [D57]',
+  'every request names the hub and its version and accepts no compression; a firewall lets it pass [D57]',
   async (t) => {
     const { cpo, emsp } = await callsOfAllKinds(t, (usual) => (received) => {
       return received.headers['user-agent'] === undefined ? { status: 403, text: 'Forbidden' } : usual(received);
@@ -30,7 +30,7 @@ t.test(
   },
 );
 
-t.test('a partner that compresses whatever is asked is understood by every kind of call [D57]', async (t) => {
+t.test('a partner that compresses every answer is understood in every kind of call [D57]', async (t) => {
   await callsOfAllKinds(t, (usual) => (received) => {
     const { body, status = 200 } = usual(received);
     const text = gzipSync(envelope(1000, { data: body }));
@@ -116,7 +116,7 @@ async function answeredWith(status: number, field: string, bytes: Buffer, emptyO
   return outcome;
 }
 
-t.test('a compressed answer counts by what it says, up to the limit of what it says [D57]', async (t) => {
+t.test('a compressed answer is limited by its uncompressed size [D57]', async (t) => {
   for (const { name, encoding, bytes, status = 200, expected, message = /./, emptyOk = false } of rows) {
     const outcome = await answeredWith(status, `Content-Encoding: ${encoding}`, bytes, emptyOk);
     t.equal(outcome.class, expected, `${name}: ${outcome.message}`);

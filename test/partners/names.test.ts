@@ -25,14 +25,14 @@ const told = (names: Names, name: string, caller = 'one') =>
     (error: NodeJS.ErrnoException) => error.code,
   );
 
-t.test('both families come, IPv4 first, whatever the case of the name and the dot at its end', async (t) => {
+t.test('both address families are returned, IPv4 first, in any case and with a final dot', async (t) => {
   const { names, server } = await scene(t, { 'both.example': ['2001:db8::1', '192.0.2.1', '192.0.2.2'] });
   t.same(await told(names, 'Both.EXAMPLE.'), ['192.0.2.1', '192.0.2.2', '2001:db8::1']);
   t.same(await told(names, 'both.example'), ['192.0.2.1', '192.0.2.2', '2001:db8::1']);
   t.equal(server.asked.length, 1, 'one question');
 });
 
-t.test('the hosts file comes first, and localhost needs neither', async (t) => {
+t.test('the hosts file takes precedence, and localhost needs no look-up', async (t) => {
   const hostsFile = join(directoryFor(t), 'hosts');
   writeFileSync(
     hostsFile,
@@ -50,7 +50,7 @@ t.test('the hosts file comes first, and localhost needs neither', async (t) => {
   t.same(await told(names, 'emsp.example'), ['198.51.100.2']);
 });
 
-t.test('an answer is kept for its TTL, a second at least and an hour at most', async (t) => {
+t.test('an answer is kept for its TTL, at least a second and at most an hour', async (t) => {
   for (const [ttlS, keptS] of [
     [0, 1],
     [60, 60],
@@ -69,7 +69,7 @@ t.test('an answer is kept for its TTL, a second at least and an hour at most', a
 });
 
 t.test(
-  'an answer outlives its TTL while the name servers fail, for a day; one that the name is gone ends it',
+  'an answer outlives its TTL for a day while the name servers fail, and ends when the name does not exist',
   async (t) => {
     const answers: Record<string, NameAnswer> = { 'cpo.example': ['192.0.2.1'] };
     const { names, clock } = await scene(t, answers);
@@ -90,23 +90,20 @@ t.test(
   },
 );
 
-t.test(
-  'of very many addresses the first of each family are kept, and for longer than their TTL [NAMES-5]',
-  async (t) => {
-    const four = Array.from({ length: 100 }, (_, n) => `192.0.2.${n + 1}`);
-    const six = Array.from({ length: 100 }, (_, n) => `2001:db8::${n + 1}`);
-    const { names, server, clock } = await scene(t, { 'many.example': [...four, ...six] }, { ttlS: 0 });
-    t.same(await told(names, 'many.example'), [...four.slice(0, 16), ...six.slice(0, 16)]);
-    clock.advance(1_999);
-    await told(names, 'many.example');
-    t.equal(server.asked.length, 1, 'the time in which they are read is a small part of that for which they are kept');
-    clock.advance(1);
-    await told(names, 'many.example');
-    t.equal(server.asked.length, 2);
-  },
-);
+t.test('of very many addresses the first of each family are kept, also beyond their TTL [NAMES-5]', async (t) => {
+  const four = Array.from({ length: 100 }, (_, n) => `192.0.2.${n + 1}`);
+  const six = Array.from({ length: 100 }, (_, n) => `2001:db8::${n + 1}`);
+  const { names, server, clock } = await scene(t, { 'many.example': [...four, ...six] }, { ttlS: 0 });
+  t.same(await told(names, 'many.example'), [...four.slice(0, 16), ...six.slice(0, 16)]);
+  clock.advance(1_999);
+  await told(names, 'many.example');
+  t.equal(server.asked.length, 1, 'the time in which they are read is a small part of that for which they are kept');
+  clock.advance(1);
+  await told(names, 'many.example');
+  t.equal(server.asked.length, 2);
+});
 
-t.test('a name that was not found is asked for again after 5 s', async (t) => {
+t.test('a name that was not found is looked up again after 5 s', async (t) => {
   const { names, server, clock } = await scene(t, {});
   for (let n = 0; n < 3; n++) t.equal(await told(names, 'none.example'), 'ENOTFOUND');
   t.equal(server.asked.length, 1);
@@ -115,7 +112,7 @@ t.test('a name that was not found is asked for again after 5 s', async (t) => {
   t.equal(server.asked.length, 2);
 });
 
-t.test('a silent name server holds two look-ups of a caller, each 5 s at most, and nobody else', async (t) => {
+t.test('a silent name server holds at most two look-ups of a caller for 5 s each, and nobody else’s', async (t) => {
   const answers: Record<string, NameAnswer> = { 'cpo.example': ['192.0.2.1'] };
   for (let n = 0; n < 20; n++) answers[`n${n}.example`] = 'silence';
   const { names, server, clock } = await scene(t, answers);

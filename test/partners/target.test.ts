@@ -86,7 +86,7 @@ const origin = fc.constantFrom(
   ],
 );
 
-t.test('whatever stands behind the origin', async (t) => {
+t.test('any text after the origin', async (t) => {
   fc.assert(
     fc.property(origin, fc.array(piece, { maxLength: 8 }), (from, pieces) => same(from + pieces.join(''))),
     { numRuns: 20_000 },
@@ -94,7 +94,7 @@ t.test('whatever stands behind the origin', async (t) => {
   t.pass('20,000 texts');
 });
 
-t.test('a host with letters beyond ASCII leads where it did, however often it was parsed', async (t) => {
+t.test('a host with letters beyond ASCII leads to the same place, however often it was parsed', async (t) => {
   const text = 'https://b\u00fccher.example/ocpi';
   const refused = Array.from({ length: 20_000 }, () => targetOf(text)?.url.host).filter(
     (host) => host !== 'xn--bcher-kva.example',
@@ -102,7 +102,7 @@ t.test('a host with letters beyond ASCII leads where it did, however often it wa
   t.equal(refused.length, 0);
 });
 
-t.test('what would climb, carry a password or name another scheme is seen by the guard as it is', async (t) => {
+t.test('a path that climbs, a password and another scheme reach the guard as they are', async (t) => {
   for (const text of [
     'http://a.example/x/../y',
     'http://a.example/%2e%2e/y',

@@ -96,13 +96,13 @@ t.test('A partner called by https that lists http on its host is called by https
   t.same(quirks, ['unusable-endpoint'], 'one that is called by http is not counted');
 });
 
-t.test('Version details are taken as they are, wherever they stand [D13]', async (t) => {
+t.test('Version details are accepted in every supported form [D13]', async (t) => {
   const partner = await partnerOf(t, { '/ocpi/versions': details });
   t.same((await versionsOf(t).discover(ask(`${partner.url}/ocpi/versions`))).endpoints, expected);
   t.equal(partner.requests.length, 1);
 });
 
-t.test('Version details may leave their version out, or say null [D13]', async (t) => {
+t.test('Version details may omit their version, or have null [D13]', async (t) => {
   for (const version of [undefined, null]) {
     const partner = await partnerOf(t, { '/v': { ...details, version } });
     t.same((await versionsOf(t).discover(ask(`${partner.url}/v`))).endpoints, expected, String(version));
@@ -153,7 +153,7 @@ t.test('Details without the credentials module are endpointsMissing (3003) [inte
   }
 });
 
-t.test('Unknown modules are kept, malformed entries skipped, of two of a kind the first counts', async (t) => {
+t.test('Unknown modules are kept, malformed entries skipped, and the first of two of a kind counts', async (t) => {
   const [credentials] = details.endpoints;
   const endpoints = [
     { ...credentials, role: undefined },

@@ -20,7 +20,7 @@ const configOf = (dataDir: string) =>
   loadConfig({ env: { HUB_PORT: '0', HUB_DATA_DIR: dataDir, HUB_LOG_LEVEL: 'silent' }, flags: {} });
 
 t.test(
-  'a hub whose log has lost events gives partners no answer that may be out of date; operators see why',
+  'a hub whose log has lost events gives partners no answer that may be outdated; operators see why',
   async (t) => {
     const dataDir = directoryFor(t);
     const hub = await hubFor(t, {}, {}, dataDir);
@@ -55,7 +55,7 @@ t.test(
   },
 );
 
-t.test('a secret that was cut short or garbled stops the start, by the name of its file', async (t) => {
+t.test('a truncated or garbled secret stops the start, with the name of its file', async (t) => {
   const dataDir = directoryFor(t);
   await (await startHub(configOf(dataDir))).close();
   const file = join(dataDir, 'admin-token');
@@ -66,7 +66,7 @@ t.test('a secret that was cut short or garbled stops the start, by the name of i
   }
 });
 
-t.test('a database that cannot be opened says which and why', async (t) => {
+t.test('a database that cannot be opened is named with the reason', async (t) => {
   const directory = directoryFor(t);
   const open = () => openLevelStore({ directory, node: 'test', ballastBytes: 0 });
   await (await open()).close();
@@ -82,7 +82,7 @@ t.test('a database that cannot be opened says which and why', async (t) => {
   await t.rejects(open(), { message: /without its CURRENT file/ });
 });
 
-t.test('a bit that rots in the filter of a table hides nothing [S8]', atLength, async (t) => {
+t.test('a flipped bit in the filter of a table hides nothing', atLength, async (t) => {
   const data = directoryFor(t);
   const directory = join(data, 'store');
   const ids = Array.from({ length: 300 }, (_, n) => `R${n}`);

@@ -9,7 +9,7 @@ const kwhOf = ({ body }: Received) => (JSON.parse(body) as { kwh?: number }).kwh
 const put = (id: string, fields: object = {}) =>
   ['PUT', `/2.2.1/sessions/NL/CPO/${id}`, sessionBody(id, fields)] as const;
 
-t.test('what waited while a partner was paused goes out at once when it is resumed', async (t) => {
+t.test('deliveries that waited for a paused partner are sent at once when it is resumed', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await admin(hub, 'PATCH', '/parties/NL-EMS', { paused: true });
@@ -65,45 +65,48 @@ t.test('a half-open circuit tries the next lane, though the failed ones are not 
   t.equal(await circuit(), 'closed');
 });
 
-t.test('what was owed before a suspension is not sent after the partner has registered again [D50]', async (t) => {
-  const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.2' });
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  let holds = true;
-  const { cpo, emsp } = await routedPair(t, hub, {
-    emsp: async () => {
-      if (!holds) return {};
-      await held;
-      return { status: 500 };
-    },
-  });
-  await cpo.call(...put('S1', { kwh: 1 }));
-  await cpo.call(...put('S1', { kwh: 2 }));
-  await hub.settled(emsp);
-  t.equal(emsp.received.length, 1, 'the first is in flight');
-  await admin(hub, 'POST', '/parties/NL-EMS/suspend');
-  holds = false;
-  release();
-  const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
-  await emsp.registerAgain(String(initial_token));
-  await cpo.call(...put('S1', { kwh: 3 }));
-  await hub.settled(emsp);
-  t.ok(
-    emsp.received.some((received) => kwhOf(received) === 3),
-    'the new one arrived',
-  );
-  const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: { reason: string }[] };
-  t.strictSame(
-    items.map(({ reason }) => reason),
-    ['suspended', 'suspended'],
-    'the old ones are dead',
-  );
-  t.same(emsp.received.map(kwhOf), [1, 3]);
-});
+t.test(
+  'a delivery that was owed before a suspension is not sent after the partner has registered again [D50]',
+  async (t) => {
+    const hub = await hubFor(t, { HUB_RETRY_SCHEDULE_S: '0.2' });
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let holds = true;
+    const { cpo, emsp } = await routedPair(t, hub, {
+      emsp: async () => {
+        if (!holds) return {};
+        await held;
+        return { status: 500 };
+      },
+    });
+    await cpo.call(...put('S1', { kwh: 1 }));
+    await cpo.call(...put('S1', { kwh: 2 }));
+    await hub.settled(emsp);
+    t.equal(emsp.received.length, 1, 'the first is in flight');
+    await admin(hub, 'POST', '/parties/NL-EMS/suspend');
+    holds = false;
+    release();
+    const { initial_token } = await admin(hub, 'POST', '/parties/NL-EMS/initial-token');
+    await emsp.registerAgain(String(initial_token));
+    await cpo.call(...put('S1', { kwh: 3 }));
+    await hub.settled(emsp);
+    t.ok(
+      emsp.received.some((received) => kwhOf(received) === 3),
+      'the new one arrived',
+    );
+    const { items } = (await admin(hub, 'GET', '/deliveries?state=DEAD')) as { items: { reason: string }[] };
+    t.strictSame(
+      items.map(({ reason }) => reason),
+      ['suspended', 'suspended'],
+      'the old ones are dead',
+    );
+    t.same(emsp.received.map(kwhOf), [1, 3]);
+  },
+);
 
-t.test('a PATCH for an eMSP that never had the session goes out as the whole object', async (t) => {
+t.test('a PATCH for an eMSP that never had the session is sent as the whole object', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   await admin(hub, 'POST', '/parties/NL-EMS/suspend');

@@ -39,7 +39,7 @@ async function get(
   return answer;
 }
 
-t.test('the method that begins HTTP/2 is refused by the server, whatever stands behind it [D2]', async (t) => {
+t.test('the method that begins HTTP/2 is refused by the server, whatever follows it [D2]', async (t) => {
   const hub = await hubFor(t);
   for (const target of ['/ocpi/2.2.1/sessions', '/admin/v1/parties', '/nowhere']) {
     // Without a version: with one Node refuses it by itself.
@@ -52,7 +52,7 @@ t.test('the method that begins HTTP/2 is refused by the server, whatever stands 
 
 const unreadable = ['%zz', '%', '%c0%af', '%ff', 'x'.repeat(5_000), '%41'.repeat(2_000)];
 
-t.test('a path that the router cannot read is refused in the form of its door [D2]', async (t) => {
+t.test('a path that the router cannot parse is refused in the form of its door [D2]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const token = `Token ${btoa(cpo.hubToken)}`;
@@ -75,7 +75,7 @@ t.test('a path that the router cannot read is refused in the form of its door [D
   }
 });
 
-t.test('a target with scheme and host is the path that it holds [D33]', async (t) => {
+t.test('a request target with scheme and host means its path [D33]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   for (const origin of ['http://evil.example', 'https://hub:99999', 'HTTP://[::1', 'http://']) {
@@ -87,7 +87,7 @@ t.test('a target with scheme and host is the path that it holds [D33]', async (t
   }
 });
 
-t.test('what Node would answer without a body is an envelope [D2]', async (t) => {
+t.test('requests that Node would answer without a body get an envelope [D2]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const authorization = `Token ${btoa(cpo.hubToken)}`;
@@ -97,7 +97,7 @@ t.test('what Node would answer without a body is an envelope [D2]', async (t) =>
   t.match([expecting.status, JSON.parse(expecting.text)], [200, { status_code: 1000 }], 'an unknown expectation');
 });
 
-t.test('a WebSocket offered to an OCPI door is passed over, and the request answered [D2]', async (t) => {
+t.test('a WebSocket upgrade at an OCPI door is ignored, and the request answered [D2]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);
   const offer = ['Upgrade: websocket', 'Sec-WebSocket-Key: eA==', 'Sec-WebSocket-Version: 13', 'Connection: Upgrade'];
@@ -111,7 +111,7 @@ t.test('a WebSocket offered to an OCPI door is passed over, and the request answ
   }
 });
 
-t.test('an id that cannot be stored is not found, whoever asks for it [D4]', async (t) => {
+t.test('an id that cannot be stored is not found, for every caller [D4]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   const before = await changesOf(hub);
@@ -147,7 +147,7 @@ t.test('an id that cannot be stored is not found, whoever asks for it [D4]', asy
 });
 
 t.test(
-  'a session of a CPO in COMPATIBILITY whose card cannot be a name is stored all the same [interface, Sessions 2]',
+  'a session of a CPO in COMPATIBILITY whose card cannot be a key is stored all the same [interface, Sessions 2]',
   async (t) => {
     const hub = await hubFor(t);
     const until = { identity_mode: 'COMPATIBILITY', compatibility_until: '2999-01-01T00:00:00Z' };
@@ -164,7 +164,7 @@ t.test(
   },
 );
 
-t.test('the type of a token in its body is checked as the one in the query is [D24, D48]', async (t) => {
+t.test('the type of a token in its body is checked like the one in the query [D24, D48]', async (t) => {
   const hub = await hubFor(t);
   const owner = await partnerFor(t, hub, { ...emsp, role: 'EMSP' });
   const before = await changesOf(hub);
@@ -184,7 +184,7 @@ t.test('the type of a token in its body is checked as the one in the query is [D
 });
 
 t.test(
-  'at the callback an eMSP is as good as nobody, whatever it says it is [interface, Authentication 7]',
+  'an eMSP is refused at the callback like a stranger, whatever it claims [interface, Authentication 7]',
   async (t) => {
     const hub = await hubFor(t);
     const { emsp } = await routedPair(t, hub);

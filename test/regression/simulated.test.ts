@@ -30,19 +30,22 @@ function sessionRow(world: World): Json {
 const actors = (world: World, kind: string) =>
   [...(world.created?.context.supervisor.views() ?? [])].filter((view) => view.kind === kind);
 
-t.test('[D2] what needs a read while the store mends itself is refused as unavailable, not as a fault', async (t) => {
-  const world = await scene(t);
-  await pushSession(world);
-  world.isMounted = false;
-  world.fates.push({ kind: 'refused', isWritten: false, mendMs: 30_000 });
-  t.equal(await pushSession(world, { kwh: 1 }), 'unavailable', 'the write');
-  t.equal(await pushSession(world, { kwh: 1 }), 'unavailable', 'the read before the next write');
-  await world.pass(40_000);
-  t.match(await pushSession(world, { kwh: 1 }), { result: 'updated' });
-  t.equal(world.failure, null);
-});
+t.test(
+  '[D2] a request that needs a read while the store reopens is refused as unavailable, not as an error',
+  async (t) => {
+    const world = await scene(t);
+    await pushSession(world);
+    world.isMounted = false;
+    world.fates.push({ kind: 'refused', isWritten: false, mendMs: 30_000 });
+    t.equal(await pushSession(world, { kwh: 1 }), 'unavailable', 'the write');
+    t.equal(await pushSession(world, { kwh: 1 }), 'unavailable', 'the read before the next write');
+    await world.pass(40_000);
+    t.match(await pushSession(world, { kwh: 1 }), { result: 'updated' });
+    t.equal(world.failure, null);
+  },
+);
 
-t.test('[D19] a PATCH that comes twice appends its charging periods once', async (t) => {
+t.test('[D19] a PATCH that is sent twice appends its charging periods once', async (t) => {
   const world = await scene(t);
   await pushSession(world, { charging_periods: [{ start_date_time: 'a', n: 1 }] });
   const period = { charging_periods: [{ start_date_time: 'b', n: 2 }] };
@@ -76,7 +79,7 @@ t.test('[D36] a stop that was accepted while the store could not write is watche
 });
 
 t.test(
-  '[interface, Commands 5] a command falls silent also when the store could not write at that moment',
+  '[interface, Commands 5] a command becomes silent also when the store could not write at that moment',
   async (t) => {
     const world = await scene(t);
     await pushSession(world);
@@ -95,7 +98,7 @@ t.test(
   },
 );
 
-t.test('a result of a command that was over leaves no actor behind when it cannot be recorded', async (t) => {
+t.test('a result of an ended command leaves no actor behind when it cannot be recorded', async (t) => {
   const world = await scene(t);
   await pushSession(world);
   await stop(world);
@@ -121,7 +124,7 @@ t.test('a result of a command that was over leaves no actor behind when it canno
   t.equal(actors(world, 'command').length, 0);
 });
 
-t.test('[D53] an older version is not put back behind a newer one that is still on its way', async (t) => {
+t.test('[D53] an older version is not re-driven behind a newer one that is still in flight', async (t) => {
   const world = await scene(t);
   const emsp = emspOf(world);
   const receiver = receiverOf(world);
@@ -143,7 +146,7 @@ t.test('[D53] an older version is not put back behind a newer one that is still 
   t.equal(world.failure, null);
 });
 
-t.test('[D53] a newer change of another EVSE does not keep a dead one from being put back', async (t) => {
+t.test('[D53] a newer change of another EVSE does not prevent the re-drive of a dead one', async (t) => {
   const world = await scene(t);
   const emsp = emspOf(world);
   const receiver = receiverOf(world);
@@ -165,7 +168,7 @@ t.test('[D53] a newer change of another EVSE does not keep a dead one from being
   t.ok(dead?.isDelivered, 'it arrived');
 });
 
-t.test('what was hidden after a resync had read its list is not sent', async (t) => {
+t.test('an object that was hidden after a resync read its list is not sent', async (t) => {
   const world = await scene(t);
   const emsp = emspOf(world);
   for (const id of ['L1', 'L2', 'L3']) {
@@ -188,7 +191,7 @@ t.test('what was hidden after a resync had read its list is not sent', async (t)
   );
 });
 
-t.test('the end of a call from before is not the end of a trial', async (t) => {
+t.test('the end of an earlier call is not taken for the end of a trial', async (t) => {
   const world = await scene(t);
   const [cpo] = world.cast.cpos;
   const [emsp] = world.cast.emsps;
@@ -243,7 +246,7 @@ t.test('thirty-three receivers that hang leave room for one that does not', asyn
   t.equal(world.failure, null);
 });
 
-t.test('an actor that cannot be rebuilt while the store is away is not given up', async (t) => {
+t.test('an actor that cannot be rebuilt while the store is away is not quarantined', async (t) => {
   const world = await scene(t);
   const [company] = world.cast.companies;
   const id = `partner:${company?.id}`;
@@ -258,7 +261,7 @@ t.test('an actor that cannot be rebuilt while the store is away is not given up'
   t.equal(world.failure, null);
 });
 
-t.test('[CONTRACT-8] the row of a job that was damaged at rest is made again as it was', async (t) => {
+t.test('[CONTRACT-8] the row of a job that was damaged at rest is rebuilt as it was', async (t) => {
   const world = await scene(t);
   await pushSession(world);
   const options = { ratePerS: 50, force: false, routing: 'then' } as const;
@@ -277,7 +280,7 @@ t.test('[CONTRACT-8] the row of a job that was damaged at rest is made again as 
   t.equal(world.failure, null);
 });
 
-t.test('[CONTRACT-6] what a crash takes the memory of goes out again, in the order of the log', async (t) => {
+t.test('[CONTRACT-6] deliveries that a crash forgot are sent again, in the order of the log', async (t) => {
   const world = await scene(t);
   const receiver = receiverOf(world);
   const owed = () => [...world.judge.deliveries.owed.values()];
@@ -310,27 +313,30 @@ t.test('[CONTRACT-6] what a crash takes the memory of goes out again, in the ord
   t.equal(world.failure, null);
 });
 
-t.test('[CONTRACT-9] dead letters that went with a trim of unknown end are not counted for ever', async (t) => {
-  const world = await scene(t, 2, { eventsKeepDays: 0.004, compatibilityWindowH: 0.01 });
-  const receiver = receiverOf(world);
-  const dead = () => world.hub?.operations.party(emspOf(world)).queue.dead;
-  const hourMs = 3_600_000;
-  receiver.weather = { http404: 1 };
-  await pushSession(world);
-  await world.pass(5_000);
-  receiver.weather = fair;
-  t.equal(dead(), 1);
-  await world.pass(hourMs - (world.agenda.now % hourMs) - 1);
-  // The log is told what goes; then the trim is made, and nobody knows.
-  world.fates.push({ kind: 'done' }, { kind: 'open', isWritten: true, mendMs: 100 });
-  await world.pass(1_000);
-  t.ok(world.disk.horizon > 0, 'it was made');
-  await world.pass(hourMs);
-  t.equal(dead(), 0);
-  t.equal(world.failure, null);
-});
+t.test(
+  '[CONTRACT-9] dead letters that were removed by a trim of unknown outcome are not counted for ever',
+  async (t) => {
+    const world = await scene(t, 2, { eventsKeepDays: 0.004, compatibilityWindowH: 0.01 });
+    const receiver = receiverOf(world);
+    const dead = () => world.hub?.operations.party(emspOf(world)).queue.dead;
+    const hourMs = 3_600_000;
+    receiver.weather = { http404: 1 };
+    await pushSession(world);
+    await world.pass(5_000);
+    receiver.weather = fair;
+    t.equal(dead(), 1);
+    await world.pass(hourMs - (world.agenda.now % hourMs) - 1);
+    // The log is told what goes; then the trim is made, and nobody knows.
+    world.fates.push({ kind: 'done' }, { kind: 'open', isWritten: true, mendMs: 100 });
+    await world.pass(1_000);
+    t.ok(world.disk.horizon > 0, 'it was made');
+    await world.pass(hourMs);
+    t.equal(dead(), 0);
+    t.equal(world.failure, null);
+  },
+);
 
-t.test('[R4] a route that may be gone decides nothing until that is known', async (t) => {
+t.test('a route that may have been removed decides nothing until that is known', async (t) => {
   const world = await scene(t);
   const [emsp, cpo] = [emspOf(world), cpoOf(world)];
   world.fates.push({ kind: 'open', isWritten: true, mendMs: 150 });
@@ -346,29 +352,26 @@ t.test('[R4] a route that may be gone decides nothing until that is known', asyn
   t.equal(world.failure, null);
 });
 
-t.test(
-  '[Y1] a row by which a command is found again is made again from what a trimmed log has kept of it',
-  async (t) => {
-    const world = await scene(t, 2, { eventsKeepDays: 0.004, compatibilityWindowH: 0.01 });
-    const hourMs = 3_600_000;
-    const started = () => [...(world.disk.rows.get('starts:uid')?.values() ?? [])];
-    t.match(
-      await command(world, 'START_SESSION', { tokenUid: 'CARD' }),
-      { result: 'ACCEPTED' },
-      'the scene needs a CPO that accepts',
-    );
-    receiverOf(world).weather = { http500: 1 };
-    await pushSession(world);
-    await world.pass(hourMs);
-    t.ok(world.disk.horizon > 0, 'the log was trimmed up to what is owed');
-    const [row] = started();
-    t.ok(row, 'the command goes on behind that, and can be found');
-    if (row) damage(world, row);
-    await revive(world);
-    t.strictSame(
-      started().map(({ data }) => data),
-      [row?.data],
-    );
-    t.equal(world.failure, null);
-  },
-);
+t.test('the row by which a command is found is rebuilt from the events that a trimmed log has kept', async (t) => {
+  const world = await scene(t, 2, { eventsKeepDays: 0.004, compatibilityWindowH: 0.01 });
+  const hourMs = 3_600_000;
+  const started = () => [...(world.disk.rows.get('starts:uid')?.values() ?? [])];
+  t.match(
+    await command(world, 'START_SESSION', { tokenUid: 'CARD' }),
+    { result: 'ACCEPTED' },
+    'the scene needs a CPO that accepts',
+  );
+  receiverOf(world).weather = { http500: 1 };
+  await pushSession(world);
+  await world.pass(hourMs);
+  t.ok(world.disk.horizon > 0, 'the log was trimmed up to what is owed');
+  const [row] = started();
+  t.ok(row, 'the command goes on behind that, and can be found');
+  if (row) damage(world, row);
+  await revive(world);
+  t.strictSame(
+    started().map(({ data }) => data),
+    [row?.data],
+  );
+  t.equal(world.failure, null);
+});

@@ -44,7 +44,7 @@ t.test('a CPO charges by itself, and its CDRs have charging periods', async (t) 
   t.equal((await cpo.bill(session)).charging_periods.length, 1, 'also of a session without a meter reading');
 });
 
-t.test('a token that its eMSP does not allow is not charged; without an answer the whitelist decides', async (t) => {
+t.test('a token that its eMSP refuses is not charged; without an answer the whitelist decides', async (t) => {
   const { cpo, emsp } = await pair(t);
   cpo.keepToken(emsp.driver);
   emsp.blocked.add(emsp.driver.uid);
@@ -60,7 +60,7 @@ t.test('a token that its eMSP does not allow is not charged; without an answer t
   t.match(session.state, { auth_method: 'WHITELIST' });
 });
 
-t.test('a name that is none, or of the other role, is refused with those there are', async (t) => {
+t.test('an unknown name, or one of the other role, is refused with the known ones', async (t) => {
   const refusals: [args: string, said: RegExp][] = [
     ['--role EMSP --answer 418', /--answer 418: expected of an eMSP one of 401, 404, .*gzip, hang.*patch-404/],
     ['--role CPO --answer patch-404', /--answer patch-404: expected of a CPO one of/],

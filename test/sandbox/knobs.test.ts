@@ -22,7 +22,7 @@ t.test('answer, fail and reset', async (t) => {
   t.equal(emsp.copies.of('tariffs').length, 2);
 });
 
-t.test('A knob may turn on a method and path', async (t) => {
+t.test('A knob may be limited to a method and path', async (t) => {
   const { cpo, emsp } = await pair(t);
   const location = await cpo.pushLocation();
   emsp.at(/^PATCH .*\/locations\//).answer(200, { status_code: 2001, timestamp: 'now' });
@@ -77,13 +77,13 @@ t.test(
   },
 );
 
-t.test('It gives up repeating after its limit', async (t) => {
+t.test('It stops repeating after its limit', async (t) => {
   const { cpo, emsp } = await pair(t, { retryUntilAnswered: true, retryForMs: 50 });
   await emsp.hangUp();
   await t.rejects(cpo.pushTariff(), { message: /had no answer/ });
 });
 
-t.test('A meter reading of which nobody knows whether it arrived is told as the whole session instead', async (t) => {
+t.test('A meter reading with an unknown outcome is sent as the whole session instead', async (t) => {
   const { cpo, emsp } = await pair(t, { retryUntilAnswered: true, ...quick });
   const location = await cpo.pushLocation();
   await emsp.command('START_SESSION', { token: emsp.driver, location_id: location.id });
@@ -99,7 +99,7 @@ t.test('A meter reading of which nobody knows whether it arrived is told as the 
   t.same(copy?.state, session, 'with one charging period, not two');
 });
 
-t.test('A command is not sent twice: only what cannot have arrived is repeated', async (t) => {
+t.test('A command is not sent twice: only one that cannot have arrived is repeated', async (t) => {
   const { cpo, emsp } = await pair(t, { retryUntilAnswered: true, ...quick });
   const location = await cpo.pushLocation();
   cpo.at('commands').drop({ times: 1, applied: true });
@@ -132,7 +132,7 @@ t.test('After a 503 it is unknown whether a command arrived, so it is not sent a
   await t.rejects(cpo.meter(session, 4), { name: 'Refused', isInDoubt: false }, 'and one that was refused is not');
 });
 
-t.test("Only the hub's token is let in, plain or in base64", async (t) => {
+t.test('Only the hub’s token is accepted, plain or in base64', async (t) => {
   const { emsp } = await pair(t);
   const [token = ''] = emsp.ownTokens;
   const status = async (authorization: string) =>

@@ -95,7 +95,7 @@ t.test('A session from START_SESSION to its CDR, step by step', async (t) => {
   t.not(cdr.id, (await cpo.bill(session)).id, 'ids are unique');
 });
 
-t.test('The same PATCH again changes nothing, and counts anew after a PUT', async (t) => {
+t.test('A repeated PATCH changes nothing, and counts again after a PUT', async (t) => {
   const { cpo, emsp } = await pair(t);
   const push = (method: string, body: object) =>
     emsp.copies.apply({
@@ -118,7 +118,7 @@ t.test('The same PATCH again changes nothing, and counts anew after a PUT', asyn
   t.same(state(), { id: 'S', charging_periods: [1] });
 });
 
-t.test('A CPO that acts by itself reports, charges, and bills what was stopped', async (t) => {
+t.test('A CPO that acts by itself reports, charges, and bills after a stop', async (t) => {
   const { cpo, emsp } = await pair(t, { carriesOutCommands: 'itself', meterEveryMs: 20 });
   const location = await cpo.pushLocation();
   const start = await emsp.command('START_SESSION', { token: emsp.driver, location_id: location.id });
@@ -142,7 +142,7 @@ t.test('A CPO that acts by itself charges even when its result does not arrive',
   t.ok(await emsp.until('its session', () => emsp.copies.of('sessions')[0]));
 });
 
-t.test("Commands that cannot be carried out are refused in OCPI's words", async (t) => {
+t.test('Commands that cannot be executed are refused with the results of OCPI', async (t) => {
   const { emsp } = await pair(t);
   t.equal((await emsp.command('STOP_SESSION', { session_id: 'NONE' })).result, 'UNKNOWN_SESSION');
   t.equal((await emsp.command('START_SESSION', { token: emsp.driver, location_id: 'NONE' })).result, 'REJECTED');
@@ -164,7 +164,7 @@ t.test('Authorization: known, blocked and unknown tokens, and whitelists', async
   t.match((await emsp.authorizeAtCpo(uid)).data, { allowed: 'BLOCKED' });
 });
 
-t.test('A list is pulled page after page along rel="next", whatever stands beside it', async (t) => {
+t.test('A list is pulled page by page along rel="next", whatever other links there are', async (t) => {
   const { cpo, emsp } = await pair(t);
   for (let n = 0; n < 5; n++) await cpo.pushTariff();
   const pulled = await emsp.pull('tariffs', { limit: 2 });
@@ -180,7 +180,7 @@ t.test('A list is pulled page after page along rel="next", whatever stands besid
   await t.rejects(emsp.pull('sessions'), { name: 'Refused', answer: { statusCode: 2001 } });
 });
 
-t.test('The transcript has every exchange of both sides, in order, with what was answered', async (t) => {
+t.test('The transcript has every exchange of both sides, in order, with the answers', async (t) => {
   const { cpo, emsp } = await pair(t);
   const tariff = await cpo.pushTariff();
   const [sent] = cpo.transcript.sent('tariffs');

@@ -61,7 +61,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
 }
 
 t.test(
-  "Registering: the hub's endpoints are discovered, its token kept, and the partner can be looked at meanwhile",
+  'Registering: the hub’s endpoints are discovered, its token kept, and the partner can be inspected meanwhile',
   async (t) => {
     const hub = await tinyHub(t);
     const cpo = await startCpo({

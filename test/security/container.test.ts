@@ -20,7 +20,7 @@ const lines = readFileSync('Dockerfile', 'utf8')
 const after = (instruction: string) =>
   lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1));
 
-t.test('it is built from the official image by its digest, and runs as an ordinary user', async (t) => {
+t.test('the image is built from the official one by its digest, and runs as an ordinary user', async (t) => {
   const [image = '', ...further] = after('ARG');
   t.match(image, /^NODE_IMAGE=node:\d+\.\d+\.\d+-slim@sha256:[0-9a-f]{64}$/, 'by its short name');
   t.strictSame(further, []);
@@ -33,7 +33,7 @@ t.test('it is built from the official image by its digest, and runs as an ordina
   t.notMatch(lines.join('\n'), /:\/\/(?!127\.0\.0\.1|\$)|HUB_\w*(TOKEN|KEY)=/, 'it names no host and holds no secret');
 });
 
-t.test('the build is given what it reads, and neither data nor secrets', async (t) => {
+t.test('the build context has what the build reads, and neither data nor secrets', async (t) => {
   const [everything, ...taken] = readFileSync('.dockerignore', 'utf8')
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'));
@@ -48,7 +48,7 @@ t.test('the build is given what it reads, and neither data nor secrets', async (
   for (const name of ['data', 'test', 'node_modules', '.git', '.ci']) t.notOk(names.includes(name), `${name} is not`);
 });
 
-t.test('its health check tells a hub that serves from one that does not', async (t) => {
+t.test('its health check distinguishes a hub that serves from one that does not', async (t) => {
   const [check = ''] = after('HEALTHCHECK');
   const [program, ...args] = JSON.parse(check.slice(check.indexOf('['))) as string[];
   t.equal(program, 'node');
@@ -88,7 +88,7 @@ const filled = (text: string) =>
     return value;
   });
 
-t.test('one hub with Prometheus and Grafana: settings, places and names are those of the product', async (t) => {
+t.test('one hub with Prometheus and Grafana: settings, paths and names match the product', async (t) => {
   const directory = 'docs/deploy';
   const compose = parse(filled(readFileSync(join(directory, 'compose-one.yaml'), 'utf8'))) as Compose;
   const { hub, prometheus, grafana } = compose.services;
@@ -120,13 +120,13 @@ t.test('one hub with Prometheus and Grafana: settings, places and names are thos
   t.ok(grafana.environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH?.startsWith(`${options.path}/`));
 });
 
-t.test('a hub in a container and under systemd returns large bodies to the system, as `npm start` does', async (t) => {
+t.test('a hub in a container and under systemd returns the memory of large bodies, as `npm start` does', async (t) => {
   t.match(allocator, { MALLOC_ARENA_MAX: '2', MALLOC_MMAP_THRESHOLD_: '131072' });
   for (const file of ['Dockerfile', 'docs/deploy/ocpi-hub.service'])
     t.strictSame(allocatorIn(readFileSync(file, 'utf8')), allocator, file);
 });
 
-t.test('systemd starts a hub that ended as often as it takes, and only with its volume', async (t) => {
+t.test('systemd restarts a hub as often as it ends, and only with its volume', async (t) => {
   const [unit = '', service = ''] = readFileSync('docs/deploy/ocpi-hub.service', 'utf8').split('[Service]');
   t.match(unit, /^StartLimitIntervalSec=0$/m, 'five starts in 10 s would be the last');
   t.match(unit, /^RequiresMountsFor=\/var\/lib\/ocpi-hub$/m);
@@ -137,7 +137,7 @@ interface Patroni {
   readonly postgresql: { readonly connect_address: string; readonly parameters: Readonly<Record<string, string>> };
 }
 
-t.test('a server under Patroni speaks TLS, which the HUB_STORE beside it asks for', async (t) => {
+t.test('a server under Patroni speaks TLS, which its HUB_STORE requires', async (t) => {
   const [, address = ''] = /`HUB_STORE=(postgres:[^`]+)`/.exec(readFileSync('docs/CLUSTER.md', 'utf8')) ?? [];
   const { hosts, ssl } = parsePostgresUrl(address.replace(/sslrootcert=[^&]*/, ''));
   t.match(ssl, { rejectUnauthorized: true }, 'and its name is verified');
@@ -146,7 +146,7 @@ t.test('a server under Patroni speaks TLS, which the HUB_STORE beside it asks fo
   t.match(postgresql.parameters, { ssl: 'on', ssl_cert_file: /^\//, ssl_key_file: /^\// });
 });
 
-t.test('a backup of the running hub has a place that the hub may write, outside its data directory', async (t) => {
+t.test('a backup of the running hub has a directory that the hub may write, outside its data directory', async (t) => {
   const settingIn = (file: string, name: string) =>
     new RegExp(`^${name}=(.*)$`, 'm').exec(readFileSync(join('docs/deploy', file), 'utf8'))?.[1] ?? '';
   t.equal(settingIn('ocpi-hub.service', 'ProtectSystem'), 'strict');

@@ -8,7 +8,7 @@ import { t } from '../support/tap.ts';
 
 const clockAt = (at: string) => new SimulatedClock(at);
 
-t.test('[NODE-RELEASE-1] a release has ended from the day after its last one', async (t) => {
+t.test('[NODE-RELEASE-1] a release has ended on the day after its last one', async (t) => {
   for (const [version, at, isOver] of [
     ['20.18.0', '2026-04-30T23:59:59Z', false],
     ['20.18.0', '2026-05-01T00:00:00Z', true],
@@ -47,7 +47,7 @@ t.test('a start warns in the log, by the clock of the hub, and on a terminal', a
   t.match(told('2028-05-01T12:00:00Z')[2], /^ {2}warning {6}Node 24\.21\.0 gets no security fixes since 2028-04-30/);
 });
 
-t.test('the container and the README have the Node that is advised, and the package takes older ones', async (t) => {
+t.test('the container and the README use the recommended Node, and the package accepts older ones', async (t) => {
   t.match(readFileSync('Dockerfile', 'utf8'), new RegExp(`^ARG NODE_IMAGE=node:${advised}\\.`, 'm'));
   t.match(readFileSync('README.md', 'utf8'), `Node ${advised}`);
   const { engines } = JSON.parse(readFileSync('package.json', 'utf8')) as { engines: { node: string } };

@@ -188,7 +188,7 @@ t.test(
   },
 );
 
-t.test('a key that is gone or wrong stops the start, names the setting and changes nothing', atLength, async (t) => {
+t.test('a missing or wrong key stops the start, names the setting and changes nothing', atLength, async (t) => {
   const place = await populated(t, {});
   const path = join(place.dataDir, 'secret-key');
   const kept = readFileSync(path, 'utf8');

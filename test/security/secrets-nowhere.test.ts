@@ -207,7 +207,7 @@ t.test('secrets found anywhere: 0', async (t) => {
   figures('secrets', { 'looked for': secrets.length, places: haystacks.length, found });
 });
 
-t.test('the search finds a secret in every form', async (t) => {
+t.test('the search finds a secret in every encoding', async (t) => {
   const value = partnerToken('S');
   const secret = { name: 'secret', value };
   const quoted = JSON.stringify({ authorization: `Token ${value}` });

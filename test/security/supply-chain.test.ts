@@ -10,7 +10,7 @@ import { allowedLicences, bundled, knownInstallScripts, licencesText, lockedPack
 
 const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, Record<string, string>>;
 
-t.test('every dependency is named at one exact version', async (t) => {
+t.test('every dependency has one exact version', async (t) => {
   for (const kind of ['dependencies', 'devDependencies', 'overrides']) {
     const inexact = Object.entries(manifest[kind] ?? {}).filter(
       ([, range]) => !/^(npm:[\w@/-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(range),
@@ -20,13 +20,13 @@ t.test('every dependency is named at one exact version', async (t) => {
   t.match(readFileSync('.npmrc', 'utf8'), /^save-exact=true$/m, 'and the next one will be');
 });
 
-t.test('the dependencies that run in production are few', async (t) => {
+t.test('the production dependencies are few', async (t) => {
   const direct = Object.keys(manifest.dependencies ?? {});
   t.ok(direct.length > 5 && direct.length <= 17, `${direct.length} direct ones`);
   t.ok(production().length <= 120, `${production().length} with all that they need`);
 });
 
-t.test('the lock file has the digest of every package, but of binaries for other platforms', async (t) => {
+t.test('the lock file has the digest of every package, except binaries for other platforms', async (t) => {
   const without = lockedPackages().filter(({ integrity }) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity ?? ''));
   t.strictSame(
     without.filter(({ optional, dev }) => !(optional && dev)).map(({ path }) => path),
@@ -34,17 +34,17 @@ t.test('the lock file has the digest of every package, but of binaries for other
   );
 });
 
-t.test('every package that is passed on has a licence that is allowed', async (t) => {
+t.test('every distributed package has an allowed licence', async (t) => {
   for (const { name, version, license } of [...production(), ...bundled()]) {
     t.ok(license !== undefined && allowedLicences.has(license), `${name} ${version}: ${license ?? 'unknown'}`);
   }
 });
 
-t.test('docs/LICENSES.md says what the lock file says', async (t) => {
+t.test('docs/LICENSES.md matches the lock file', async (t) => {
   t.equal(readFileSync('docs/LICENSES.md', 'utf8'), licencesText(), 'write it anew with test/security/licences.ts');
 });
 
-t.test('the bill of materials of a release names what is passed on and nothing else', atLength, async (t) => {
+t.test('the bill of materials of a release names the distributed packages and nothing else', atLength, async (t) => {
   const { bomFormat, metadata, components, dependencies } = billOfMaterials();
   t.strictSame([bomFormat, metadata.component.name], ['CycloneDX', manifest.name]);
   const passedOn = [...production(), ...bundled()].map(({ name, version }) => `${name}@${version}`);
@@ -62,7 +62,7 @@ t.test('the bill of materials of a release names what is passed on and nothing e
   );
 });
 
-t.test('no package runs code when it is installed but those that are known to', async (t) => {
+t.test('no package runs code at its installation except known ones', async (t) => {
   const scripted = lockedPackages().filter(({ hasInstallScript }) => hasInstallScript);
   t.strictSame(scripted.map(({ name }) => name).sort(), Object.keys(knownInstallScripts).sort());
 });

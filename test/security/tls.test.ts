@@ -77,7 +77,7 @@ t.test('TLS 1.2 with forward secrecy or better, and a renewed certificate on SIG
   t.equal(await hub.stop(), 0);
 });
 
-t.test('a certificate that has ended is named in the log of the start, on SIGHUP and by a command', async (t) => {
+t.test('an expired certificate is named in the log of the start, on SIGHUP and by a command', async (t) => {
   const directory = t.testdir({ 'cert.pem': endedCert, 'key.pem': testKey, 'trusted.pem': testCert });
   const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
   const port = await freePort();

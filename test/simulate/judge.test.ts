@@ -7,7 +7,7 @@ import { commanding, pushSession, revive, scene, stop } from './scene.ts';
 import { open } from './workload.ts';
 import { World } from './world.ts';
 
-t.test('a fact that is written, and that the hub had not heard of when it died, is no difference', async (t) => {
+t.test('a written event that the hub had not learned of when it died is no difference', async (t) => {
   t.teardown(holdImmediates());
   const world = new World({ seed: 3, cast: castOfSize(2, 2) });
   t.teardown(() => {
@@ -40,7 +40,7 @@ const watches = (world: World) =>
 /** Sweeps come at multiples of it. */
 const sweepMs = 300_000;
 
-t.test('a restart after a step back may take a grace for one that began later [CLOCK-8]', async (t) => {
+t.test('a restart after a step back may use the grace of a case that began later [CLOCK-8]', async (t) => {
   const world = await scene(t);
   const set = (aheadMs: number) => {
     world.wall.set(aheadMs, world.agenda.now);
@@ -62,7 +62,7 @@ t.test('a restart after a step back may take a grace for one that began later [C
   t.equal(world.failure, null);
 });
 
-t.test('a watch that begins when all has come to rest is waited for', async (t) => {
+t.test('a watch that begins when everything is idle is waited for', async (t) => {
   const world = await scene(t);
   await pushSession(world);
   // The healing takes 72 s before it looks whether everything is at rest, and 2 s afterwards.

@@ -19,7 +19,7 @@ storeSuite(t, open);
 trimSuite(t, open);
 
 t.test(
-  '[CONTRACT-3, CONTRACT-5] whatever a failed write leaves open is known when the same commit is asked for again',
+  '[CONTRACT-3, CONTRACT-5] the outcome of a failed write is known when the same commit is requested again',
   async (t) => {
     for (const isWritten of [false, true]) {
       const fates: WriteFate[] = [{ kind: 'open', isWritten, mendMs: 5 }];
@@ -56,7 +56,7 @@ t.test('[CONTRACT-6] a power cut takes the newest settles, none older than a sec
   t.equal(store.head(), 1);
 });
 
-t.test('[CONTRACT-8] a row that rotted is named and unreadable, and whole again when it is written', async (t) => {
+t.test('[CONTRACT-8] a damaged row is named and unreadable, and readable again when it is rewritten', async (t) => {
   const disk = new MemoryDisk();
   await append(new MemoryStore(disk), { puts: [row('1'), row('2')] });
   const rotten = disk.rows.get('sessions')?.values().next().value;

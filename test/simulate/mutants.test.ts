@@ -33,7 +33,7 @@ for (const mutant of mutants) {
   });
 }
 
-t.test('a class that was bent is as before', async (t) => {
+t.test('a mutated class is restored', async (t) => {
   for (const { patch } of mutants) patch?.()();
   t.equal((await runSeed({ seed: 1 })).failure, null);
 });

@@ -20,7 +20,7 @@ t.test('the same seed twice gives the same trace, and another seed another', asy
   t.equal(digests.size, many);
 });
 
-t.test('nothing in the hub looks at the clock or the dice of the machine', async (t) => {
+t.test('nothing in the hub uses the clock or the randomness of the machine', async (t) => {
   const { now } = Date;
   const { random } = Math;
   const { setTimeout: wait } = globalThis;
@@ -51,7 +51,7 @@ t.test('nothing in the hub looks at the clock or the dice of the machine', async
   t.strictSame([...leaks], []);
 });
 
-t.test('a failure is told again in fewer steps, and just so a second time', async (t) => {
+t.test('a failure is repeated in fewer steps, and the same way a second time', async (t) => {
   const mutant = mutants.find(({ name }) => name.startsWith('a floor'));
   const restore = mutant?.patch?.();
   t.teardown(() => restore?.());
@@ -67,7 +67,7 @@ t.test('a failure is told again in fewer steps, and just so a second time', asyn
   t.fail('no seed failed');
 });
 
-t.test('npm run simulate runs seeds, counts what was met and says how it went', atLength, async (t) => {
+t.test('npm run simulate runs seeds, counts the situations met and prints the outcome', atLength, async (t) => {
   const options = ['dist/test/simulate/simulate.js', '--seed', '7', '--runs', '3'];
   const { stdout } = await promisify(execFile)(process.execPath, options, { encoding: 'utf8' });
   t.match(stdout, /^3 of 3 seeds, 0 failed/m);

@@ -21,6 +21,6 @@ t.test(`seeds 1 to ${count}: every rule holds in every world`, async (t) => {
   }
 });
 
-t.test('no fault and no rare path was missed', atLength, async (t) => {
+t.test('every fault and every rare path was met', atLength, async (t) => {
   t.strictSame([...missing], []);
 });

@@ -51,7 +51,7 @@ const exchanged: readonly (readonly [ClassName, object])[] = [
 /** Classes whose optional fields are all tried as null and whose lists are all tried empty. */
 const triedBare: readonly ClassName[] = ['Location', 'EVSE', 'Connector', 'Tariff', 'Token', 'Session', 'CDR'];
 
-t.test('the fixtures are correct and leave nothing out', async (t) => {
+t.test('the fixtures are valid and complete', async (t) => {
   for (const { title, className, text } of whole)
     t.same(problemsOf(className, JSON.parse(text)), [], `${className}: ${title}`);
   for (const { title, className, text } of fragments) t.same(fragmentProblems(className, JSON.parse(text)), [], title);
@@ -210,7 +210,7 @@ async function patched(
   }
 }
 
-t.test('EVSEs, connectors and fragments arrive byte for byte and change what they name [D17, D19]', async (t) => {
+t.test('EVSEs, connectors and fragments arrive byte for byte and change their target [D17, D19]', async (t) => {
   const { cpo, emsp } = await routedPair(t, await hubFor(t));
   const both = [cpo, emsp] as const;
   const location = '/2.2.1/locations/NL/CPO/FULL';

@@ -73,7 +73,7 @@ async function until(what: string, holds: () => boolean): Promise<void> {
 
 const succeeded = ({ http, code }: Answer) => code === 1000 && (http === 200 || http === 201);
 
-t.test('a CPO and an eMSP that know the specification alone walk the whole session path', async (t) => {
+t.test('a CPO and an eMSP that know only the specification walk the whole session path', async (t) => {
   // Small pages, so that every list has more than one.
   const env = { HUB_PAGE_DEFAULT: '2', HUB_PAGE_MAX: '3' };
   const hub = await startChildHub({ dataDir: directoryFor(t), port: 0, env });
@@ -253,7 +253,7 @@ t.test('a CPO and an eMSP that know the specification alone walk the whole sessi
     }
   });
 
-  await t.test('what is not there, not allowed or not JSON is refused as the specification says', async (t) => {
+  await t.test('an unknown, forbidden or non-JSON request is refused as the specification says', async (t) => {
     const missing = await cpo.send('GET', ['locations', 'RECEIVER'], { path: '/NL/LDN/NOWHERE' });
     t.equal(missing.http, 404, 'GET of a missing object');
     const never = await cpo.send('PATCH', ['locations', 'RECEIVER'], {

@@ -118,26 +118,29 @@ t.test('TRAP fact 2: one flipped bit in a table returns a wrong value', async (t
   });
 });
 
-t.test('ANSWER fact 2: a row that was flipped is never returned, is named, and is mended by writing it', async (t) => {
-  const directory = directoryFor(t);
-  await filled(directory);
-  flip(join(directory, 'db'), '.ldb', noise(10_020).slice(0, 60));
-  const store = await open(directory);
-  t.teardown(() => store.close());
-  t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '20' }] });
-  await t.rejects(store.get(row('20')), Damaged);
-  const total = async (): Promise<number> =>
-    (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total;
-  t.equal(await total(), 199);
-  t.equal((await collect(store.scan('sessions'))).length, 199);
-  const [told] = await store.history('stream 20');
-  await append(store, { puts: [row('20', { body: told?.body ?? null })] });
-  t.strictSame(store.health().damagedRows, []);
-  t.equal((await store.get(row('20')))?.body, noise(20));
-  t.equal(await total(), 200);
-});
+t.test(
+  'ANSWER fact 2: a row with a flipped bit is never returned, is named, and is repaired by a rewrite',
+  async (t) => {
+    const directory = directoryFor(t);
+    await filled(directory);
+    flip(join(directory, 'db'), '.ldb', noise(10_020).slice(0, 60));
+    const store = await open(directory);
+    t.teardown(() => store.close());
+    t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '20' }] });
+    await t.rejects(store.get(row('20')), Damaged);
+    const total = async (): Promise<number> =>
+      (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 0, limit: 1 })).total;
+    t.equal(await total(), 199);
+    t.equal((await collect(store.scan('sessions'))).length, 199);
+    const [told] = await store.history('stream 20');
+    await append(store, { puts: [row('20', { body: told?.body ?? null })] });
+    t.strictSame(store.health().damagedRows, []);
+    t.equal((await store.get(row('20')))?.body, noise(20));
+    t.equal(await total(), 200);
+  },
+);
 
-t.test('ANSWER fact 2: an event that was flipped quarantines the store, by its number', async (t) => {
+t.test('ANSWER fact 2: an event with a flipped bit quarantines the store, with its sequence', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   flip(join(directory, 'db'), '.ldb', noise(33).slice(0, 60));
@@ -148,7 +151,7 @@ t.test('ANSWER fact 2: an event that was flipped quarantines the store, by its n
   t.equal((await seqsOf(store)).length, 199);
 });
 
-t.test('ANSWER fact 2: damage after opening is seen by the read that meets it', async (t) => {
+t.test('ANSWER fact 2: damage after opening is detected by the read that meets it', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   const store = await open(directory);
@@ -166,7 +169,7 @@ t.test('ANSWER fact 2: damage after opening is seen by the read that meets it', 
   );
 });
 
-t.test('ANSWER fact 7: a log that lost its end is found short by the mark beside it', async (t) => {
+t.test('ANSWER fact 7: a log without its end is found too short by the mark beside it', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   const [log] = files(join(directory, 'db'), '.log');
@@ -235,7 +238,7 @@ t.test('ANSWER fact 7: a MANIFEST shorter than it was is not opened, and nothing
   t.strictSame(readdirSync(db), before);
 });
 
-t.test('ANSWER fact 7: an empty database in the place of a full one is quarantined', async (t) => {
+t.test('ANSWER fact 7: an empty database in place of a full one is quarantined', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   rmSync(join(directory, 'db'), { recursive: true });
@@ -317,7 +320,7 @@ const TAMPERED: readonly {
 ];
 type Tap = typeof t;
 
-t.test('what verification finds', async (t) => {
+t.test('the findings of a verification', async (t) => {
   const original = directoryFor(t);
   await filled(original);
   for (const { title, tamper, state, check } of TAMPERED) {
@@ -335,7 +338,7 @@ t.test('what verification finds', async (t) => {
   }
 });
 
-t.test('a block that cannot be read at all quarantines the store; what can be read is read', async (t) => {
+t.test('a block that cannot be read at all quarantines the store; everything else can be read', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   const [table] = files(join(directory, 'db'), '.ldb');
@@ -351,7 +354,7 @@ t.test('a block that cannot be read at all quarantines the store; what can be re
   await t.rejects(append(store), StoreUnavailable);
 });
 
-t.test('[R4] what verification found and a look-up does not is damaged, and the store says so', async (t) => {
+t.test('damage that verification finds and a look-up does not is reported as damage', async (t) => {
   const directory = directoryFor(t);
   await filled(directory, 20);
   const store = await open(directory);
@@ -371,7 +374,7 @@ t.test('[R4] what verification found and a look-up does not is damaged, and the 
   t.equal(await store.get({ ...lost, id: 'never' }), null, 'what never was is not damaged');
 });
 
-t.test('[R5] a filter that has rotted hides the newest version of a row from a look-up: it is sought', async (t) => {
+t.test('a damaged filter that hides the newest version of a row from a look-up is bypassed', async (t) => {
   const directory = directoryFor(t);
   const later = '2024-05-02T10:00:00.000Z';
   const fence = { dest: 'A' };

@@ -39,7 +39,7 @@ const child = join(import.meta.dirname, 'child.js');
 const inChild = (role: string, directory: string) =>
   spawnSync(process.execPath, [child, role, directory, '0'], { encoding: 'utf8' });
 
-t.test('a table that breaks an assertion of the engine is told by every start after the first [M6]', async (t) => {
+t.test('a table that breaks an assertion of the engine is reported by every start after the first', async (t) => {
   const dataDir = directoryFor(t);
   const directory = join(dataDir, 'store');
   await filled(directory);
@@ -63,7 +63,7 @@ t.test('a table that breaks an assertion of the engine is told by every start af
 });
 
 t.test(
-  'a table that can be read and not compacted is met in a process apart, before the engine compacts it [N2]',
+  'a table that can be read and not compacted is found in a separate process, before the engine compacts it',
   atLength,
   async (t) => {
     const directory = directoryFor(t);
@@ -87,14 +87,14 @@ t.test(
   },
 );
 
-t.test('a look at such a store that no hub has met says the same, and its process outlives it', async (t) => {
+t.test('an offline inspection of such a store reports the same, and does not die with it', async (t) => {
   const dataDir = directoryFor(t);
   await filled(join(dataDir, 'store'));
   breakAssertion(join(dataDir, 'store', 'db'));
   t.match((await verifyStore(dataDir)).faults, [/Assertion/]);
 });
 
-t.test('an opening that was only killed stops nothing: the store opens, and nothing of it is left', async (t) => {
+t.test('an opening that was only killed prevents nothing: the store opens, and no trace of it is left', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   for (const leave of [
@@ -110,7 +110,7 @@ t.test('an opening that was only killed stops nothing: the store opens, and noth
   }
 });
 
-t.test('a store that another process has is in use, whatever was left of an opening', async (t) => {
+t.test('a store that another process uses is in use, whatever an opening left behind', async (t) => {
   const directory = directoryFor(t);
   const store = await open(directory);
   t.teardown(() => store.close());
@@ -166,7 +166,7 @@ for (const [when, look] of Object.entries(before)) {
 }
 
 t.test(
-  'a backup of a store that has lost something of its log is made good when it is restored and opened [CONTRACT-6]',
+  'a backup of a store that lost part of its log is repaired when it is restored and opened [CONTRACT-6]',
   async (t) => {
     const root = directoryFor(t);
     const [dataDir, backup, target] = [join(root, 'data'), join(root, 'backup'), join(root, 'restored')];
@@ -179,7 +179,7 @@ t.test(
   },
 );
 
-t.test('what is restored is its owner’s alone, whatever the backup was', async (t) => {
+t.test('a restored store is readable by its owner alone, whatever the permissions of the backup', async (t) => {
   const root = directoryFor(t);
   const [live, backup, target] = [join(root, 'live', 'store'), join(root, 'backup'), join(root, 'restored')];
   await filled(live);
@@ -194,7 +194,7 @@ t.test('what is restored is its owner’s alone, whatever the backup was', async
   t.strictSame(open, []);
 });
 
-t.test('where nothing was lost no floor moves, not even below what has no row', async (t) => {
+t.test('without a loss no floor moves, not even below deliveries without a row', async (t) => {
   const directory = directoryFor(t);
   const store = await open(directory);
   const fence = store.held();
@@ -256,7 +256,7 @@ for (const [what, key, floor, isMarked] of losses.flatMap((loss) => [
   });
 }
 
-t.test('after an unclean end that took nothing no floor moves', async (t) => {
+t.test('after an unclean end without a loss no floor moves', async (t) => {
   const root = directoryFor(t);
   const store = await open(join(root, 'live'));
   t.teardown(() => store.close());
@@ -269,7 +269,7 @@ t.test('after an unclean end that took nothing no floor moves', async (t) => {
   t.strictSame(await again.floors(), [{ dest: 'A', seq: 6 }]);
 });
 
-t.test('both marks say that an end was clean, until the store is opened again [F8]', async (t) => {
+t.test('both marks say that an end was clean, until the store is opened again', async (t) => {
   const directory = directoryFor(t);
   const isClean = async (): Promise<boolean[]> => (await readMarks(directory)).held.map(({ clean }) => clean);
   for (const round of [1, 2]) {

@@ -58,7 +58,7 @@ t.test('TRAP fact 1: after one failed write a handle goes on acknowledging synce
 });
 
 t.test(
-  'ANSWER fact 1: [CONTRACT-5] nothing is acknowledged that is not there; the store mends itself when there is room',
+  'ANSWER fact 1: [CONTRACT-5] nothing is acknowledged that is not there; the store heals when there is room',
   async (t) => {
     const disk = smallDisk(t, 24 * MIB);
     if (disk === null) return void t.plan(0, NO_MOUNT);
@@ -138,7 +138,7 @@ t.test('a store whose directory is moved away, or replaced, fails until it is ba
   await t.resolves(append(store));
 });
 
-t.test('a store that nobody writes says that its directory is gone [LEVEL-STORE-6]', async (t) => {
+t.test('a store without writes notices that its directory is gone [LEVEL-STORE-6]', async (t) => {
   const directory = join(directoryFor(t), 'store');
   const store = await openLevelStore({ directory, node: 'test', ballastBytes: 64 * 1024 });
   t.teardown(() => store.close());

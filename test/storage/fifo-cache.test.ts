@@ -29,7 +29,7 @@ t.test('the oldest go first, whatever was taken out before', async (t) => {
   t.equal(inUse.size, countMax);
 });
 
-t.test('what was written over is let go, also while nothing has to go for want of room', async (t) => {
+t.test('an overwritten entry is released, also while no room is needed', async (t) => {
   const child = fileURLToPath(new URL('./bounded-child.js', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', child]);
   const told = JSON.parse(/^told (.*)$/m.exec(stdout)?.[1] ?? 'null') as { grown: number; last: number };

@@ -88,7 +88,7 @@ t.test('what format 1 wrote is read, byte for byte', async (t) => {
   });
 });
 
-t.test('[STORAGE-RECORDS-5] a newer format is told from a flipped bit in the digit', (t) => {
+t.test('[STORAGE-RECORDS-5] a newer format is distinguished from a flipped bit in the digit', (t) => {
   const value = encode('key', '[1]', '2', 'body');
   for (let format = 0; format < 256; format += 1) {
     const flipped = String.fromCharCode(format) + value.slice(1);

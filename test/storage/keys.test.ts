@@ -10,7 +10,7 @@ const name = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\0')
 const seq = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER - 1 });
 const bytes = (a: string, b: string): number => Math.sign(Buffer.compare(Buffer.from(a), Buffer.from(b)));
 
-t.test('a row key gives its name back, and sorts by kind, owner and id', async () => {
+t.test('a row key is decoded to its name, and sorts by kind, owner and id', async () => {
   const key = fc.record({ kind: name, owner: name, id: name });
   fc.assert(
     fc.property(key, key, (a, b) => {
@@ -21,7 +21,7 @@ t.test('a row key gives its name back, and sorts by kind, owner and id', async (
   );
 });
 
-t.test('delivery, floor, timer and event keys give back what they name', async () => {
+t.test('delivery, floor, timer and event keys are decoded to their names', async () => {
   fc.assert(
     fc.property(name, seq, (dest, n) => {
       const key = keys.openKey(dest, n);
@@ -36,7 +36,7 @@ t.test('delivery, floor, timer and event keys give back what they name', async (
   );
 });
 
-t.test('keys are those of the data directories that are there', async (t) => {
+t.test('keys are those of existing data directories', async (t) => {
   const made = [keys.eventKey(0x2a), keys.streamKey('s', 1), keys.correlationKey('c', 1)];
   t.strictSame(made, ['e/000000000000002a', 's/s\x000000000000000001', 'c/c\x000000000000000001']);
   t.strictSame(
@@ -46,7 +46,7 @@ t.test('keys are those of the data directories that are there', async (t) => {
   t.strictSame([keys.floorKey('A'), keys.dueKey('k')], ['f/A\x0000', 't/00k']);
 });
 
-t.test('a range holds all of its own keys behind the place, in order, and none of another name', async () => {
+t.test('a range has all of its keys after the position, in order, and none of another name', async () => {
   const within = ({ gte, lt }: keys.Range, key: string): boolean => bytes(key, gte) >= 0 && bytes(key, lt) < 0;
   fc.assert(
     fc.property(name, name, seq, seq, (a, b, n, after) => {
@@ -82,7 +82,7 @@ t.test('a record comes back as it was, its body untouched', async () => {
   );
 });
 
-t.test('any changed character of a record is found, and told from a record under another key', async (t) => {
+t.test('any changed character of a record is found, and so is a record under another key', async (t) => {
   const value = encode('key', '[1,"a"]', '{"b":2}', 'body');
   for (let i = 0; i < value.length; i += 1) {
     const changed = value.slice(0, i) + String.fromCharCode(value.charCodeAt(i) ^ 1) + value.slice(i + 1);
@@ -95,7 +95,7 @@ t.test('any changed character of a record is found, and told from a record under
   t.strictSame(headOf(value), [1, 'a']);
 });
 
-t.test('a record in bytes is the record in text, whatever was made before in the same place', async (t) => {
+t.test('a record in bytes equals the record in text, whatever was encoded before in the same buffer', async (t) => {
   const text = fc.string({ unit: 'binary' });
   const known = Buffer.from(encodeBytes('k', '[]', '{}', 'é'));
   fc.assert(

@@ -100,7 +100,7 @@ t.test('a page reads no more large rows than it may give', async (t) => {
   }
 });
 
-t.test('ANSWER fact 3: appends that nobody waits for land in order of their calls', async (t) => {
+t.test('ANSWER fact 3: appends without await are stored in order of their calls', async (t) => {
   const store = await open(directoryFor(t));
   t.teardown(() => store.close());
   const writes: Promise<unknown>[] = [];
@@ -121,7 +121,7 @@ t.test('ANSWER fact 3: appends that nobody waits for land in order of their call
   );
 });
 
-t.test('what waits is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
+t.test('the queue is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
   const store = await open(directoryFor(t));
   t.teardown(() => store.close());
   const outcomes = await Promise.allSettled(Array.from({ length: 20_000 }, () => append(store)));
@@ -175,7 +175,7 @@ t.test('ANSWER: get and event find keys that end in characters of several bytes,
 });
 
 t.test(
-  '[LEVEL-REWRITE-4] a store that closes ends a reclaim after one range, and the next reclaim ends the rest',
+  '[LEVEL-REWRITE-4] a store that closes ends a reclaim after one range, and the next reclaim does the rest',
   async (t) => {
     const place = directoryFor(t);
     const database = join(place, 'store', 'db');

@@ -8,7 +8,7 @@ const row = (id: string, body: string | null = null, kind = 'sessions') => ({
   ...{ kind, owner: 'NL-CPO', id, shelf: 'NL-EMS', upd: '2026', seq: 1, body, data: null },
 });
 
-t.test('a row that was read is kept, unless it was written meanwhile (Y1, Y2)', async (t) => {
+t.test('a row that was read is cached, unless it was written meanwhile [CACHES-3] [CACHES-4]', async (t) => {
   const rows = new ListCache();
   const keep = rows.reading(['a', 'b']);
   t.equal(rows.get('sessions', 'a'), undefined, 'it is being read');
@@ -23,7 +23,7 @@ t.test('a row that was read is kept, unless it was written meanwhile (Y1, Y2)', 
 });
 
 t.test(
-  'of two that read the same row each may keep it, until it is written; a kind is given its own alone (Y2, Y3)',
+  'of two readers of the same row each may cache it, until it is written; a kind gets its own rows alone [CACHES-3] [CACHES-5]',
   async (t) => {
     const rows = new ListCache();
     const [first, second] = [rows.reading(['a']), rows.reading(['a'])];
@@ -44,7 +44,7 @@ t.test(
   },
 );
 
-t.test('it is bounded in number and in characters: the oldest go (Y3)', async (t) => {
+t.test('it is bounded in number and in characters, and evicts the oldest [CACHES-1]', async (t) => {
   const many = new ListCache();
   const read = (rows: ListCache, entry: string, body = '') => rows.reading([entry])(0, row(entry, body));
   for (let n = 0; n <= 16_384; n++) read(many, String(n));

@@ -170,7 +170,7 @@ for (const [form, spoil, why] of FORMS) {
   }
 }
 
-t.test('a log behind a mark is quarantined where nothing shows that the mark was exchanged', async (t) => {
+t.test('a log behind a mark is quarantined unless the mark was exchanged', async (t) => {
   // Both marks come from the later store; then only one, after an end that was not clean.
   const both = spoiled(t as Tap, original, MARK_FILES, (path, file) => cpSync(join(later, file), path));
   const unclean = spoiled(t as Tap, original, [], () => {});
@@ -259,7 +259,7 @@ t.test('a mark cut at each byte, and with a bit flipped in each byte, is never r
   }
 });
 
-t.test('a mark that this user may not read is moved aside and written anew', async (t) => {
+t.test('a mark that this user may not read is moved aside and written again', async (t) => {
   const [nobody, child] = [65_534, join(import.meta.dirname, 'child.js')];
   if (process.getuid?.() !== 0) return void t.plan(0, 'only root can give files to another user');
   for (const file of isAtLength ? MARK_FILES : MARK_FILES.slice(0, 1)) {
@@ -277,7 +277,7 @@ t.test('a mark that this user may not read is moved aside and written anew', asy
   }
 });
 
-t.test('a store of an earlier build, with one mark of two slots, gets its second file without a word', async (t) => {
+t.test('a store of an earlier build, with one mark of two slots, silently gets its second file', async (t) => {
   const directory = spoiled(t as Tap, original, [], () => {});
   // That build knew no identity, in its mark or in the database.
   await asBefore(directory, [8, 7]);

@@ -52,7 +52,7 @@ const query = fc.record(
   { requiredKeys: ['shelves', 'offset', 'limit'] },
 );
 
-t.test('every page of every query is what sorting everything would give', async () => {
+t.test('every page of every query equals a page of everything sorted', async () => {
   fc.assert(
     fc.property(
       fc.array(place, { maxLength: 120 }),

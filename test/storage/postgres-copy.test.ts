@@ -110,7 +110,7 @@ function suite(server: PostgresServer): void {
     t.match(await store.backup(join(directoryFor(t), 'backup')), { events: 10, horizon: first + 10 });
   });
 
-  t.test('a copied store is the same in all that can be read, goes on, and remembers its keys', async (t) => {
+  t.test('a copied store is equal in everything that can be read, continues, and remembers its keys', async (t) => {
     const directory = join(directoryFor(t), 'store');
     const held = await embedded(directory);
     const url = fresh();
@@ -126,7 +126,7 @@ function suite(server: PostgresServer): void {
     t.equal((await append(store)).first, 241);
   });
 
-  t.test('there and back: a backup of the copy restores to an embedded store that is the same', atLength, async (t) => {
+  t.test('there and back: a backup of the copy restores to an equal embedded store', atLength, async (t) => {
     const root = directoryFor(t);
     const held = await embedded(join(root, 'store'));
     const url = fresh();
@@ -163,7 +163,7 @@ function suite(server: PostgresServer): void {
     t.strictSame([names.length, names], [700, names.toSorted()]);
   });
 
-  t.test('a copy that cannot be made says why, and leaves the schema empty', atLength, async (t) => {
+  t.test('an impossible copy says why, and leaves the schema empty', atLength, async (t) => {
     const root = directoryFor(t);
     const directory = join(root, 'store');
     await embedded(directory);

@@ -14,7 +14,7 @@ async function nodeOf(t: Test, url: string, node: string, gained = () => {}, ttl
   return store;
 }
 
-t.test('the primary is left behind by a failover, and goes on', longer, async (t) => {
+t.test('the former primary stays up after a failover', longer, async (t) => {
   const former = await startPostgres(t);
   const standby = await startStandby(t, former, 's1');
   await former.query(`alter system set synchronous_standby_names = 's1'`);
@@ -94,7 +94,7 @@ t.test('every connection falls silent and new ones work, as after the failover o
 });
 
 // Both of the above at once.
-t.test('the primary stands still and a standby is promoted within a lease', longer, async (t) => {
+t.test('the primary freezes and a standby is promoted within a lease', longer, async (t) => {
   const [former, standby] = await pairOf(t);
   const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
   const store = await nodeOf(t, former.url('promoted').replace(`127.0.0.1:${former.port}`, hosts), 'a');

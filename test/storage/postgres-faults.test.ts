@@ -203,7 +203,7 @@ function suite(server: PostgresServer): void {
   );
 
   t.test(
-    'connections that are killed under load: nothing acknowledged is lost, nothing stands twice',
+    'connections are killed under load: nothing acknowledged is lost, nothing is stored twice',
     atLength,
     async (t) => {
       const store = await opened(t, server);
@@ -222,7 +222,7 @@ function suite(server: PostgresServer): void {
   );
 
   t.test(
-    'a caller who waits too long: sent is unknown and found later, unsent is refused and never written',
+    'a caller that waits too long: a sent write is unknown and found later, an unsent one is refused and never written',
     async (t) => {
       const link = await Link.to(t, server.port);
       const store = await opened(t, server, { through: link, answerMs: 1500, ttlMs: 60_000 });
@@ -307,7 +307,7 @@ function suite(server: PostgresServer): void {
   );
 
   t.test(
-    'a server that is stopped and started: refused in words meanwhile, and on it goes without a restart',
+    'a server is stopped and started: meanwhile writes are refused in words, and no restart is needed',
     atLength,
     async (t) => {
       const store = await opened(t, server, { ttlMs: 3000 });
@@ -378,7 +378,7 @@ function suite(server: PostgresServer): void {
   );
 
   t.test(
-    'a lease that is not renewed names the reason: a standby that does not confirm, or what else it is',
+    'a lease that is not renewed names the reason: a standby that does not confirm, or another one',
     atLength,
     async (t) => {
       await server.query('create role lessee login; grant create on database postgres to lessee');

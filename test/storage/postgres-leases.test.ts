@@ -45,7 +45,7 @@ async function startNode(t: Test, url: string, name: string, ttl = ttlMs) {
 }
 
 t.test(
-  'who waits for the lease of a dead node asks ten times at least, however long it stands still in between',
+  'a waiter for the lease of a dead node tries at least ten times, however long it was stopped in between',
   (t) => {
     let at = 7;
     const mayWait = patience({ ...systemClock, monotonic: () => at }, 3000);
@@ -91,7 +91,7 @@ async function mustBeWhole(t: Test, store: PostgresStore, nodes: readonly Node[]
 }
 
 function suite(server: PostgresServer): void {
-  t.test('a node that joins stands by; when the owner leaves the log is handed over', async (t) => {
+  t.test('a node that joins stands by; when the owner leaves, the log is handed over', async (t) => {
     const url = server.url(newSchema('joining'));
     const a = await openNode(t, url, 'a', 30_000);
     await holds(a);
@@ -132,7 +132,7 @@ function suite(server: PostgresServer): void {
     t.equal(fenceOf(c).token, 3, 'one that closes hands it over, too');
   });
 
-  t.test('who gains the log takes it as it stands, also when it ends earlier than was seen', async (t) => {
+  t.test('a node that gains the log takes its present end, also when that is before the last one it saw', async (t) => {
     const schema = newSchema('rewound');
     const first = await openNode(t, server.url(schema), 'first', 30_000);
     await holds(first);
@@ -152,7 +152,7 @@ function suite(server: PostgresServer): void {
     t.equal((await second.append({ fence: fenceOf(second), idem: 'w', events: [event()] })).first, 3);
   });
 
-  t.test('a free log is had by one of those that come at once', async (t) => {
+  t.test('of several nodes that claim a free log at once, one gets it', async (t) => {
     const url = server.url(newSchema('free'));
     const nodes = await Promise.all(['a', 'b', 'c'].map((name) => openNode(t, url, name, 30_000)));
     await until(() => nodes.some((node) => node.held() !== null));
@@ -163,7 +163,7 @@ function suite(server: PostgresServer): void {
     );
   });
 
-  t.test('[LEASES-6] a log that was given up: the former fence is refused, and the next one is greater', async (t) => {
+  t.test('[LEASES-6] a log that was released: the former fence is refused, and the next one is greater', async (t) => {
     const store = await openNode(t, server.url(newSchema('given')), 'a', 300_000);
     await holds(store);
     const fence = fenceOf(store);
@@ -186,7 +186,7 @@ function suite(server: PostgresServer): void {
     t.equal((await store.append({ fence: fenceOf(store), idem: 'next', events: [event()] })).first, 2);
   });
 
-  t.test('[LEASES-5] a release that comes late leaves a later claim of the same node', async (t) => {
+  t.test('[LEASES-5] a late release leaves a later claim of the same node intact', async (t) => {
     const schema = newSchema('claimed');
     await (await openPostgresStore({ url: server.url(schema), node: 'a', ...patient })).close();
     const client = await openSession(t, server, 'a');
@@ -231,7 +231,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test(
-    'a node that is killed under load: another gains the log and all that it was told is there',
+    'a node is killed under load: another one gains the log, and every acknowledged write is there',
     atLength,
     async (t) => {
       const schema = newSchema('killed');
@@ -252,7 +252,7 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test('a node that stood still acts no more when it wakes: it is refused, and stands by', async (t) => {
+  t.test('a node that was stopped acts no more when it continues: it is refused, and stands by', async (t) => {
     const url = server.url(newSchema('stopped'));
     const sleeper = await startNode(t, url, 'sleeper');
     await until(() => sleeper.acknowledged().length > some);
@@ -276,7 +276,7 @@ function suite(server: PostgresServer): void {
     await mustBeWhole(t, store, [sleeper, other]);
   });
 
-  t.test("[LEASES-8] a dead owner's row that ends after the longest lease is no reason to wait for it", async (t) => {
+  t.test('[LEASES-8] a dead owner’s row that ends later than the longest lease is not waited for', async (t) => {
     const schema = newSchema('ahead');
     const url = server.url(schema);
     await (await openNode(t, url, 'first')).close();
@@ -295,7 +295,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test(
-    '[CONNECT-4] an owner that falls silent in the middle of a trim or an erasure is followed by another',
+    '[CONNECT-4] an owner that falls silent in the middle of a trim or an erasure is succeeded by another',
     async (t) => {
       const as = (text: string) => text;
       const works = {
@@ -326,7 +326,7 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test('a read that the server works at is waited for, longer than a write', async (t) => {
+  t.test('a read in progress at the server is waited for, longer than a write', async (t) => {
     const schema = newSchema('patient');
     const store = await openPostgresStore({ url: server.url(schema), node: 'patient', sole: false, answerMs: 1 });
     t.teardown(() => store.close());
@@ -340,7 +340,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test(
-    'a node that is to be the only one does not begin beside another, and waits for one that was killed',
+    'a node that must be the only one does not start beside another, and waits for one that was killed',
     async (t) => {
       const url = server.url(newSchema('alone'));
       const first = await openPostgresStore({ url, node: 'first', nodeUrl: 'http://first', ttlMs: 60_000 });

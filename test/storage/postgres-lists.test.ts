@@ -68,7 +68,7 @@ const history = fc.record({
 });
 
 function suite(server: PostgresServer): void {
-  t.test('every page and every count is that of the order in memory', async (t) => {
+  t.test('every page and every count equals that of the order in memory', async (t) => {
     let pages = 0;
     const property = fc.asyncProperty(history, async ({ commits, queries, trimmed }) => {
       const store = await openPostgresStore({ url: server.url(newSchema('lists')), node: 'test', ...patient });
@@ -147,7 +147,7 @@ function readingSuite(server: PostgresServer): void {
     t.ok(read <= 3 * pages * limit, `${pages} pages of ${limit} read ${read} entries`);
   });
 
-  t.test('[LISTS-1] what is read to count a list of most shelves does not grow with their number', async (t) => {
+  t.test('[LISTS-1] the reads that count a list of most shelves do not grow with their number', async (t) => {
     const schema = newSchema('lists');
     const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
     const names = Array.from({ length: 200 }, (_, i) => `S${i}`);

@@ -45,7 +45,7 @@ t.test('each unsafe setting is named, and safe ones are not', async (t) => {
   t.match(warningOf({ ...safe, data_checksums: 'off' }), /^data_checksums is off/);
 });
 
-t.test('an address names hosts, schema and what is known of the server; nothing else is taken', async (t) => {
+t.test('an address names hosts, schema and known parameters of the server; others are refused', async (t) => {
   const address = parsePostgresUrl('postgres://hub:s%40cret@db1:5433,db2,[::1]:7/ocpi?schema=roaming&sslmode=require');
   t.match(address, {
     hosts: [
@@ -75,27 +75,24 @@ t.test('an address names hosts, schema and what is known of the server; nothing 
     t.throws(() => parsePostgresUrl(url), { name: 'TypeError', message: why });
 });
 
-t.test(
-  '[POSTGRES-URL-1] a connection that leaves this machine is verified unless the operator says otherwise',
-  async (t) => {
-    const verified = { rejectUnauthorized: true };
-    for (const [where, ssl] of [
-      ...(
-        ['db1', '10.0.0.11', 'db1,127.0.0.1', '127.evil.example', '127.1', '[::2]', 'localhost.example'] as const
-      ).map((host) => [`${host}/ocpi`, verified] as const),
-      ...(['127.0.0.1', 'localhost', '[::1]', '127.3.2.1:7,LOCALHOST', '%2Fvar%2Frun'] as const).map(
-        (host) => [`${host}/ocpi`, false] as const,
-      ),
-      ['/ocpi?host=/var/run/postgresql', false],
-      ['db1/ocpi?sslmode=disable', false],
-      ['127.0.0.1/ocpi?sslmode=verify-full', verified],
-      ['db1/ocpi?sslmode=require', { rejectUnauthorized: false }],
-    ] as const)
-      t.strictSame(parsePostgresUrl(`postgres://hub@${where}`).ssl, ssl, where);
-  },
-);
+t.test('[POSTGRES-URL-1] a connection to another machine is verified unless the operator says otherwise', async (t) => {
+  const verified = { rejectUnauthorized: true };
+  for (const [where, ssl] of [
+    ...(['db1', '10.0.0.11', 'db1,127.0.0.1', '127.evil.example', '127.1', '[::2]', 'localhost.example'] as const).map(
+      (host) => [`${host}/ocpi`, verified] as const,
+    ),
+    ...(['127.0.0.1', 'localhost', '[::1]', '127.3.2.1:7,LOCALHOST', '%2Fvar%2Frun'] as const).map(
+      (host) => [`${host}/ocpi`, false] as const,
+    ),
+    ['/ocpi?host=/var/run/postgresql', false],
+    ['db1/ocpi?sslmode=disable', false],
+    ['127.0.0.1/ocpi?sslmode=verify-full', verified],
+    ['db1/ocpi?sslmode=require', { rejectUnauthorized: false }],
+  ] as const)
+    t.strictSame(parsePostgresUrl(`postgres://hub@${where}`).ssl, ssl, where);
+});
 
-t.test('a server that takes connections and says nothing is given up, in words', atLength, async (t) => {
+t.test('a server that accepts connections and does not answer is given up, in words', atLength, async (t) => {
   const silent = createServer().listen(0, '127.0.0.1');
   await once(silent, 'listening');
   t.teardown(() => silent.close());
@@ -107,7 +104,7 @@ t.test('a server that takes connections and says nothing is given up, in words',
 });
 
 function suite(server: PostgresServer): void {
-  t.test('a real server that is unsafe is refused with all its reasons, and taken when it is safe', async (t) => {
+  t.test('an unsafe real server is refused with all reasons, and accepted when it is safe', async (t) => {
     server.configure('fsync = off\nfull_page_writes = off\nsynchronous_commit = off');
     await server.stop();
     await server.start();
@@ -127,7 +124,7 @@ function suite(server: PostgresServer): void {
     await store.close();
   });
 
-  t.test('a server that becomes unsafe while it is used is not written on when it is back', async (t) => {
+  t.test('a server that becomes unsafe during use is not written to when it is back', async (t) => {
     const store = await openPostgresStore({ url: server.url('becomes'), node: 'test', ...patient });
     t.teardown(() => store.close());
     await append(store);
@@ -149,7 +146,7 @@ function suite(server: PostgresServer): void {
     t.equal((await append(store)).first, 2);
   });
 
-  t.test('what a role or a database sets for its sessions cannot undo what the store relies on', async (t) => {
+  t.test('defaults of a role or a database for its sessions cannot override what the store relies on', async (t) => {
     await server.query("alter role hub set statement_timeout = '1ms'; alter role hub set client_min_messages = error");
     t.teardown(() => server.query('alter role hub reset all'));
     const store = await openPostgresStore({ url: server.url('role'), node: 'test', ...patient });
@@ -162,21 +159,18 @@ function suite(server: PostgresServer): void {
     });
   });
 
-  t.test(
-    'the primary is found among several hosts, and what each of them says is told when there is none',
-    async (t) => {
-      const url = server.url('hosts').replace('@', '@127.0.0.1:1,');
-      const store = await openPostgresStore({ url, node: 'test', ...patient });
-      await append(store);
-      await store.close();
-      const none = server.url('hosts').replace(`:${server.port}`, ':1,127.0.0.1:2');
-      await t.rejects(openPostgresStore({ url: none, node: 'test' }), {
-        message: /127\.0\.0\.1:1 connect.*; 127\.0\.0\.1:2 connect/,
-      });
-    },
-  );
+  t.test('the primary is found among several hosts, and without one each host’s answer is reported', async (t) => {
+    const url = server.url('hosts').replace('@', '@127.0.0.1:1,');
+    const store = await openPostgresStore({ url, node: 'test', ...patient });
+    await append(store);
+    await store.close();
+    const none = server.url('hosts').replace(`:${server.port}`, ':1,127.0.0.1:2');
+    await t.rejects(openPostgresStore({ url: none, node: 'test' }), {
+      message: /127\.0\.0\.1:1 connect.*; 127\.0\.0\.1:2 connect/,
+    });
+  });
 
-  t.test('a node that is about to make the schema takes the one that another has made meanwhile', async (t) => {
+  t.test('a node about to create the schema uses the one that another node created meanwhile', async (t) => {
     const maker = (node: string) => openPostgresStore({ url: server.url('overtaken'), node, sole: false });
     // The slow node has looked for the schema, and goes on when another one has made it. Locking a relation makes its session process the
     // cache invalidations of others.
@@ -201,7 +195,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test(
-    'a schema is made once, by two nodes at once too, whatever word it is; one that a newer hub made is refused',
+    'a schema is created once, also by two nodes at once, under any name; one of a newer hub is refused',
     async (t) => {
       const url = server.url('made');
       const both = await Promise.all(['a', 'b'].map((node) => openPostgresStore({ url, node, sole: false })));

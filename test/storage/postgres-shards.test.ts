@@ -101,7 +101,7 @@ function suite(server: PostgresServer): void {
     return made;
   };
 
-  t.test('tables and indexes of a migrated schema are those of a new one', atLength, async (t) => {
+  t.test('tables and indexes of a migrated schema equal those of a new one', atLength, async (t) => {
     const [old, fresh] = [newSchema('shape'), newSchema('shape')];
     await makeVersion1(server, old, oldWorld(4));
     const shapes: unknown[] = [];
@@ -113,7 +113,7 @@ function suite(server: PostgresServer): void {
     t.strictSame(shapes[0], shapes[1]);
   });
 
-  t.test('[H1] a schema that was made for one shard keeps its sequences', atLength, async (t) => {
+  t.test('a schema that was made for one shard keeps its sequences', atLength, async (t) => {
     const schema = newSchema('single');
     const world = oldWorld(5, 1);
     await makeVersion1(server, schema, world);
@@ -125,7 +125,7 @@ function suite(server: PostgresServer): void {
     t.equal((await append(store)).first, (world.shards[0]?.head ?? 0) + 1);
   });
 
-  t.test('two nodes that come at once: one of them migrates, and both go on', atLength, async (t) => {
+  t.test('of two nodes that start at once one migrates, and both continue', atLength, async (t) => {
     const schema = newSchema('both');
     const world = oldWorld(6);
     await makeVersion1(server, schema, world);
@@ -138,30 +138,26 @@ function suite(server: PostgresServer): void {
     }
   });
 
-  t.test(
-    '[M2] a schema whose nodes of version 1 live is not migrated; when they are gone it is',
-    atLength,
-    async (t) => {
-      const schema = newSchema('alive');
-      const world = oldWorld(7);
-      await makeVersion1(server, schema, world);
-      const nodes = `${schema}.nodes`;
-      await server.query(
-        `insert into ${nodes} (id, name, url, expires) values ('a/1', 'a', 'http://a:8080', now() + interval '1 hour')`,
-      );
-      const open = (ttlMs: number) => openPostgresStore({ url: server.url(schema), node: 'test', ...patient, ttlMs });
-      await t.rejects(open(1), { message: /used by nodes of an older ocpi-hub: stop a at http:\/\/a:8080 first/ });
-      t.ok((await tablesOf(server, schema)).includes('shards'), 'nothing was changed');
-      const opening = open(patient.ttlMs);
-      await server.query(`update ${nodes} set expires = now() - interval '1 second'`);
-      const store = await opening;
-      t.teardown(() => store.close());
-      await mustBe(t, store, expected(world));
-    },
-  );
+  t.test('a schema with live nodes of version 1 is not migrated; without them it is', atLength, async (t) => {
+    const schema = newSchema('alive');
+    const world = oldWorld(7);
+    await makeVersion1(server, schema, world);
+    const nodes = `${schema}.nodes`;
+    await server.query(
+      `insert into ${nodes} (id, name, url, expires) values ('a/1', 'a', 'http://a:8080', now() + interval '1 hour')`,
+    );
+    const open = (ttlMs: number) => openPostgresStore({ url: server.url(schema), node: 'test', ...patient, ttlMs });
+    await t.rejects(open(1), { message: /used by nodes of an older ocpi-hub: stop a at http:\/\/a:8080 first/ });
+    t.ok((await tablesOf(server, schema)).includes('shards'), 'nothing was changed');
+    const opening = open(patient.ttlMs);
+    await server.query(`update ${nodes} set expires = now() - interval '1 second'`);
+    const store = await opening;
+    t.teardown(() => store.close());
+    await mustBe(t, store, expected(world));
+  });
 
   t.test(
-    '[H5] what a node of version 1 was about to write is taken along, and it writes nothing more',
+    'a write that a node of version 1 was about to make is included, and the node writes nothing more',
     atLength,
     async (t) => {
       const schema = newSchema('writing');
@@ -207,45 +203,41 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test(
-    '[M1] a migration that is cut off leaves version 1, and the next opening completes it',
-    atLength,
-    async (t) => {
-      const schema = newSchema('cut');
-      const world = oldWorld(8);
-      await makeVersion1(server, schema, world);
-      const before = await tablesOf(server, schema);
-      await server.query(`create table public.held (tag text);
+  t.test('a migration that is cut off leaves version 1, and the next opening completes it', atLength, async (t) => {
+    const schema = newSchema('cut');
+    const world = oldWorld(8);
+    await makeVersion1(server, schema, world);
+    const before = await tablesOf(server, schema);
+    await server.query(`create table public.held (tag text);
       create function public.hold() returns event_trigger language plpgsql as $$ begin
         while current_setting('application_name') = 'ocpi-hub cut' and exists (select from public.held where tag = tg_tag) loop
           perform pg_sleep(0.01);
         end loop; end $$;
       create event trigger held on ddl_command_start execute function public.hold()`);
-      t.teardown(() => server.query('drop event trigger held; drop function public.hold(); drop table public.held'));
-      const held = `select pid from pg_stat_activity where application_name = 'ocpi-hub cut' and wait_event = 'PgSleep'`;
-      const present = `select 1 from pg_stat_activity where application_name = 'ocpi-hub cut'`;
-      const tags = ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE'];
-      for (const [tag, end] of someOf(
-        tags.flatMap((tag) => [[tag, 'node'] as const, [tag, 'server'] as const]),
-        2,
-      )) {
-        await server.query('insert into public.held values ($1)', [tag]);
-        const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
-        const closed = new Promise((resolve) => child.once('close', resolve));
-        await until(async () => (await server.query(held)).length > 0);
-        child.kill('SIGKILL');
-        await closed;
-        if (end === 'server') await server.query(`select pg_terminate_backend(pid) from (${held}) x`);
-        await server.query('delete from public.held');
-        await until(async () => (await server.query(present)).length === 0);
-        t.strictSame(await tablesOf(server, schema), before, `${tag}, ${end}`);
-        t.strictSame(await server.query(`select version, shards from ${schema}.meta`), [{ version: 1, shards: 256 }]);
-      }
-      const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
-      t.teardown(() => store.close());
-      await mustBe(t, store, expected(world));
-    },
-  );
+    t.teardown(() => server.query('drop event trigger held; drop function public.hold(); drop table public.held'));
+    const held = `select pid from pg_stat_activity where application_name = 'ocpi-hub cut' and wait_event = 'PgSleep'`;
+    const present = `select 1 from pg_stat_activity where application_name = 'ocpi-hub cut'`;
+    const tags = ['DROP INDEX', 'ALTER TABLE', 'CREATE TABLE', 'CREATE INDEX', 'DROP TABLE'];
+    for (const [tag, end] of someOf(
+      tags.flatMap((tag) => [[tag, 'node'] as const, [tag, 'server'] as const]),
+      2,
+    )) {
+      await server.query('insert into public.held values ($1)', [tag]);
+      const child = spawn(process.execPath, [CHILD, server.url(schema), 'cut', '60000'], { stdio: 'ignore' });
+      const closed = new Promise((resolve) => child.once('close', resolve));
+      await until(async () => (await server.query(held)).length > 0);
+      child.kill('SIGKILL');
+      await closed;
+      if (end === 'server') await server.query(`select pg_terminate_backend(pid) from (${held}) x`);
+      await server.query('delete from public.held');
+      await until(async () => (await server.query(present)).length === 0);
+      t.strictSame(await tablesOf(server, schema), before, `${tag}, ${end}`);
+      t.strictSame(await server.query(`select version, shards from ${schema}.meta`), [{ version: 1, shards: 256 }]);
+    }
+    const store = await openPostgresStore({ url: server.url(schema), node: 'test', ...patient });
+    t.teardown(() => store.close());
+    await mustBe(t, store, expected(world));
+  });
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');

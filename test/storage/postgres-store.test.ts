@@ -56,7 +56,7 @@ function suite(server: PostgresServer): void {
   trimSuite(t, open, done);
   rewriteSuite(t, open, done);
 
-  t.test('[W1] whatever waits goes into the next statement, and lands in order of the calls', async (t) => {
+  t.test('all waiting commits go into the next statement, and are stored in order of the calls', async (t) => {
     const store = await lend(t);
     const fence = store.held();
     if (!fence) throw new Error('no fence');
@@ -84,7 +84,7 @@ function suite(server: PostgresServer): void {
     t.match(await store.delivery('A', 1), { data: 299 }, 'the last of them');
   });
 
-  t.test('[R3] a hole in a stretch of the log is damage', async (t) => {
+  t.test('a gap in a range of the log is damage', async (t) => {
     const place = directoryFor(t);
     const store = await lend(t, place);
     for (let i = 1; i <= 6; i += 1) await append(store);
@@ -100,7 +100,7 @@ function suite(server: PostgresServer): void {
     await t.rejects(store.ranges([{ after: 0, upTo: 4 }]), { name: 'Damaged' }, 'also of all of it');
   });
 
-  t.test('[W6] what the database alone can refuse is refused alone: its neighbours are written', async (t) => {
+  t.test('a commit that the database alone can refuse is refused alone: its neighbours are written', async (t) => {
     const store = await lend(t);
     // No index holds a name of so many bytes that no compression makes smaller.
     const long = Array.from({ length: 4000 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7919) % 20_000))).join('');
@@ -118,7 +118,7 @@ function suite(server: PostgresServer): void {
     t.equal(store.health().state, 'open');
   });
 
-  t.test('[W4] a key that was committed among fresh ones: it is answered from the log, they are written', async (t) => {
+  t.test('a committed key among fresh ones is answered from the log, and the others are written', async (t) => {
     const place = directoryFor(t);
     const before = await open(place);
     await append(before, { idem: 'old', events: [event(), event()] });
@@ -137,53 +137,50 @@ function suite(server: PostgresServer): void {
     t.match(await store.get(row('1')), { data: 'a', seq: 3 });
   });
 
-  t.test(
-    '[W4] a look-up of such a key that fails is made again, or its outcome is unknown; writes go on',
-    async (t) => {
-      const place = directoryFor(t);
-      const store = await lend(t, place);
-      const { last } = await append(store, { idem: 'old' });
-      const fence = store.held();
-      const faults: string[] = [];
-      // Beyond those of the store.
-      let turn = 1000;
-      const pipeline = new WritePipeline({
-        clock: systemClock,
-        async connect(durability) {
-          const client = await connected(t, server.url(schemaAt(place)), durability, true);
-          const query = client.query.bind(client) as (config: { name?: string }) => unknown;
-          const failing = (config: { name?: string }) => {
-            const code = config.name === 'recall' ? faults.pop() : undefined;
-            return code === undefined ? query(config) : Promise.reject(Object.assign(new Error('no'), { code }));
-          };
-          return Object.assign(client, { query: failing });
-        },
-        turn: () => ++turn,
-        isWorking: async () => true,
-        written() {},
-        refused() {},
-        gone() {},
-        point() {},
+  t.test('a failed look-up of such a key is repeated, or its outcome is unknown; writes go on', async (t) => {
+    const place = directoryFor(t);
+    const store = await lend(t, place);
+    const { last } = await append(store, { idem: 'old' });
+    const fence = store.held();
+    const faults: string[] = [];
+    // Beyond those of the store.
+    let turn = 1000;
+    const pipeline = new WritePipeline({
+      clock: systemClock,
+      async connect(durability) {
+        const client = await connected(t, server.url(schemaAt(place)), durability, true);
+        const query = client.query.bind(client) as (config: { name?: string }) => unknown;
+        const failing = (config: { name?: string }) => {
+          const code = config.name === 'recall' ? faults.pop() : undefined;
+          return code === undefined ? query(config) : Promise.reject(Object.assign(new Error('no'), { code }));
+        };
+        return Object.assign(client, { query: failing });
+      },
+      turn: () => ++turn,
+      isWorking: async () => true,
+      written() {},
+      refused() {},
+      gone() {},
+      point() {},
+    });
+    const write = (idem: string) =>
+      new Promise<unknown>((resolve) => {
+        const commit = prepareCommit({ fence, idem, events: [event()] });
+        const job = { fence, commit, settle: null, size: 1, sent: false, withdrawn: false };
+        pipeline.push({ ...job, done: resolve, fail: ({ name }) => resolve(name) });
       });
-      const write = (idem: string) =>
-        new Promise<unknown>((resolve) => {
-          const commit = prepareCommit({ fence, idem, events: [event()] });
-          const job = { fence, commit, settle: null, size: 1, sent: false, withdrawn: false };
-          pipeline.push({ ...job, done: resolve, fail: ({ name }) => resolve(name) });
-        });
-      const old = { first: last, last, replayed: true };
-      for (const [code, answers] of [
-        ['57P01', [old, { first: 2, last: 2, replayed: false }]],
-        ['53200', ['OutcomeUnknown', 'OutcomeUnknown']],
-      ] as const) {
-        faults.push(code);
-        t.strictSame(await Promise.all([write('old'), write(`beside ${code}`)]), answers, code);
-        t.strictSame(await write('old'), old);
-      }
-    },
-  );
+    const old = { first: last, last, replayed: true };
+    for (const [code, answers] of [
+      ['57P01', [old, { first: 2, last: 2, replayed: false }]],
+      ['53200', ['OutcomeUnknown', 'OutcomeUnknown']],
+    ] as const) {
+      faults.push(code);
+      t.strictSame(await Promise.all([write('old'), write(`beside ${code}`)]), answers, code);
+      t.strictSame(await write('old'), old);
+    }
+  });
 
-  t.test('[W2, W7] a write that waits for the lock of the log is judged by what came before it', async (t) => {
+  t.test('a write that waits for the lock of the log is judged by the writes before it', async (t) => {
     const place = directoryFor(t);
     const store = await lend(t, place);
     await append(store, { puts: [row('1'), row('2')] });
@@ -296,7 +293,7 @@ function suite(server: PostgresServer): void {
     );
   }
 
-  t.test('a node starts beside a transaction that has read every table, as that of pg_dump', async (t) => {
+  t.test('a node starts beside a transaction that has read every table, such as that of pg_dump', async (t) => {
     const schema = newSchema('store');
     const url = server.url(schema);
     await (await openPostgresStore({ url, node: 'before', ...patient })).close();
@@ -312,18 +309,22 @@ function suite(server: PostgresServer): void {
     t.equal((await append(store)).first, 1);
   });
 
-  t.test('a schema that a transaction uses is not migrated, and nobody waits behind that', atLength, async (t) => {
-    const schema = newSchema('store');
-    const url = server.url(schema);
-    const before = await openPostgresStore({ url, node: 'before', ...patient });
-    t.teardown(() => before.close());
-    await server.query(`create table ${schema}.listed (); update ${schema}.meta set version = 5`);
-    const dump = await openSession(t, server, 'dump');
-    await dump.query(`begin isolation level repeatable read read only; select from ${schema}.listed`);
-    await t.rejects(openPostgresStore({ url, node: 'test', sole: false, ttlMs: 500 }), /as that of pg_dump/);
-    t.equal((await append(before)).first, 1, 'the node that is there goes on');
-    t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 5 }]);
-  });
+  t.test(
+    'a schema in use by a transaction is not migrated, and nobody waits behind the attempt',
+    atLength,
+    async (t) => {
+      const schema = newSchema('store');
+      const url = server.url(schema);
+      const before = await openPostgresStore({ url, node: 'before', ...patient });
+      t.teardown(() => before.close());
+      await server.query(`create table ${schema}.listed (); update ${schema}.meta set version = 5`);
+      const dump = await openSession(t, server, 'dump');
+      await dump.query(`begin isolation level repeatable read read only; select from ${schema}.listed`);
+      await t.rejects(openPostgresStore({ url, node: 'test', sole: false, ttlMs: 500 }), /as that of pg_dump/);
+      t.equal((await append(before)).first, 1, 'the node that is there goes on');
+      t.strictSame(await server.query(`select version from ${schema}.meta`), [{ version: 5 }]);
+    },
+  );
 
   t.test(
     '[SCHEMA-1] objects are read while a migration builds indexes and counts, and no write that waits for it fails',
@@ -372,7 +373,7 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test('[SCHEMA-5] beside an open transaction a write looks at no more pages than without', atLength, async (t) => {
+  t.test('[SCHEMA-5] beside an open transaction a write reads no more pages than without one', atLength, async (t) => {
     const schema = newSchema('store');
     const url = server.url(schema);
     await (await openPostgresStore({ url, node: 'test', ...patient })).close();
@@ -475,7 +476,7 @@ function suite(server: PostgresServer): void {
   });
 
   t.test(
-    'what waits is bounded: beyond it commits are refused at once, and the others are done',
+    'the queue is bounded: beyond it commits are refused at once, and the others are done',
     atLength,
     async (t) => {
       const store = await lend(t);
@@ -505,28 +506,31 @@ function suite(server: PostgresServer): void {
     },
   );
 
-  t.test('pages are cut by the characters of bodies, as every engine counts them; at least one comes', async (t) => {
-    const store = await lend(t);
-    for (let i = 1; i <= 6; i += 1) {
-      const body = '😀'.repeat(50);
-      await append(store, {
-        events: [event({ body })],
-        puts: [row(`${i}`, { body, upd: `2024-05-01T10:00:0${i}.000Z` })],
-      });
-    }
-    const listed = async (size: number) =>
-      (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 1, limit: 10, size })).rows.length;
-    // Of events their data counts, too.
-    const counts = async (size: number) => [
-      (await store.read({ after: 1, limit: 10, size })).length,
-      await listed(size),
-    ];
-    t.strictSame(await counts(1), [1, 1]);
-    t.strictSame(await counts(100), [1, 1]);
-    t.equal(await listed(101), 2);
-    t.strictSame(await counts(200), [2, 2]);
-    t.strictSame(await counts(10_000), [5, 5]);
-  });
+  t.test(
+    'pages are limited by the characters of bodies, counted alike by every engine, and have at least one row',
+    async (t) => {
+      const store = await lend(t);
+      for (let i = 1; i <= 6; i += 1) {
+        const body = '😀'.repeat(50);
+        await append(store, {
+          events: [event({ body })],
+          puts: [row(`${i}`, { body, upd: `2024-05-01T10:00:0${i}.000Z` })],
+        });
+      }
+      const listed = async (size: number) =>
+        (await store.list({ kind: 'sessions', shelves: ['NL-TNM'], offset: 1, limit: 10, size })).rows.length;
+      // Of events their data counts, too.
+      const counts = async (size: number) => [
+        (await store.read({ after: 1, limit: 10, size })).length,
+        await listed(size),
+      ];
+      t.strictSame(await counts(1), [1, 1]);
+      t.strictSame(await counts(100), [1, 1]);
+      t.equal(await listed(101), 2);
+      t.strictSame(await counts(200), [2, 2]);
+      t.strictSame(await counts(10_000), [5, 5]);
+    },
+  );
 }
 
 if (postgresHere === null) t.plan(0, 'no PostgreSQL server is installed here');

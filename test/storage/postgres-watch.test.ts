@@ -41,7 +41,7 @@ async function opened(t: Test, options: Partial<PostgresStoreOptions> = {}) {
   return store;
 }
 
-t.test('a node whose clock is not that of the database', { skip }, async (t) => {
+t.test('a node whose clock differs from that of the database', { skip }, async (t) => {
   for (const [aheadMs, said] of [
     [30_000, /database's clock is more than a second behind this node's/],
     [-5 * minute, /database's clock is more than a second ahead of this node's/],
@@ -57,7 +57,7 @@ t.test('a node whose clock is not that of the database', { skip }, async (t) => 
   }
 });
 
-t.test('a clock that steps is seen at a later look, and that it was set right', { skip }, async (t) => {
+t.test('a step of the clock is seen at a later check, and so is its correction', { skip }, async (t) => {
   let aheadMs = 0;
   const { clock, pass } = passing();
   const store = await opened(t, { clock: { ...clock, wall: () => Date.now() + aheadMs } });
@@ -73,7 +73,7 @@ t.test('a clock that steps is seen at a later look, and that it was set right', 
   }
 });
 
-t.test('a transaction that only reads is seen, and whose it is', { skip }, async (t) => {
+t.test('a read-only transaction is seen with its user', { skip }, async (t) => {
   await openReader(t, await sharedPostgres(), 'a dump');
   const store = await opened(t);
   const { oldest } = store.sight() as Sight;
@@ -83,7 +83,7 @@ t.test('a transaction that only reads is seen, and whose it is', { skip }, async
   t.notMatch(store.health().reason ?? '', /transaction/, 'one of a moment ago is no reason to look');
 });
 
-t.test('a VACUUM is a transaction, and holds nothing back [K3]', { skip }, async (t) => {
+t.test('a VACUUM is a transaction that holds nothing back', { skip }, async (t) => {
   const server = await sharedPostgres();
   await server.query('create table vacuumed as select g from generate_series(1, 100000) g');
   t.teardown(() => server.query('drop table vacuumed'));
@@ -114,7 +114,7 @@ t.test('the warning of clock skew has hysteresis', async (t) => {
   t.strictSame(told, [false, true, true, true, false, false, false]);
 });
 
-t.test('one look at a time; a database that is away is not seen', async (t) => {
+t.test('one check at a time; an unreachable database is not checked', async (t) => {
   const { clock, pass } = passing();
   let answer = () => {};
   const watch = new Watch(clock, async (look) => {
@@ -136,7 +136,7 @@ t.test('one look at a time; a database that is away is not seen', async (t) => {
   t.equal(await next, true, 'at once when it is back');
 });
 
-t.test('what cannot be looked at is said, and is nothing that a beat fails of', async (t) => {
+t.test('a failed check is reported, and fails no heartbeat', async (t) => {
   const { clock, pass } = passing();
   let isLetIn = false;
   const watch = new Watch(clock, async (look) => {
@@ -153,65 +153,68 @@ t.test('what cannot be looked at is said, and is nothing that a beat fails of', 
   t.strictSame(watch.warnings(), []);
 });
 
-t.test('a look that ends after a beat failed does not say that the database is there [HEARTBEAT-4]', async (t) => {
-  const states: string[] = [];
-  const connection = { stream: { destroyed: false, writable: true, destroy() {} } };
-  const safe = {
-    version: 150_000,
-    encoding: 'UTF8',
-    fsync: 'on',
-    full_page_writes: 'on',
-    synchronous_standby_names: '',
-  };
-  const query = async () => ({ rows: [safe] });
-  const client = { connection, on() {}, off() {}, query } as unknown as Client;
-  let isThere = true;
-  let answer: (looked: boolean) => void = () => {};
-  let looks = 0;
-  const parts = {
-    primary: { find: async () => {}, connect: async () => client, drop() {} },
-    leases: {
-      beat: () => (isThere ? Promise.resolve() : Promise.reject(new Error('gone'))),
-      firstEnd: () => Number.POSITIVE_INFINITY,
-      interrupted() {},
-      isFresh: () => true,
-      slowness: () => null,
-      lastRenewal: () => 0,
-      confirmed() {},
-    },
-    watch: {
-      look: () =>
-        new Promise<boolean>((resolve) => {
-          answer = resolve;
-          looks += 1;
-        }),
-      warnings: () => ['a warning'],
-      forget() {},
-    },
-    doubts: () => [],
-    changed: (state: string, reason: string | null) => states.push(`${state}: ${reason}`),
-  };
-  const heartbeat = new Heartbeat({
-    clock: systemClock,
-    ttlMs: 60_000,
-    single: true,
-    ...parts,
-  } as unknown as HeartbeatOptions);
-  t.teardown(() => heartbeat.stop());
-  await heartbeat.start();
-  t.equal(looks, 1, 'the beat does not wait for it');
-  isThere = false;
-  await heartbeat.poke();
-  t.equal(states.at(-1), 'failed: gone');
-  answer(true);
-  await new Promise(setImmediate);
-  t.equal(states.at(-1), 'failed: gone');
-  isThere = true;
-  await heartbeat.poke();
-  t.equal(states.at(-1), 'open: a warning');
-});
+t.test(
+  'a check that ends after a failed heartbeat does not report the database as reachable [HEARTBEAT-4]',
+  async (t) => {
+    const states: string[] = [];
+    const connection = { stream: { destroyed: false, writable: true, destroy() {} } };
+    const safe = {
+      version: 150_000,
+      encoding: 'UTF8',
+      fsync: 'on',
+      full_page_writes: 'on',
+      synchronous_standby_names: '',
+    };
+    const query = async () => ({ rows: [safe] });
+    const client = { connection, on() {}, off() {}, query } as unknown as Client;
+    let isThere = true;
+    let answer: (looked: boolean) => void = () => {};
+    let looks = 0;
+    const parts = {
+      primary: { find: async () => {}, connect: async () => client, drop() {} },
+      leases: {
+        beat: () => (isThere ? Promise.resolve() : Promise.reject(new Error('gone'))),
+        firstEnd: () => Number.POSITIVE_INFINITY,
+        interrupted() {},
+        isFresh: () => true,
+        slowness: () => null,
+        lastRenewal: () => 0,
+        confirmed() {},
+      },
+      watch: {
+        look: () =>
+          new Promise<boolean>((resolve) => {
+            answer = resolve;
+            looks += 1;
+          }),
+        warnings: () => ['a warning'],
+        forget() {},
+      },
+      doubts: () => [],
+      changed: (state: string, reason: string | null) => states.push(`${state}: ${reason}`),
+    };
+    const heartbeat = new Heartbeat({
+      clock: systemClock,
+      ttlMs: 60_000,
+      single: true,
+      ...parts,
+    } as unknown as HeartbeatOptions);
+    t.teardown(() => heartbeat.stop());
+    await heartbeat.start();
+    t.equal(looks, 1, 'the beat does not wait for it');
+    isThere = false;
+    await heartbeat.poke();
+    t.equal(states.at(-1), 'failed: gone');
+    answer(true);
+    await new Promise(setImmediate);
+    t.equal(states.at(-1), 'failed: gone');
+    isThere = true;
+    await heartbeat.poke();
+    t.equal(states.at(-1), 'open: a warning');
+  },
+);
 
-t.test('what the way to the database and back may account for is no difference', async (t) => {
+t.test('a difference within the round-trip time to the database is no skew', async (t) => {
   for (const [at, ahead] of [
     [1000, -500],
     [1500, 0],
@@ -228,7 +231,7 @@ t.test('what the way to the database and back may account for is no difference',
   }
 });
 
-t.test('five minutes are borne, more is said', async (t) => {
+t.test('a transaction of five minutes is tolerated, a longer one is reported', async (t) => {
   const sight = (clockAheadMs: number, ms: number | null): Sight => ({
     clockAheadMs,
     oldest: ms === null ? null : { since: '2026-11-24T10:00:00.000Z', ms, who: 'pg_dump of user hub, pid 7' },

@@ -8,7 +8,7 @@ const row = (id: string, body: string | null = null, data = '{"n":1}') => ({
   ...{ kind: 'sessions', owner: 'NL-CPO', id, shelf: 'NL-EMS', upd: '2026', seq: 1, body, data },
 });
 
-t.test('a row is what was written last, and each reader has its data for itself (W1)', async (t) => {
+t.test('a row is the last one written, and each reader has its own copy of its data [CACHES-2]', async (t) => {
   const rows = new RowCache();
   rows.add('a', row('A', 'old'));
   rows.add('a', row('A', 'new', '{"n":2}'));
@@ -19,7 +19,7 @@ t.test('a row is what was written last, and each reader has its data for itself 
   t.equal(rows.get('a'), undefined);
 });
 
-t.test('it is bounded in number and in characters: the oldest go (W2)', async (t) => {
+t.test('it is bounded in number and in characters, and evicts the oldest [CACHES-1]', async (t) => {
   const many = new RowCache();
   for (let n = 0; n <= 16_384; n++) many.add(String(n), row(String(n)));
   t.equal(many.get('0'), undefined);

@@ -279,7 +279,7 @@ for (const [title, tamper] of someOf(Object.entries(TAMPERED), 2)) {
   );
 }
 
-t.test('[VERIFY-REST-1] a bit that turns in a table is found in the background', async (t) => {
+t.test('[VERIFY-REST-1] a flipped bit in a table is found in the background', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   flip(join(directory, 'db'), '.ldb', noise(133).slice(0, 60));
@@ -289,7 +289,7 @@ t.test('[VERIFY-REST-1] a bit that turns in a table is found in the background',
   t.match(store.health().reason, /the log has lost event 133$/);
 });
 
-t.test('[SEAL-4] a lost batch of settles behind the seal: their deliveries are owed again', async (t) => {
+t.test('[SEAL-4] a lost batch of settles after the seal: their deliveries are owed again', async (t) => {
   const directory = directoryFor(t);
   await filled(directory);
   const killed = `${directory}-killed`;
@@ -328,7 +328,7 @@ t.test('[SEAL-4] a floor that was lowered is sealed as lowered', async (t) => {
 });
 
 t.test(
-  '[VERIFY-4] an entry that an index lacks is there again once its loss was met, and a surplus one is not',
+  '[VERIFY-4] a missing entry of an index is restored once its loss was found, and a surplus one is removed',
   async (t) => {
     const directory = directoryFor(t);
     await filled(directory);
@@ -364,7 +364,7 @@ t.test('[SEAL-1] the index by correlation id follows an event that is kept under
   t.ok(points.includes('rest.verified'), 'what the seal says is so');
 });
 
-t.test('[INDEX-DIGEST-3] parts that trims have emptied are joined', async (t) => {
+t.test('[INDEX-DIGEST-3] parts that trims have emptied are merged', async (t) => {
   const starts = ['c/', 's/', ...Array.from({ length: 4200 }, (_, i) => `s/${String(i).padStart(6, '0')}`)];
   const digest = new IndexDigest(starts);
   const held = Array.from({ length: 5000 }, (_, i) => keys.streamKey('stream', i + 1));

@@ -34,7 +34,7 @@ async function contentOf(path: string, name: string, dataKey: Buffer): Promise<B
   return Buffer.concat(chunks);
 }
 
-t.test('a sealed file has the content again, whatever its length', async (t) => {
+t.test('a sealed file is unsealed to its content, of any length', async (t) => {
   for (const length of [0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk]) {
     const { to, name, content, dataKey, digest, sealed } = await sealedFile(t, length);
     t.ok((await contentOf(to, name, dataKey)).equals(content), `${length} bytes`);
@@ -43,41 +43,38 @@ t.test('a sealed file has the content again, whatever its length', async (t) => 
   }
 });
 
-t.test(
-  '[SEALED-FILES-1] a file that was changed, cut, lengthened, renamed or put together does not open',
-  async (t) => {
-    const { to, name, dataKey, sealed } = await sealedFile(t, 2 * chunk + 100);
-    const flipped = (at: number) => {
-      const changed = Buffer.from(sealed);
-      changed.writeUInt8(changed.readUInt8(at) ^ 1, at);
-      return changed;
-    };
-    const [first, second, last] = [0, 1, 2].map((n) => sealed.subarray(n * sealedChunk, (n + 1) * sealedChunk));
-    const parts = (...of: (Buffer | undefined)[]) => Buffer.concat(of.flatMap((one) => one ?? []));
-    const wrong: Record<string, Buffer> = {
-      'the first bit': flipped(0),
-      'a bit of a tag': flipped(sealedChunk - 1),
-      'a bit in the middle': flipped(sealedChunk + 1000),
-      'the last bit': flipped(sealed.length - 1),
-      'its last chunk is gone': parts(first, second),
-      'its first chunk is gone': parts(second, last),
-      'two chunks changed places': parts(second, first, last),
-      'a chunk is there twice': parts(first, first, second, last),
-      'a byte less': sealed.subarray(0, -1),
-      'a byte more': parts(sealed, Buffer.from([0])),
-      'nothing is left': Buffer.alloc(0),
-    };
-    for (const [what, bytes] of Object.entries(wrong)) {
-      writeFileSync(to, bytes);
-      await t.rejects(contentOf(to, name, dataKey), { name: 'NotOpened', message: /damaged, or was changed/ }, what);
-    }
-    writeFileSync(to, sealed);
-    await t.rejects(contentOf(to, 'store/db/2.ldb', dataKey), { name: 'NotOpened' }, 'another name');
-    await t.rejects(contentOf(to, name, randomBytes(32)), { name: 'NotOpened' }, 'the data key of another backup');
-  },
-);
+t.test('[SEALED-FILES-1] a file that was changed, cut, lengthened, renamed or recombined does not open', async (t) => {
+  const { to, name, dataKey, sealed } = await sealedFile(t, 2 * chunk + 100);
+  const flipped = (at: number) => {
+    const changed = Buffer.from(sealed);
+    changed.writeUInt8(changed.readUInt8(at) ^ 1, at);
+    return changed;
+  };
+  const [first, second, last] = [0, 1, 2].map((n) => sealed.subarray(n * sealedChunk, (n + 1) * sealedChunk));
+  const parts = (...of: (Buffer | undefined)[]) => Buffer.concat(of.flatMap((one) => one ?? []));
+  const wrong: Record<string, Buffer> = {
+    'the first bit': flipped(0),
+    'a bit of a tag': flipped(sealedChunk - 1),
+    'a bit in the middle': flipped(sealedChunk + 1000),
+    'the last bit': flipped(sealed.length - 1),
+    'its last chunk is gone': parts(first, second),
+    'its first chunk is gone': parts(second, last),
+    'two chunks changed places': parts(second, first, last),
+    'a chunk is there twice': parts(first, first, second, last),
+    'a byte less': sealed.subarray(0, -1),
+    'a byte more': parts(sealed, Buffer.from([0])),
+    'nothing is left': Buffer.alloc(0),
+  };
+  for (const [what, bytes] of Object.entries(wrong)) {
+    writeFileSync(to, bytes);
+    await t.rejects(contentOf(to, name, dataKey), { name: 'NotOpened', message: /damaged, or was changed/ }, what);
+  }
+  writeFileSync(to, sealed);
+  await t.rejects(contentOf(to, 'store/db/2.ldb', dataKey), { name: 'NotOpened' }, 'another name');
+  await t.rejects(contentOf(to, name, randomBytes(32)), { name: 'NotOpened' }, 'the data key of another backup');
+});
 
-t.test('[BACKUP-KEYS-2] the data key comes out for the private key and the manifest alone', async (t) => {
+t.test('[BACKUP-KEYS-2] the data key is recovered with the private key and the manifest only', async (t) => {
   const [keys, others] = ['keys', 'others'].map((name) => backupKeysIn(join(t.testdir({}), name)));
   if (!keys || !others) throw new Error('no keys');
   t.equal(keys.publicKey.fingerprint, keys.privateKey.fingerprint, 'both halves have one fingerprint');
@@ -97,7 +94,7 @@ t.test('[BACKUP-KEYS-2] the data key comes out for the private key and the manif
   t.equal(unwrappedKey(keys.privateKey, zero, 'said'), null, 'a point that has one shared secret for all');
 });
 
-t.test('a file that is no usable key is refused, and its content not shown', async (t) => {
+t.test('an unusable key file is refused without showing its content', async (t) => {
   const rsa = generateKeyPairSync('rsa', {
     modulusLength: 2048,
     publicKeyEncoding: { type: 'spki', format: 'pem' },
@@ -130,7 +127,7 @@ async function sealedBackup(t: Test) {
 }
 
 t.test(
-  '[SEALED-BACKUP-1] a sealed backup shows nothing, and is restored and verified with its key alone',
+  '[SEALED-BACKUP-1] a sealed backup reveals nothing, and is restored and verified with its key alone',
   async (t) => {
     const { place, store, backup, staging, keys, manifest } = await sealedBackup(t);
     t.notOk(existsSync(staging), 'the readable copy is gone');
@@ -173,7 +170,7 @@ t.test(
   },
 );
 
-t.test('a sealed backup of which a file was changed, taken away or exchanged is refused', async (t) => {
+t.test('a sealed backup with a changed, missing or exchanged file is refused', async (t) => {
   const { place, backup, keys } = await sealedBackup(t);
   const names = await filesBelow(backup);
   t.ok(names.length >= 5, names.join(' '));

@@ -164,27 +164,30 @@ for (const [name, [harm, reason]] of Object.entries(harms)) {
   });
 }
 
-t.test('[CONTRACT-8] a row that a kept event names is missed; indexes of a trimmed log are made again', async (t) => {
-  const directory = join(directoryFor(t), 'store');
-  let store = await open(directory);
-  t.teardown(() => store.close());
-  for (let i = 0; i < 4; i += 1)
-    await append(store, { events: [event({ stream: 's', correlationId: 'c' })], puts: [row('1')] });
-  const [last] = (await store.history('s')).filter(({ seq }) => seq === 3);
-  if (last === undefined) throw new Error('no event 3');
-  await trim(store, 3, { keeps: [{ ...last, rows: [row('1')] }] });
-  await store.close();
-  await bare(directory, async (db) => {
-    await db.del(keys.rowKey(row('1')));
-    await db.del(keys.streamKey('s', 3));
-  });
-  store = await open(directory);
-  t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '1' }] });
-  t.strictSame(
-    (await store.history('s')).map(({ seq }) => seq),
-    [3, 4],
-  );
-});
+t.test(
+  '[CONTRACT-8] a missing row that a kept event names is detected; indexes of a trimmed log are rebuilt',
+  async (t) => {
+    const directory = join(directoryFor(t), 'store');
+    let store = await open(directory);
+    t.teardown(() => store.close());
+    for (let i = 0; i < 4; i += 1)
+      await append(store, { events: [event({ stream: 's', correlationId: 'c' })], puts: [row('1')] });
+    const [last] = (await store.history('s')).filter(({ seq }) => seq === 3);
+    if (last === undefined) throw new Error('no event 3');
+    await trim(store, 3, { keeps: [{ ...last, rows: [row('1')] }] });
+    await store.close();
+    await bare(directory, async (db) => {
+      await db.del(keys.rowKey(row('1')));
+      await db.del(keys.streamKey('s', 3));
+    });
+    store = await open(directory);
+    t.match(store.health(), { state: 'open', damagedRows: [{ kind: 'sessions', owner: 'NL-TNM', id: '1' }] });
+    t.strictSame(
+      (await store.history('s')).map(({ seq }) => seq),
+      [3, 4],
+    );
+  },
+);
 
 t.test('[VERIFY-5] kept events are counted exactly when their sequences add up to more than 2^53', async (t) => {
   const directory = join(directoryFor(t), 'store');
@@ -207,7 +210,7 @@ t.test('[VERIFY-5] kept events are counted exactly when their sequences add up t
   t.match(store.health(), { state: 'open', reason: null });
 });
 
-t.test('a backup of format 1, which told of several logs, is verified and restored', atLength, async (t) => {
+t.test('a backup of format 1, with several logs, is verified and restored', atLength, async (t) => {
   const place = directoryFor(t);
   const store = await open(join(place, 'data', 'store'));
   for (let i = 0; i < 30; i += 1)
@@ -235,14 +238,14 @@ t.test('a backup of format 1, which told of several logs, is verified and restor
   await t.rejects(verifyStore(backup), { message: /has format 4, made by a newer ocpi-hub; this one knows 3/ });
 });
 
-t.test('[W2] a store is not made anew where a restore was cut off', async (t) => {
+t.test('a store is not created where a restore was cut off', async (t) => {
   const place = t.testdir({ 'store.partial': { db: {} } });
   await t.rejects(open(join(place, 'store')), { name: 'StoreUnavailable', message: /a restore into .* did not end/ });
   t.notOk(existsSync(join(place, 'store')));
 });
 
 t.test(
-  '[LEVEL-READS-5] a trim that a failed write interrupts is refused, and trimming goes on afterwards',
+  '[LEVEL-READS-5] a trim that a failed write interrupts is refused, and trimming continues afterwards',
   async (t) => {
     let isBroken = '';
     const onPoint = (name: string) => {
@@ -285,7 +288,7 @@ t.test(
   },
 );
 
-t.test('trimmed space is given back', atLength, async (t) => {
+t.test('trimmed space is returned', atLength, async (t) => {
   const directory = join(directoryFor(t), 'store');
   const store = await open(directory);
   t.teardown(() => store.close());
@@ -310,7 +313,7 @@ t.test('trimmed space is given back', atLength, async (t) => {
 });
 
 t.test(
-  '[CONTRACT-10] a backup onto a disk that is too small is refused or fails, and leaves nothing; the store goes on',
+  '[CONTRACT-10] a backup to a disk that is too small is refused or fails, and leaves nothing; the store goes on',
   async (t) => {
     const disk = smallDisk(t, 3 << 20);
     if (disk === null) return void t.comment('no file system can be mounted here');
@@ -331,7 +334,7 @@ t.test(
   },
 );
 
-t.test('[W3] a look at a store changes nothing in it', async (t) => {
+t.test('an inspection of a store changes nothing in it', async (t) => {
   const directory = await trimmedStore(t);
   const data = join(directory, '..');
   await bare(directory, (db) => db.del(keys.streamKey('s 1', 30)));

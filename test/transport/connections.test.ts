@@ -130,7 +130,7 @@ for (const tls of [null, { cert: testCert, key: testKey }]) {
 }
 
 t.test(
-  'where the last place is taken and none is idle, the oldest ends that never had a good token (N3)',
+  'when the last place is taken and no connection is idle, the oldest untrusted connection is closed [CONNECTIONS-3]',
   async (t) => {
     const { open, wait, upgraded, answerAll } = await scene(t, null);
     const busy = await wait();
@@ -146,15 +146,18 @@ t.test(
   },
 );
 
-t.test('there are never more connections than there is room for, and what is under way stays (N1)', async (t) => {
-  const { open, wait, answerAll } = await scene(t, null);
-  const busy = [];
-  for (let n = 0; n < 8; n++) busy.push(await wait());
-  await ended((await open()).resume());
-  t.strictSame(busy.filter(({ destroyed }) => destroyed).length, 0);
-  answerAll();
-  await eventually('one of them is idle', async () => !(await open(get('/quick'))).destroyed);
-});
+t.test(
+  'there are never more connections than places, and requests in progress are not cut [CONNECTIONS-1]',
+  async (t) => {
+    const { open, wait, answerAll } = await scene(t, null);
+    const busy = [];
+    for (let n = 0; n < 8; n++) busy.push(await wait());
+    await ended((await open()).resume());
+    t.strictSame(busy.filter(({ destroyed }) => destroyed).length, 0);
+    answerAll();
+    await eventually('one of them is idle', async () => !(await open(get('/quick'))).destroyed);
+  },
+);
 
 for (const tls of [null, { cert: testCert, key: testKey }]) {
   t.test(`a connection on which nothing came keeps no server from closing${tls ? ', with TLS' : ''}`, async (t) => {
@@ -210,7 +213,7 @@ for (const tls of [null, { cert: testCert, key: testKey }]) {
   );
 }
 
-t.test('a connection on which nothing came keeps no server in front of a node from closing', async (t) => {
+t.test('a connection without any data does not prevent a server in front of a node from closing', async (t) => {
   const server = createFrontServer({}, () => {});
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { port: number };
@@ -229,7 +232,7 @@ async function endsUnused(t: Test, socket: Socket, close: () => Promise<unknown>
   t.strictSame(received, [], 'no answer of a time limit came');
 }
 
-t.test('a caller that leaves its request costs no stack', async (t) => {
+t.test('a caller that leaves its request costs no stack trace', async (t) => {
   const { app, wait } = await scene(t, null);
   const { stackTraceLimit } = Error;
   const met: Error[] = [];

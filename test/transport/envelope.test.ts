@@ -25,7 +25,7 @@ t.test('every envelope has a status and a timestamp [D2]', async (t) => {
   });
 });
 
-t.test('stored text enters an envelope byte for byte [D17]', async (t) => {
+t.test('stored text is put into an envelope byte for byte [D17]', async (t) => {
   const text = '{"kwh": 1.500, "name":"\\u00e9"}';
   t.ok(String(dataText(text)).includes(text));
   const list = listText([text, '{}']);
@@ -34,7 +34,7 @@ t.test('stored text enters an envelope byte for byte [D17]', async (t) => {
   t.same(JSON.parse(String(listText([]))).data, []);
 });
 
-t.test('a large list comes in pieces that make one envelope', async (t) => {
+t.test('a large list is written in pieces that make one envelope', async (t) => {
   const texts = Array.from({ length: 300 }, (_, at) => JSON.stringify({ at, fill: 'x'.repeat(4000) }));
   const pieces = listText(texts);
   t.not(typeof pieces, 'string');
@@ -50,7 +50,7 @@ t.test('a large list comes in pieces that make one envelope', async (t) => {
   );
 });
 
-t.test('a large object comes in pieces that make one envelope, with their length in bytes', async (t) => {
+t.test('a large object is written in pieces that make one envelope, with their length in bytes', async (t) => {
   const text = JSON.stringify({ fill: `x${'\u{1f50c}'.repeat(100_000)}` });
   const made = dataText(text);
   if (typeof made === 'string') throw new Error('in one piece');
@@ -61,7 +61,7 @@ t.test('a large object comes in pieces that make one envelope, with their length
   t.ok(bytes.toString().startsWith(`{"data":${text},"status_code":1000,`));
 });
 
-t.test("a partner's answer is read, or the reason why it cannot be", async (t) => {
+t.test('a partner’s answer is parsed, or refused with the reason', async (t) => {
   t.same(readEnvelope('{"status_code":1000,"status_message":null,"data":[1],"extra":1}'), {
     ok: true,
     envelope: { statusCode: 1000, statusMessage: null, data: [1] },
@@ -89,7 +89,7 @@ t.test("a partner's answer is read, or the reason why it cannot be", async (t) =
   for (const [text, reason] of rows) t.same(readEnvelope(text), { ok: false, reason }, text.slice(0, 30));
 });
 
-t.test('an answer without an envelope is recognized by the member that it must have', async (t) => {
+t.test('an answer without an envelope is recognized by its required member', async (t) => {
   t.same(readRaw('{"result":"ACCEPTED"}', 'result'), { result: 'ACCEPTED' });
   const others = [
     ...['', '<html>', '[{"result":"ACCEPTED"}]', '{"result":"no such path"}', '{"result":7}', '{"allowed":"ALLOWED"}'],

@@ -6,7 +6,7 @@ import { logFailedAccepts } from '../../src/ocpi/http-server.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
-t.test('connections that cannot be accepted are counted in a line of the log, not each in its own', async (t) => {
+t.test('connections that cannot be accepted are counted in one log line', async (t) => {
   const server = createServer();
   const lines: { count: number }[] = [];
   const clock = new SimulatedClock();

@@ -95,7 +95,7 @@ for (const tls of [null, { cert: testCert, key: testKey }]) {
   });
 }
 
-t.test('a client that leaves with the last message of its handshake, or in it, holds no connection', async (t) => {
+t.test('a client that leaves with the last message of its handshake, or during it, holds no connection', async (t) => {
   const app = createHttpServer({ connectionsMax: 8, tls: { cert: testCert, key: testKey } });
   await app.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => app.close());
@@ -114,7 +114,7 @@ t.test('a client that leaves with the last message of its handshake, or in it, h
   await eventually('no connection is left', () => taken.length === 2 && taken.every(({ destroyed }) => destroyed));
 });
 
-t.test('a push is answered behind which the CPO ends its side', async (t) => {
+t.test('a push whose CPO half-closes the connection is answered', async (t) => {
   // Behind a pause of the process its request would be stale.
   const hub = await hubFor(t, {}, { clock: new SimulatedClock('2026-05-04T10:00:00Z') });
   const { cpo } = await routedPair(t, hub);

@@ -34,13 +34,13 @@ t.test('an Authorization header yields its candidate tokens, decoded ones first 
   for (const [header, tokens] of rows) t.same(authorizationTokens(header ?? ''), tokens, String(header));
 });
 
-t.test('a token is written as the partner wants it, and reads back [D8]', async (t) => {
+t.test('a token is written in the partner’s encoding, and read back [D8]', async (t) => {
   t.equal(writeAuthorization('abc-1', 'plain'), 'Token abc-1');
   t.equal(writeAuthorization('abc-1', 'base64'), 'Token YWJjLTE=');
   t.equal(authorizationTokens(writeAuthorization('abc-1', 'base64'))[0], 'abc-1');
 });
 
-t.test('routing headers name a party or nobody; half a name is refused [D5]', async (t) => {
+t.test('routing headers name a party or none; half a name is refused [D5]', async (t) => {
   t.same(readRouting({ 'ocpi-to-country-code': 'nl', 'ocpi-to-party-id': ' TNM ' }, 'to'), {
     country_code: 'nl',
     party_id: 'TNM',

@@ -36,7 +36,7 @@ t.test('a minute grants exactly its number, per party and per list endpoint [D35
   t.equal(granted('DE-EMS', 'list:locations', 10), 3);
 });
 
-t.test('refused requests cost nothing, and the next minute grants anew [D35]', async (t) => {
+t.test('refused requests cost nothing, and the next minute grants the full number again [D35]', async (t) => {
   const { granted, pass } = setUp();
   t.equal(granted('NL-EMS', 'commands', 100), 2);
   pass(59_999);
@@ -53,7 +53,7 @@ t.test('a refusal says when the minute ends [D2]', async (t) => {
 });
 
 t.test(
-  'what a request touches counts as more requests, each 64 KiB as one, and never refuses the request itself alone',
+  'the bytes that a request touches count as further requests, one for each 64 KiB, and never refuse that request itself',
   (t) => {
     const { limiter, granted, pass } = setUp();
     const touch = limiter.spend('NL-CPO', 'other');
@@ -76,7 +76,7 @@ t.test(
   },
 );
 
-t.test('sweeping ended windows out leaves running ones in place', async (t) => {
+t.test('removing ended windows leaves running ones in place', async (t) => {
   const { granted, pass } = setUp();
   for (let at = 0; at < 9_999; at++) granted(`NL-${at}`, 'other', 1);
   pass(60_000);
@@ -95,7 +95,7 @@ const tries = fc.array(
   { maxLength: 120 },
 );
 
-t.test('[LIMITS-1, LIMITS-2] nodes together grant a budget, never less, and a fifth more at most', async (t) => {
+t.test('[LIMITS-1, LIMITS-2] nodes together grant a budget, never less, and at most a fifth more', async (t) => {
   let refused = 0;
   const property = fc.property(
     fc.integer({ min: 1, max: 5 }),

@@ -45,7 +45,7 @@ t.test('a parameter without a value counts as absent [D71]', async (t) => {
   t.throws(() => readPage(empty, { pageDefault: 100, pageMax: 500 }, { dateFrom: true }), refusal);
 });
 
-t.test('a query that cannot be read is refused and names the parameter [D3, D31]', async (t) => {
+t.test('an invalid query is refused with the parameter [D3, D31]', async (t) => {
   const rows: [query: Record<string, unknown>, message: string][] = [
     [{ limit: '-1' }, 'limit: expected non-negative integer'],
     [{ limit: '1.5' }, 'limit: expected non-negative integer'],
@@ -65,13 +65,13 @@ t.test('a query that cannot be read is refused and names the parameter [D3, D31]
   }
 });
 
-t.test('a list that needs date_from refuses without it [interface, Sessions (eMSP pulls)]', async (t) => {
+t.test('a list that requires date_from refuses without it [interface, Sessions (eMSP pulls)]', async (t) => {
   const missing = new HubError('invalid', { message: 'date_from: expected RFC 3339 date-time' });
   t.throws(() => read({ date_to: '2024-05-01T00:00:00Z' }, { dateFrom: true }), missing);
   t.equal(read({ date_from: '2024-05-01T00:00:00Z' }, { dateFrom: true }).from, '2024-05-01T00:00:00.000000000');
 });
 
-t.test('a cursor reads back what was written, and fits into an address [D32]', async (t) => {
+t.test('a cursor is decoded to what was encoded, and fits into a URL [D32]', async (t) => {
   const cursor = writeCursor(position);
   t.match(cursor, /^[A-Za-z0-9_-]+$/);
   t.same(readCursor(cursor), position);
@@ -94,7 +94,7 @@ t.test(
   },
 );
 
-t.test('first, last, empty and overrun pages link only to pages that exist', async (t) => {
+t.test('first, last, empty and overrun pages link only to existing pages', async (t) => {
   const link = (offset: number, found: { count: number; total: number; isLast: boolean }) => {
     const page = readPage({ limit: '3', offset: String(offset) }, limits);
     return pageHeaders(url, page, { ...found, last: found.count > 0 ? position : null }).Link ?? '';

@@ -75,7 +75,7 @@ async function scene(t: Test, options: HttpServerOptions = {}) {
   };
 }
 
-t.test('a DELETE behind the PUT of the same tariff comes after it [PIPELINE-1]', async (t) => {
+t.test('a DELETE behind the PUT of the same tariff is executed after it [PIPELINE-1]', async (t) => {
   const hub = await hubFor(t);
   const { cpo, emsp } = await routedPair(t, hub);
   const path = '/2.2.1/tariffs/NL/CPO/T1';
@@ -159,7 +159,7 @@ for (const isTls of [false, true]) {
   );
 }
 
-t.test('a connection on which as many waited as may, and no more, goes on [PIPELINE-5]', async (t) => {
+t.test('a connection with as many waiting requests as it may have goes on [PIPELINE-5]', async (t) => {
   const { open, parsed, refused, releaseAll } = await scene(t);
   const client = await open();
   client.socket.write(ask('/').repeat(33));
@@ -172,7 +172,7 @@ t.test('a connection on which as many waited as may, and no more, goes on [PIPEL
   t.same(refused, []);
 });
 
-t.test('those whose connection ends before their turn never begin', async (t) => {
+t.test('waiting requests whose connection ends never start', async (t) => {
   const { open, begun, parsed, release } = await scene(t);
   const client = await open();
   client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
@@ -212,7 +212,7 @@ for (const [what, sent, status] of [
   });
 }
 
-t.test('one that is late behind others has its time once more [PIPELINE-4]', async (t) => {
+t.test('a request that is late because of others before it has its time once more [PIPELINE-4]', async (t) => {
   const whole = ask('/late', '{"a":1}');
   for (const [what, arrived] of [
     ['without its head', 10],
@@ -240,22 +240,25 @@ t.test('one that is late behind others has its time once more [PIPELINE-4]', asy
   }
 });
 
-t.test('one whose turn comes too late is refused, and those behind it are not handled [HTTP-SERVER-6]', async (t) => {
-  const clock = new SimulatedClock();
-  const { open, begun, parsed, release } = await scene(t, { clock });
-  const client = await open();
-  client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
-  await eventually('they have come', () => parsed.length === 3);
-  clock.advance(30_001);
-  const ended = once(client.socket, 'close');
-  release();
-  await ended;
-  t.same(client.answers(), ['200', '/1', '503']);
-  t.match(client.came(), /503.*connection: close/is);
-  t.same(begun, ['GET /1']);
-});
+t.test(
+  'a request whose turn comes too late is refused, and those behind it are not handled [HTTP-SERVER-6]',
+  async (t) => {
+    const clock = new SimulatedClock();
+    const { open, begun, parsed, release } = await scene(t, { clock });
+    const client = await open();
+    client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
+    await eventually('they have come', () => parsed.length === 3);
+    clock.advance(30_001);
+    const ended = once(client.socket, 'close');
+    release();
+    await ended;
+    t.same(client.answers(), ['200', '/1', '503']);
+    t.match(client.came(), /503.*connection: close/is);
+    t.same(begun, ['GET /1']);
+  },
+);
 
-t.test('a stop ends a connection with the first answer that begins after it', async (t) => {
+t.test('a stop closes a connection with the first answer that begins after it', async (t) => {
   const { app, open, begun, parsed, releaseAll } = await scene(t);
   const client = await open();
   client.socket.write(['/1', '/2', '/3'].map((path) => ask(path)).join(''));
@@ -269,24 +272,27 @@ t.test('a stop ends a connection with the first answer that begins after it', as
   t.same(begun, ['GET /1', 'GET /2'], 'what is not answered was not begun');
 });
 
-t.test('a WebSocket behind an unanswered request is answered over HTTP; 100 Continue comes in turn', async (t) => {
-  const { app, open, parsed, releaseAll } = await scene(t);
-  app.server.on('upgrade', (_request, socket: Socket) => socket.destroy());
-  const client = await open();
-  client.socket.write(ask('/1') + ask('/2', '', 'Connection: upgrade\r\nUpgrade: websocket\r\n'));
-  await eventually('both have come', () => parsed.length === 2);
-  // Node drops what one read has brought behind an offer of an upgrade.
-  client.socket.write(ask('/3', '{}', 'Expect: 100-continue\r\n').slice(0, -2));
-  await eventually('the third has come', () => parsed.length === 3);
-  t.equal(client.came(), '', 'nothing comes before the first answer');
-  releaseAll();
-  await eventually('the third is asked for its body', () => /100 Continue/.test(client.came()));
-  t.same(client.answers(), ['200', '/1', '200', '/2', '100']);
-  client.socket.write('{}');
-  await eventually('and answered', () => client.answers().at(-1) === '/3');
-});
+t.test(
+  'a WebSocket upgrade behind an unanswered request is answered over HTTP; 100 Continue is sent in turn',
+  async (t) => {
+    const { app, open, parsed, releaseAll } = await scene(t);
+    app.server.on('upgrade', (_request, socket: Socket) => socket.destroy());
+    const client = await open();
+    client.socket.write(ask('/1') + ask('/2', '', 'Connection: upgrade\r\nUpgrade: websocket\r\n'));
+    await eventually('both have come', () => parsed.length === 2);
+    // Node drops what one read has brought behind an offer of an upgrade.
+    client.socket.write(ask('/3', '{}', 'Expect: 100-continue\r\n').slice(0, -2));
+    await eventually('the third has come', () => parsed.length === 3);
+    t.equal(client.came(), '', 'nothing comes before the first answer');
+    releaseAll();
+    await eventually('the third is asked for its body', () => /100 Continue/.test(client.came()));
+    t.same(client.answers(), ['200', '/1', '200', '/2', '100']);
+    client.socket.write('{}');
+    await eventually('and answered', () => client.answers().at(-1) === '/3');
+  },
+);
 
-t.test('answers before a HEAD and behind it are told apart', async (t) => {
+t.test('answers before and after that of a HEAD are distinguished', async (t) => {
   const { open, releaseAll } = await scene(t);
   releaseAll();
   const client = await open();

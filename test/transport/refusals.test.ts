@@ -56,7 +56,7 @@ async function loadOf(hub: TestHub, signal: string): Promise<string | undefined>
 }
 
 t.test(
-  'beyond a hundred a second a partner waits for its refusal, which takes no room, and no other does',
+  'beyond a hundred a second a partner waits for its refusals, which take no room, and no other partner does',
   async (t) => {
     const { clock, hub, cpo } = await scene(t);
     const other = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
@@ -76,7 +76,7 @@ t.test(
   },
 );
 
-t.test('so does one that has no room, and its refusals are one line of the log', async (t) => {
+t.test('so does a partner without room, and its refusals are one log line', async (t) => {
   const { clock, hub, cpo, lines } = await scene(t, { HUB_RATE_OTHER_PER_MIN: '1000', HUB_LOG_LEVEL: 'info' });
   const silent = { countryCode: 'NL', partyId: 'EMS', answer: () => new Promise<never>(() => {}) };
   const emsp = await partnerFor(t, hub, { role: 'EMSP', ...silent });
@@ -94,7 +94,7 @@ t.test('so does one that has no room, and its refusals are one line of the log',
   t.equal(lines.filter((line) => line.includes('"httpStatus":503')).length, 1);
 });
 
-t.test('what a partner asks for in vain counts for its rate, for whatever it is refused [OCPI-SERVER-7]', async (t) => {
+t.test('every refused request counts for the partner’s rate, whatever the reason [OCPI-SERVER-7]', async (t) => {
   const { clock, hub, cpo } = await scene(t, { HUB_RATE_OTHER_PER_MIN: '5' });
   const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
   const unknown = ['GET', '/2.2.1/nothing', 404] as const;
@@ -114,7 +114,7 @@ t.test('what a partner asks for in vain counts for its rate, for whatever it is 
   await refusedFor(cpo, [unknown]);
 });
 
-t.test('a refusal that would wait longer than a second comes at once and ends its connection', async (t) => {
+t.test('a refusal that would wait longer than a second is sent at once and closes its connection', async (t) => {
   const { clock, hub, cpo } = await scene(t);
   const { sockets, statuses } = refusedAtOnce(t, hub, cpo, 200);
   await eventually('a hundred are refused', () => statuses().length >= 100);
@@ -149,7 +149,7 @@ function answersTo(t: Test, wanted: string) {
   return answers;
 }
 
-t.test('an answer that waits costs nothing more when its caller leaves: no error is made for it', async (t) => {
+t.test('a waiting answer costs nothing more when its caller leaves: no error object is made', async (t) => {
   const { hub, cpo } = await scene(t);
   const refusals = answersTo(t, `/ocpi${path}`);
   const refused = refusedAtOnce(t, hub, cpo, 103);
@@ -172,7 +172,7 @@ t.test('an answer that waits costs nothing more when its caller leaves: no error
   }
 });
 
-t.test('a stop of the hub does not wait for refusals that wait', async (t) => {
+t.test('a stop of the hub does not wait for delayed refusals', async (t) => {
   const { hub, cpo } = await scene(t);
   const half = refusedRequest(cpo).length - 2;
   const late = atOnce(t, hub, refusedRequest(cpo).slice(0, half), 1);

@@ -142,7 +142,7 @@ t.test('every endpoint needs a token [interface, Authentication 1]', async (t) =
   t.equal(headers['www-authenticate'], 'Token');
 });
 
-t.test('without a token nothing is said of what exists [D2]', async (t) => {
+t.test('without a token nothing is revealed about which paths exist [D2]', async (t) => {
   const { call } = await startServer(t);
   for (const [method, path] of [
     ['GET', '/ocpi'],
@@ -180,7 +180,7 @@ t.test('an initial token opens discovery and POST credentials alone [D9]', async
   t.match(await call('GET', '/ocpi/nothing', { token }), invalidToken, 'nor does it tell what exists');
 });
 
-t.test('of a token that was valid once only the 405 rules of credentials know [D9, D10]', async (t) => {
+t.test('a token that was valid once is refused, except for the 405 rules of credentials [D9, D10]', async (t) => {
   const { call } = await startServer(t);
   const path = '/ocpi/2.2.1/credentials';
   const registered = { http: 405, envelope: { status_code: 2000, status_message: 'Already registered' } };
@@ -238,7 +238,7 @@ t.test('an unknown path is 404 in an envelope [D2]', async (t) => {
   t.equal((await call('GET', '/ocpi/versions/?x=1', { token })).http, 200);
 });
 
-t.test('percent-encoding leads to no door: the first two segments count as they are sent', async (t) => {
+t.test('percent-encoding reaches no door: the first two segments are compared as sent', async (t) => {
   const { call } = await startServer(t);
   const token = 'cpo-token';
   const notFound = { http: 404, envelope: { status_code: 2000, status_message: 'Not found' } };
@@ -303,7 +303,7 @@ t.test('a refusal of the whole server is an envelope with both ids below /ocpi [
   }
 });
 
-t.test('the bytes of a body are not kept while its push is written', async (t) => {
+t.test('the bytes of a body are released while its push is written', async (t) => {
   let accept: (answer: Accepted) => void = () => {};
   const written = new Promise<Accepted>((resolve) => {
     accept = resolve;
@@ -398,7 +398,7 @@ const chunkedPush = [
 ];
 const bytewise = (body: string) => [...body].map((byte) => `1\r\n${byte}\r\n`).join('');
 
-t.test('what comes of a body byte by byte takes memory for its bytes alone [BODY-1]', async (t) => {
+t.test('a body that arrives byte by byte takes memory for its bytes alone [BODY-1]', async (t) => {
   const { url, server } = await startServer(t);
   const [pushes, bytes] = [100, 4_000];
   const sent = `${chunkedPush.join('\r\n')}\r\n\r\n${bytewise('1'.repeat(bytes))}`;
@@ -422,7 +422,7 @@ t.test('what comes of a body byte by byte takes memory for its bytes alone [BODY
   t.match(first?.came(), /^HTTP\/1\.1 200 .*body: expected object/s, 'and all of it is read');
 });
 
-t.test('a body in too many pieces is 413, and what follows is not read [BODY-2]', async (t) => {
+t.test('a body in too many pieces is 413, and the rest is not read [BODY-2]', async (t) => {
   const { url } = await startServer(t);
   const { socket, came } = await rawClient(t, Number(new URL(url).port), false);
   const closed = once(socket, 'close');
@@ -500,7 +500,7 @@ t.test('over its rate a party is refused with 429/2901 and Retry-After [D35]', a
   t.equal((await call('GET', '/ocpi/versions', { token: 'emsp-token' })).http, 200, 'other budgets are untouched');
 });
 
-t.test('what is no bug of the caller is 500/3000, without a word on its cause', async (t) => {
+t.test('an error of the hub is 500/3000, without its cause', async (t) => {
   const { call, lines } = await startServer(t);
   const answer = await call('GET', '/ocpi/2.2.1/credentials', { token: 'cpo-token' });
   t.match(answer, { http: 500, envelope: { status_code: 3000, status_message: 'Internal error' } });
@@ -535,7 +535,7 @@ t.test('version details list every module by role, under the public URL [interfa
   );
 });
 
-t.test('each request leaves one wide line, without token or body', async (t) => {
+t.test('each request is one wide log line, without token or body', async (t) => {
   const { call, lines } = await startServer(t);
   await call('PUT', pushPath, {
     token: 'cpo-token',
@@ -566,7 +566,7 @@ t.test('a request that does not arrive in time is answered 408 and cut [D38]', a
   t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n'))), { status_code: 2000, timestamp: String });
 });
 
-t.test('what is not HTTP is answered 400 and cut', async (t) => {
+t.test('bytes that are not HTTP are answered 400 and cut', async (t) => {
   const { url } = await startServer(t);
   const text = await converse(url, 'nonsense\r\n\r\n');
   t.match(text, /^HTTP\/1\.1 400 /);
@@ -604,7 +604,7 @@ t.test('every node of a cluster answers every module but credentials [NODE-6]', 
   }
 });
 
-t.test('a request that ends while its token is looked for keeps no room', async (t) => {
+t.test('a request that ends during the look-up of its token keeps no room', async (t) => {
   let learn = () => {};
   let isKnown = false;
   const of = {

@@ -69,7 +69,7 @@ t.test(
   },
 );
 
-t.test('no refusal of the table goes untested', async (t) => {
+t.test('every refusal of the table is tested', async (t) => {
   const tested = new Set(rows.map(([code]) => code));
   t.same(
     Object.keys(statusTable).filter((code) => !tested.has(code as ErrorCode)),
@@ -77,13 +77,13 @@ t.test('no refusal of the table goes untested', async (t) => {
   );
 });
 
-t.test('429 and 503 always say when to try again, in whole seconds [D2]', async (t) => {
+t.test('429 and 503 always have Retry-After, in whole seconds [D2]', async (t) => {
   t.equal(refusal(new HubError('rateLimited', { retryAfterS: 12.2 })).retryAfterS, 13);
   t.equal(refusal(new HubError('unavailable')).retryAfterS, 1);
   t.equal(refusal(new HubError('notFound')).retryAfterS, undefined);
 });
 
-t.test('a refusal may bring its own data', async (t) => {
+t.test('a refusal may have data of its own', async (t) => {
   const data = { allowed: 'UNKNOWN', info: { language: 'en', text: 'later' } };
   t.same(refusal(new HubError('authorizeTimeout', { data })).data, data);
 });

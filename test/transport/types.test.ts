@@ -44,7 +44,7 @@ const location = object({
 });
 const good = { id: 'L1', publish: true, last_updated: '2024-05-01T00:00:00Z' };
 
-t.test('a refusal names the first offending field by its path and what was expected [D3]', async (t) => {
+t.test('a refusal names the first wrong field by its path and the expected form [D3]', async (t) => {
   const rows: [body: unknown, message: string][] = [
     [null, 'body: expected object'],
     [[], 'body: expected object'],
@@ -87,7 +87,7 @@ t.test('a list is read up to its first item that is refused [TYPES-5]', async (t
   t.same(notes, ['l[0]: expected string'], 'of a snapshot there is one note');
 });
 
-t.test('of a known value in another case the note says so; some values have lower-case letters [D17]', async (t) => {
+t.test('a known value in another case is noted as such; some values have lower-case letters [D17]', async (t) => {
   const standard = anyOf('CHADEMO', 'IEC_60309_2_single_16');
   const noted = (value: string) => check(object({ standard: may(standard) }), { standard: value }).notes;
   for (const usual of ['CHADEMO', 'IEC_60309_2_single_16', 'IEC_60309_2_SINGLE_16']) t.same(noted(usual), [], usual);
@@ -97,7 +97,7 @@ t.test('of a known value in another case the note says so; some values have lowe
   for (const unknown of ['MCS', '']) t.same(noted(unknown), ['standard: value unknown to OCPI 2.2.1'], unknown);
 });
 
-t.test('null counts as absent, and unknown fields are nobody’s business [D17]', async (t) => {
+t.test('null counts as absent, and unknown fields are ignored [D17]', async (t) => {
   const body = { ...good, name: null, evses: null, extra: { deep: [1] }, constructor: 1 };
   const { body: read, notes } = check(location, JSON.parse(JSON.stringify(body)));
   t.equal(read.publish, true);
@@ -110,7 +110,7 @@ t.test('null counts as absent, and unknown fields are nobody’s business [D17]'
   );
 });
 
-t.test('what the specification requires and the hub does not is noted, not refused [D17]', async (t) => {
+t.test('a deviation from the specification that the hub tolerates is noted, not refused [D17]', async (t) => {
   const body = {
     ...good,
     name: 'longer than ten',
@@ -129,7 +129,7 @@ t.test('notes of one body are bounded', async (t) => {
   t.equal(check(location, { ...good, evses }).notes.length, 20);
 });
 
-t.test('a fragment needs last_updated alone, and cannot take away what must be there [D18]', async (t) => {
+t.test('a fragment needs last_updated alone, and cannot remove a required field [D18]', async (t) => {
   const part = fragment(location);
   t.same(check(part, { last_updated: good.last_updated }).notes, []);
   t.throws(() => check(part, { publish: false }), { code: 'invalid', message: 'last_updated: expected string' });
@@ -139,7 +139,7 @@ t.test('a fragment needs last_updated alone, and cannot take away what must be t
   t.doesNotThrow(() => check(part, { last_updated: good.last_updated, name: null }));
 });
 
-t.test('each type takes its own values and no others', async (t) => {
+t.test('each type accepts its own values and no others', async (t) => {
   const rows: [name: string, type: Checked<unknown>, takes: unknown[], refuses: unknown[]][] = [
     ['ciString', ciString(3), ['', 'abc', 'abcd', '~ !'], ['x'.repeat(1025), 'ä', 5, null]],
     ['text', text(3), ['', 'abcd', 'ä😀'], [5, null, {}]],
@@ -258,7 +258,7 @@ function checked(type: Checked<unknown>, value: unknown): unknown {
   }
 }
 
-t.test('a plain value is what the schema makes of it, and it has no note [TYPES-6]', async (t) => {
+t.test('a plain value equals what the schema makes of it, and has no note [TYPES-6]', async (t) => {
   const quick = everyBlock((type) => type);
   const slow = everyBlock((type) => ({ ...type, isPlain: () => false }));
   const [quickPart, slowPart] = [fragment(quick), fragment(slow)];

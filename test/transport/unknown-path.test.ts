@@ -3,7 +3,7 @@ import { shownPath } from '../../src/ocpi/unknown-path.ts';
 import { growthMax, growthOf } from '../support/growth.ts';
 import { t } from '../support/tap.ts';
 
-t.test('a report shows no uid that was asked about, and a long path costs no more than its length', async (t) => {
+t.test('a report shows no uid that was looked up, and a long path costs no more than its length', async (t) => {
   for (const [path, shown] of [
     ['/ocpi/2.2.1/tokens/ABC/authorize', '/ocpi/2.2.1/tokens/:uid/authorize'],
     ['/ocpi/2.2.1/tokens/NL/TNM/ABC/authorize//', '/ocpi/2.2.1/tokens/NL/TNM/:uid/authorize//'],

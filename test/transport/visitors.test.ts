@@ -14,7 +14,7 @@ import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
-t.test('a pacer lets a second of turns through at once, and the rest at a steady pace', async (t) => {
+t.test('a pacer admits a second’s worth of turns at once, and the rest at a steady rate', async (t) => {
   let now = 1_000_000;
   const { take, isFree } = pacer(4, () => now);
   t.strictSame(
@@ -35,7 +35,7 @@ t.test('a pacer lets a second of turns through at once, and the rest at a steady
   t.strictSame([slow.take('a'), slow.take('a', 5000), slow.take('a', 5000)], [0, 2000, 4000], 'below one a second');
 });
 
-t.test('a pacer keeps so many keys and no more; those that are over make room', async (t) => {
+t.test('a pacer keeps a bounded number of keys; ended ones make room', async (t) => {
   let now = 0;
   const { take } = pacer(1, () => now);
   t.notOk(Array.from({ length: 10_000 }, (_, n) => take(`key ${n}`)).some((waitMs) => waitMs !== 0));
@@ -45,7 +45,7 @@ t.test('a pacer keeps so many keys and no more; those that are over make room', 
   t.strictSame([take('yet another'), take('a third')], [0, 0], 'the others are over');
 });
 
-t.test('lines of the log about parties do not depend on how many addresses are refused [VISITORS-3]', async (t) => {
+t.test('log lines about parties do not depend on how many addresses are refused [VISITORS-3]', async (t) => {
   const limits = { trustedProxies: [], rateUnauthenticatedPerS: 100, rateFailedTokensPerS: 5 };
   const { refused, partyRefused } = createVisitors(limits, () => 0);
   // As many keys as a pacer keeps, and more lines than there are in a second.
@@ -62,7 +62,7 @@ const requestFrom = (remoteAddress: string | undefined, forwarded?: string) =>
     socket: { remoteAddress },
   }) as unknown as IncomingMessage;
 
-t.test('X-Forwarded-For counts from a trusted proxy alone, and only what trusted proxies wrote', async (t) => {
+t.test('X-Forwarded-For is used from a trusted proxy alone, and only as far as trusted proxies wrote it', async (t) => {
   const addresses = clientAddresses(['10.0.0.0/8', 'fd00::/8']);
   for (const [peer, forwarded, counted] of [
     ['192.0.2.1', undefined, '192.0.2.1'],
@@ -92,7 +92,7 @@ t.test('X-Forwarded-For counts from a trusted proxy alone, and only what trusted
   t.equal(addresses.ofConnection({ remoteAddress: '192.0.2.1' } as Socket), '192.0.2.1');
 });
 
-t.test('a caller whose request another node passed on is known and counted as at its own node', async (t) => {
+t.test('the caller of a request that another node passed on is known and counted as at its own node', async (t) => {
   const { of, exact } = clientAddresses([]);
   for (const [address, counted] of [
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -145,27 +145,30 @@ async function scene(t: Test, { perS = 3, proxies = [] as string[], connectionsM
 const get = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;
 const withToken = (path: string) => get(path, 'Authorization: good\r\n');
 
-t.test('beyond its share an answer to an address waits; tokens, health and other addresses do not', async (t) => {
-  const { open, answered, clock, handled } = await scene(t);
-  for (const path of ['/door', '/page', '/nowhere']) await answered(`${path} is answered`, get(path));
-  const late = [await open(get('/door')), await open(get('/page'))];
-  await eventually('both were seen', () => handled() === 5);
-  t.equal((await answered('a token is accepted', withToken('/door'))).statuses()[0], 200);
-  t.equal((await answered('health is asked', get('/healthz'))).statuses()[0], 200);
-  t.equal((await answered('another address asks', get('/door'), '127.0.0.2')).statuses()[0], 401);
-  t.strictSame(
-    late.map(({ statuses }) => statuses()),
-    [[], []],
-    'these wait',
-  );
-  clock.advance(334);
-  await eventually('the first is answered', () => late[0]?.statuses().length === 1);
-  t.strictSame(late[1]?.statuses(), []);
-  clock.advance(333);
-  await eventually('the second is answered', () => late[1]?.statuses()[0] === 200);
-});
+t.test(
+  'beyond its share an answer to an address waits; those with tokens, health answers and other addresses do not',
+  async (t) => {
+    const { open, answered, clock, handled } = await scene(t);
+    for (const path of ['/door', '/page', '/nowhere']) await answered(`${path} is answered`, get(path));
+    const late = [await open(get('/door')), await open(get('/page'))];
+    await eventually('both were seen', () => handled() === 5);
+    t.equal((await answered('a token is accepted', withToken('/door'))).statuses()[0], 200);
+    t.equal((await answered('health is asked', get('/healthz'))).statuses()[0], 200);
+    t.equal((await answered('another address asks', get('/door'), '127.0.0.2')).statuses()[0], 401);
+    t.strictSame(
+      late.map(({ statuses }) => statuses()),
+      [[], []],
+      'these wait',
+    );
+    clock.advance(334);
+    await eventually('the first is answered', () => late[0]?.statuses().length === 1);
+    t.strictSame(late[1]?.statuses(), []);
+    clock.advance(333);
+    await eventually('the second is answered', () => late[1]?.statuses()[0] === 200);
+  },
+);
 
-t.test('an answer that would wait for too long is not sent, and its connection ends', async (t) => {
+t.test('an answer that would wait for too long is not sent, and its connection is closed', async (t) => {
   const { open, handled } = await scene(t, { perS: 1, connectionsMax: 200 });
   const waiting = await Promise.all(Array.from({ length: 31 }, () => open(get('/page'))));
   await eventually('all were seen', () => handled() === 31);
@@ -175,7 +178,7 @@ t.test('an answer that would wait for too long is not sent, and its connection e
   t.equal(beyond.came(), '');
 });
 
-t.test('a stop of the server waits for no such answer', async (t) => {
+t.test('a stop of the server does not wait for such answers', async (t) => {
   const { open, handled, close } = await scene(t, { perS: 1 });
   const all = [await open(get('/page')), await open(get('/page'))];
   await eventually('both were seen', () => handled() === 2);
@@ -187,7 +190,7 @@ t.test('a stop of the server waits for no such answer', async (t) => {
   );
 });
 
-t.test('an answer waits no longer than its caller [UNADMITTED-1]', async (t) => {
+t.test('an answer does not wait longer than its caller [UNADMITTED-1]', async (t) => {
   const { open, answered, handled } = await scene(t, { perS: 1 });
   await answered('the first', get('/page'));
   const waiting = [await open(get('/page')), await open(get('/page'))];
@@ -201,7 +204,7 @@ t.test('an answer waits no longer than its caller [UNADMITTED-1]', async (t) => 
   );
 });
 
-t.test('a refused token ends the connection, and what is pipelined behind it is dropped', async (t) => {
+t.test('a refused token closes the connection, and pipelined requests behind it are dropped', async (t) => {
   const { open, handled } = await scene(t, { perS: 1000 });
   const one = await open(get('/door').repeat(200));
   await eventually('it is closed', () => one.socket.destroyed);
@@ -213,7 +216,7 @@ t.test('a refused token ends the connection, and what is pipelined behind it is 
   t.notOk(trusted.socket.destroyed, 'a page needs no token');
 });
 
-t.test('an address has its share of connections without a token, and its oldest go first', async (t) => {
+t.test('an address has its share of connections without a token, and its oldest are closed first', async (t) => {
   const { open, answered } = await scene(t, { connectionsMax: 20 });
   const kept = await answered('a token is accepted', withToken('/page'));
   const idle: Awaited<ReturnType<typeof open>>[] = [];
@@ -230,7 +233,7 @@ t.test('an address has its share of connections without a token, and its oldest 
   t.equal(left(), 5, 'another address has its own share');
 });
 
-t.test('behind a trusted proxy each caller has its own share of answers, and connections have none', async (t) => {
+t.test('behind a trusted proxy each caller has a share of answers, but none of connections', async (t) => {
   const { open, answered, handled } = await scene(t, { perS: 1, proxies: ['127.0.0.0/8'], connectionsMax: 20 });
   const from = (address: string) => get('/page', `X-Forwarded-For: ${address}\r\n`);
   await answered('the first caller', from('192.0.2.1'));
