@@ -20,7 +20,7 @@ import { beginLocking, destroy, type Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import { mustBeSafe } from './settings.ts';
 import type { PostgresAddress } from './url.ts';
-import { APPEND, appendMeanwhile, counting, HOUR, TOTALS } from './write-sql.ts';
+import { APPEND, appendMeanwhile, counting, HOUR, totals } from './write-sql.ts';
 
 const RACES_MAX = 5;
 const AGAIN_MS = 100;
@@ -119,12 +119,16 @@ const COUNTS_NEWEST_FIRST = `
   alter table counts add column latest int8 not null default 0, drop constraint counts_pkey,
     add primary key (kind, shelf, span, start, latest), reset (fillfactor);
   alter table counts alter column latest drop default;
-  ${TOTALS}`;
-/** And of version 7, by the new name of the column: its nodes go on reading the counts, which names no other. */
+  ${totals('latest')}`;
+/**
+ * And of version 7, by the new name of the column: its nodes go on reading the counts, which names no other. Lists wait for the rename, so
+ * it comes last.
+ */
 const TOTALLED = `
   ${whileWritesWait('counts')}
+  ${totals('seq')}
   alter table counts rename column seq to latest;
-  ${TOTALS}`;
+  `;
 
 const NEWEST = 8;
 /**

@@ -47,9 +47,9 @@ const countingIn = (latest: string, rows: string, seq: string): string => `
  */
 export const counting = (rows: string, seq: string): string =>
   countingIn('latest', added(rows, [...OF_SHELF, ...OF_ALL]), seq);
-/** SQL that adds what the counts of a schema of version 6 or 7 lack. */
-export const TOTALS = `
-  insert into counts (kind, shelf, span, start, n, latest)
+/** SQL that adds what the counts of a schema of version 6 or 7 lack. `latest`: the column with the sequence. */
+export const totals = (latest: string): string => `
+  insert into counts (kind, shelf, span, start, n, ${latest})
     select kind, ${WHOLE}, -span, start, sum(n), 0 from counts group by kind, span, start union all
     select kind, ${WHOLE}, ${SHELVES}, shelf, sum(n), 0 from counts where span = ${MONTH} group by kind, shelf;
   `;

@@ -373,6 +373,30 @@ function suite(server: PostgresServer): void {
     },
   );
 
+  t.test('[SCHEMA-1] lists are read while a migration from version 7 sums the counts', async (t) => {
+    const schema = newSchema('store');
+    const url = server.url(schema);
+    const before = await openPostgresStore({ url, node: 'before', ...patient });
+    t.teardown(() => before.close());
+    await append(before, { puts: [row('1')] });
+    await becomeOlder(schema, 7);
+    // It stands still when the first sum is about to be stored.
+    await server.query(`create function ${schema}.stand() returns trigger language plpgsql set lock_timeout = 0
+        as $$ begin perform pg_advisory_xact_lock(hashtext('${schema}')); return new; end $$;
+      create trigger stand before insert on ${schema}.counts for each row when (new.span <= 0) execute function ${schema}.stand()`);
+    const holder = await openSession(t, server, 'holder');
+    await holder.query(`select pg_advisory_lock(hashtext('${schema}'))`);
+    const migrated = openPostgresStore({ url, node: 'test', sole: false, ...patient });
+    const waits = `select from pg_locks where locktype = 'advisory' and not granted and objid = hashtext('${schema}')::oid::int8`;
+    await until(async () => (await server.query(waits)).length > 0);
+    await t.resolves(server.query(`begin; lock table ${schema}.counts in access share mode nowait; commit`));
+    await holder.query('select pg_advisory_unlock_all()');
+    const after = await migrated;
+    t.teardown(() => after.close());
+    const shelves = ['NL-TNM', ...Array.from({ length: 40 }, (_, i) => `S${i}`)];
+    t.equal((await after.list({ kind: 'sessions', shelves, offset: 0, limit: 1 })).total, 1);
+  });
+
   t.test('[SCHEMA-5] beside an open transaction a write reads no more pages than without one', atLength, async (t) => {
     const schema = newSchema('store');
     const url = server.url(schema);
