@@ -381,8 +381,10 @@ function suite(server: PostgresServer): void {
     await append(before, { puts: [row('1')] });
     await becomeOlder(schema, 7);
     // It stands still when the first sum is about to be stored.
-    await server.query(`create function ${schema}.stand() returns trigger language plpgsql set lock_timeout = 0
-        as $$ begin perform pg_advisory_xact_lock(hashtext('${schema}')); return new; end $$;
+    await server.query(`create table ${schema}.plans (made_with text primary key);
+      create function ${schema}.stand() returns trigger language plpgsql set lock_timeout = 0 as $$ begin
+        insert into ${schema}.plans values (current_setting('enable_seqscan') || ' ' || current_setting('work_mem')) on conflict do nothing;
+        perform pg_advisory_xact_lock(hashtext('${schema}')); return new; end $$;
       create trigger stand before insert on ${schema}.counts for each row when (new.span <= 0) execute function ${schema}.stand()`);
     const holder = await openSession(t, server, 'holder');
     await holder.query(`select pg_advisory_lock(hashtext('${schema}'))`);
@@ -395,6 +397,8 @@ function suite(server: PostgresServer): void {
     t.teardown(() => after.close());
     const shelves = ['NL-TNM', ...Array.from({ length: 40 }, (_, i) => `S${i}`)];
     t.equal((await after.list({ kind: 'sessions', shelves, offset: 0, limit: 1 })).total, 1);
+    const plans = await server.query(`select made_with from ${schema}.plans`);
+    t.strictSame(plans, [{ made_with: 'on 64MB' }], 'as what reads a whole table');
   });
 
   t.test('[SCHEMA-5] beside an open transaction a write reads no more pages than without one', atLength, async (t) => {
