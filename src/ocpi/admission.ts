@@ -62,7 +62,6 @@ export interface Admission extends Pick<Room, 'shares' | 'partners'> {
 type Felt = Pick<Load, 'heap' | 'loopDelayMs' | 'forwardingMs'>;
 
 interface RoomOptions {
-  /** Another object whenever it was measured. */
   readonly felt: () => Felt;
   /** Forwarding lag of what a partner has pushed, ms. Absent: that of the hub. */
   readonly forwardingOfMs?: (partner: PartyId) => number;
@@ -235,8 +234,6 @@ class Room {
   readonly largeTurn: typeof largeTurn;
   readonly #felt: () => Felt;
   readonly #forwardingOfMs: (partner: PartyId) => number;
-  /** By partner, since the hub was last felt. [ADMISSION-7] */
-  #lags: { readonly asOf: Felt; readonly ms: Map<PartyId, number> } | null = null;
   readonly #bytesMax: number;
   readonly #pageMax: number;
   readonly #scales: Scales;
@@ -348,21 +345,17 @@ class Room {
     const isAside = !this.#bytesOf.has(partner) && this.#bytes + page < this.#bytesMax * bodiesShare;
     return {
       ...this.#load(),
-      forwardingMs: this.#forwardingMs(partner),
+      forwardingMs: this.#forwardingMs(urgency, partner),
       ofPartner: this.#requestsOf.get(partner) ?? 0,
       ...(isAside && { bytes: 0 }),
     };
   }
 
   /** [ADMISSION-7] */
-  #forwardingMs(partner: PartyId): number {
-    const felt = this.#felt();
-    if (felt.forwardingMs === 0) return 0;
-    if (this.#lags?.asOf !== felt) this.#lags = { asOf: felt, ms: new Map() };
-    const { ms } = this.#lags;
-    const own = ms.get(partner) ?? this.#forwardingOfMs(partner);
-    ms.set(partner, own);
-    return Math.min(felt.forwardingMs, own);
+  #forwardingMs(urgency: Urgency, partner: PartyId): number {
+    const { forwardingMs } = this.#felt();
+    // It refuses nothing that a driver waits for.
+    return forwardingMs === 0 || urgency === 'driver' ? 0 : Math.min(forwardingMs, this.#forwardingOfMs(partner));
   }
 
   #judged(urgency: Urgency, load: Load) {

@@ -92,6 +92,11 @@ t.test('the forwarding lag of a partner is that of its own deliveries [ADMISSION
   await hub.settled(other, emsp);
   const lags = [undefined, 'NL-CPO', 'NL-SML', 'NL-EMS'].map((from) => hub.created.forwardingLagMs(from));
   t.strictSame(lags, [20_010, 20_010, 10, 0]);
+  const later = [999, 1].map((ms) => {
+    clock.advance(ms);
+    return hub.created.forwardingLagMs('NL-SML');
+  });
+  t.strictSame(later, [10, 1_010], 'it is measured once a second');
   holding.releaseAll();
   await quiet(hub);
 });

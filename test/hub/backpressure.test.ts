@@ -119,6 +119,19 @@ t.test('a full window counts while answers arrive as soon as the hub looks', asy
   }
 });
 
+t.test('of as many receivers that count as are asked for, the others are not looked at [ADMISSION-7]', async (t) => {
+  const looked: number[] = [];
+  function* receivers() {
+    for (const sinceMs of [0, 900, 700, 5, 5]) {
+      looked.push(sinceMs);
+      const ready = sinceMs === 0 ? null : { since: now - sinceMs, mayGo: true };
+      yield { ready, attemptMs: 10, isPaused: false, quickAt: 0 };
+    }
+  }
+  t.equal(lagOf(receivers(), turn, now, 2), 700);
+  t.strictSame(looked, [0, 900, 700]);
+});
+
 t.test('a module that catches up is excluded until its held deliveries have gone', async (t) => {
   const lanes = new Lanes();
   const add = (seq: number, module: 'sessions' | 'tariffs', sinceMs: number, tries = 0) =>
@@ -181,6 +194,13 @@ t.test(
     t.equal(since('NL-FAN'), now - 20_000);
     t.equal(since('NL-CPO'), now - 5);
     t.equal(since('NL-EMS'), undefined);
+    lanes.waiting(
+      slots(8),
+      now,
+      () => true,
+      () => 1,
+    );
+    t.equal(since('NL-FAN'), now, 'the receiver catches up, as the last look at all saw');
     t.strictSame(
       ['NL-CPO', 'NL-EMS'].map((from) => lanes.hasReady(from)),
       [true, false],

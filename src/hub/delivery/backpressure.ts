@@ -35,14 +35,21 @@ const waitsForHub = (mayGo: boolean, quickAt: number, turn: number) => mayGo || 
 /**
  * Forwarding lag, ms: the median over healthy receivers of how long their oldest ready delivery has waited, so that one
  * receiver cannot throttle ingest. Receivers that are slow, failing, paused or catching up do not count, nor do those
- * with no free slot, because their deliveries do not wait for the hub. `turn`: of the event loop, now; `now`: epoch ms.
+ * with no free slot, because their deliveries do not wait for the hub. `turn`: of the event loop, now; `now`: epoch ms; `most`: how many
+ * receivers that count are looked at.
  */
-export function lagOf(receivers: Iterable<Measured>, turn: number, now: number): number {
+export function lagOf(
+  receivers: Iterable<Measured>,
+  turn: number,
+  now: number,
+  most = Number.POSITIVE_INFINITY,
+): number {
   const lags: number[] = [];
   for (const receiver of receivers) {
     const { ready } = receiver;
     if (ready === null || receiver.attemptMs >= slowMs || receiver.isPaused) continue;
-    if (waitsForHub(ready.mayGo, receiver.quickAt, turn)) lags.push(now - ready.since);
+    if (!waitsForHub(ready.mayGo, receiver.quickAt, turn)) continue;
+    if (lags.push(now - ready.since) >= most) break;
   }
   lags.sort((a, b) => a - b);
   return Math.max(0, lags[(lags.length - 1) >> 1] ?? 0);

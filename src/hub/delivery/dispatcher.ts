@@ -23,7 +23,7 @@ import type { Context } from '../kernel/context.ts';
 import { courierActor } from '../partners/partner-actors.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
-import { lagOf } from './backpressure.ts';
+import { lagOf, type Measured } from './backpressure.ts';
 import type { DeadGroupCount } from './dead-counts.ts';
 import type { DeliveryMemory, RedrivenAs } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
@@ -46,6 +46,9 @@ const pagesAtOnce = 8;
 const begunMax = 64;
 /** Interval, ms, at which floors of idle receivers are written. A longer one makes a restart read more of the log. */
 const idleFloorsMs = 60_000;
+/** How long the lag of one partner is kept, ms, and of how many receivers it is the median: hundreds of partners ask while the hub is busy. */
+const lagKeptMs = 1_000;
+const lagReceiversMax = 16;
 
 const nothingOwed: Backlog = { depth: 0, oldestAt: null, dead: 0, delivered: 0, behind: false };
 
@@ -65,6 +68,8 @@ export class Dispatcher {
   #begun = 0;
   /** Starts no further attempt. */
   #isDraining = false;
+  /** By partner that was asked for. */
+  #lags = { since: Number.NEGATIVE_INFINITY, ms: new Map<PartyId, number>() };
 
   /** `isExchanging`: whether an exchange of credentials of the partner is in progress. */
   constructor(context: Context, reports: Pick<PartnerReports, 'used'>, isExchanging: (partner: PartyId) => boolean) {
@@ -154,8 +159,17 @@ export class Dispatcher {
   lagMs(from: PartyId | null): number {
     const { clock, turn } = this.#context.ports;
     if (this.#isDraining) return 0;
-    const measured = [...this.#receivers.values()].map((receiver) => receiver.measured(from));
-    return lagOf(measured, turn(), clock.now());
+    const now = clock.now();
+    if (from === null) return lagOf(this.#measured(null), turn(), now);
+    if (now - this.#lags.since >= lagKeptMs) this.#lags = { since: now, ms: new Map() };
+    const { ms } = this.#lags;
+    const own = ms.get(from) ?? lagOf(this.#measured(from), turn(), now, lagReceiversMax);
+    ms.set(from, own);
+    return own;
+  }
+
+  *#measured(from: PartyId | null): Iterable<Measured> {
+    for (const receiver of this.#receivers.values()) yield receiver.measured(from);
   }
 
   /** Whether a delivery that has no row is still going to be sent. */

@@ -209,7 +209,8 @@ export class Lanes {
    * When the oldest ready lane of some modules became due that may go now; when none of them may, the same of those that
    * only wait for a slot. Null when none is ready. Leaves re-driven heads out, and modules among whose first ready lanes
    * one has an untried head up to `heldUpTo`, owed since before the partner last began to take the module; what waited
-   * behind those counts from when one was last seen. `from`: only lanes of that sending partner.
+   * behind those counts from when one was last seen. `from`: only that sending partner's first lane of each module, and nothing but what the
+   * last look at all partners has seen of those that are behind.
    */
   waiting(
     slots: Slots,
@@ -221,16 +222,18 @@ export class Lanes {
     const waiting = this.#queues.flatMap((queue): Waiting[] => {
       const first = from === null ? queue.ready.first : queue.ready.firstIn(from);
       if (!first || !counts(queue.module)) return [];
-      const upTo = heldUpTo(queue.module);
       let { dueAt } = first;
-      const isHeld = (lane: Lane) => {
-        const [head] = lane.items;
-        if (from === null || lane.from === from) dueAt = Math.min(dueAt, lane.dueAt);
-        return head !== undefined && head.tries === 0 && head.seq <= upTo;
-      };
-      if (queue.ready.firstOf(lookedAt, isHeld)) {
-        queue.heldAt = now;
-        return [];
+      if (from === null) {
+        const upTo = heldUpTo(queue.module);
+        const isHeld = (lane: Lane) => {
+          const [head] = lane.items;
+          dueAt = Math.min(dueAt, lane.dueAt);
+          return head !== undefined && head.tries === 0 && head.seq <= upTo;
+        };
+        if (queue.ready.firstOf(lookedAt, isHeld)) {
+          queue.heldAt = now;
+          return [];
+        }
       }
       const since = Math.max(dueAt, queue.heldAt);
       return [{ since, mayGo: fits(first, slots) && this.#mayGo(queue, slots, now) }];
