@@ -1,7 +1,7 @@
 /** Notifications: what is told, to whom, and that nothing of it is lost. */
 
 import type { WebhookDetail, WebhookView } from '../../src/api/webhooks.ts';
-import { conditions, type Seen } from '../../src/hub/notify/conditions.ts';
+import { conditions, isOver, type Seen } from '../../src/hub/notify/conditions.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { StoreUnavailable } from '../../storage/contract.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
@@ -97,11 +97,13 @@ t.test('operators are notified again of a partner with very many dead letters', 
     settings: { notifyBacklogS: 0 },
     ports: { clock },
   };
-  const found = (dead: number) => {
+  const seen = (dead: number) => {
     const dispatcher = { backlog: () => ({ dead, oldestAt: null }) };
-    const seen = { context, dispatcher, orphans: { openCases: () => [] }, now: clock.now(), diskPercent: null };
-    return [...conditions(seen as unknown as Seen)].map(({ kind, subject, what }) => `${kind} ${subject}: ${what}`);
+    const orphans = { openCases: () => [] };
+    return { context, dispatcher, orphans, now: clock.now(), diskPercent: null } as unknown as Seen;
   };
+  const found = (dead: number) =>
+    [...conditions(seen(dead))].map(({ kind, subject, what }) => `${kind} ${subject}: ${what}`);
   const first = 'partner.dead_letter NL-E01: a delivery to NL-E01 is a dead letter';
   t.strictSame([found(0), found(999)], [[], [first]]);
   t.strictSame(found(10_001), [
@@ -109,6 +111,10 @@ t.test('operators are notified again of a partner with very many dead letters', 
     'partner.dead_letter NL-E01 1000: 1000 deliveries to NL-E01 are dead letters',
     'partner.dead_letter NL-E01 10000: 10000 deliveries to NL-E01 are dead letters',
   ]);
+  const [one, thousand] = [...conditions(seen(1_000))];
+  const over = [999, 500, 499, 0].map((dead) => [one, thousand].map((before) => before && isOver(before, seen(dead))));
+  const kept = [false, false];
+  t.strictSame(over, [kept, kept, [false, true], [true, true]], 'a number about a thousand notifies once');
 });
 
 t.test('a partner that does not answer is notified, and so is its recovery', async (t) => {

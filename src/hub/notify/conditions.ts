@@ -81,6 +81,11 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
     *find(seen) {
       for (const count of deadNotified) yield* deadAtLeast(count)(seen);
     },
+    // One dead letter that ends and one that comes, about a thousand, are no news.
+    isOver({ subject }, { dispatcher }) {
+      const [id = '', count = 1] = subject.split(' ');
+      return dispatcher.backlog(id).dead < Number(count) / 2;
+    },
   },
   'partner.host_change': {
     find: ofPartners(({ id, hostChange }) => {
