@@ -220,6 +220,10 @@ browserTest('sessions and CDRs that disagree are shown, and link to their traces
     [findings, page.getByRole('region', { name: 'By day, CPO and eMSP' })].map((part) => part.boundingBox()),
   );
   t.ok((below?.y ?? 0) - (above?.y ?? 0) - (above?.height ?? 0) > 8, 'the two tables stand apart');
+  const aligned = (nth: number) =>
+    page.evaluate(`getComputedStyle(document.querySelector('main .card:last-of-type th:nth-child(${nth})')).textAlign`);
+  t.equal(await aligned(7), 'right', 'kWh of CDRs, above its numbers');
+  t.not(await aligned(3), 'right', 'eMSP, above its words');
   await isOpenToAll(t, page, path);
   await findings.getByRole('link', { name: 'NL-CPO/C1' }).click();
   await page.waitForURL(/\/trace\?key=NL-CPO%2FC1/);

@@ -17,7 +17,11 @@ interface DeliveryTableProps {
 
 export function DeliveryTable({ items, isOldestFirst }: DeliveryTableProps) {
   return (
-    <Table caption={`Deliveries, ${isOldestFirst ? 'oldest' : 'newest'} first`} columns={columns}>
+    <Table
+      caption={`Deliveries, ${isOldestFirst ? 'oldest' : 'newest'} first`}
+      columns={columns}
+      numbers={['Attempts']}
+    >
       {items.map((delivery) => (
         <DeliveryRow key={delivery.id} delivery={delivery} />
       ))}

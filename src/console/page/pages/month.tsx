@@ -72,7 +72,7 @@ export function Month() {
 
 function Days({ report: { days, total } }: { report: MonthlyReport }) {
   return (
-    <TableCard caption="What passed between the hub and the partner" columns={columns}>
+    <TableCard caption="What passed between the hub and the partner" columns={columns} numbers={columns.slice(1)}>
       {[...days, { ...total, day: 'Month' }].map(({ day, ...sums }) => (
         <tr key={day} class={day === 'Month' ? 'total' : undefined} data-row>
           <td class="instant">{day}</td>

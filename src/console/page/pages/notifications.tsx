@@ -44,7 +44,11 @@ function Receivers({ items, onDone }: { items: readonly WebhookView[]; onDone: (
   // What a narrow screen must show comes first: whether it is taken, and why not.
   const columns = ['Webhook', 'State', 'Answer', 'Owed', 'Dead', 'Last attempt', 'URL', 'Kinds', 'Party', ''];
   return (
-    <TableCard caption="Receivers of notifications" columns={mayAct.value ? columns : columns.slice(0, -1)}>
+    <TableCard
+      caption="Receivers of notifications"
+      columns={mayAct.value ? columns : columns.slice(0, -1)}
+      numbers={['Owed', 'Dead']}
+    >
       {items.map((one) => (
         <tr key={one.id} data-row>
           <td class="mono">{one.id}</td>

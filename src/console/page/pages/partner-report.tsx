@@ -41,7 +41,7 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
   return (
     <>
       {refused.length > 0 && (
-        <Table caption="Refused pushes" columns={['Last', 'Times', 'Refused push', 'Reason']}>
+        <Table caption="Refused pushes" columns={['Last', 'Times', 'Refused push', 'Reason']} numbers={['Times']}>
           {refused.slice(0, shown).map(({ method, path, reason, count: times, last_at, object }) => (
             <tr key={`${method} ${path} ${reason}`}>
               <td>
@@ -63,7 +63,11 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
       <Tallies caption="Warnings" noun="Field" items={warnings.map(({ field: name, ...one }) => ({ name, ...one }))} />
       <Tallies caption="Quirks" noun="Quirk" items={quirks.map((one) => ({ ...one, name: one.quirk }))} />
       {dead_letters.length > 0 && (
-        <Table caption="Dead letters by reason" columns={['Count', 'From', 'To', 'Module', 'Reason of dead letters']}>
+        <Table
+          caption="Dead letters by reason"
+          columns={['Count', 'From', 'To', 'Module', 'Reason of dead letters']}
+          numbers={['Count']}
+        >
           {dead_letters
             .slice(0, shown)
             .map(({ sender, receiver, module, class: met, reason, count: times, sample }) => (
@@ -94,7 +98,11 @@ function Tallies({ caption, noun, items }: { caption: string; noun: string; item
   if (items.length === 0) return null;
   const hasSource = items.some(({ source }) => source !== undefined);
   return (
-    <Table caption={caption} columns={['Last', 'Times', 'Module', noun, ...(hasSource ? ['From'] : []), 'Example']}>
+    <Table
+      caption={caption}
+      columns={['Last', 'Times', 'Module', noun, ...(hasSource ? ['From'] : []), 'Example']}
+      numbers={['Times']}
+    >
       {items.slice(0, shown).map(({ module, name, count: times, last_at, object, example, source }) => (
         <tr key={`${module} ${name}`}>
           <td>

@@ -204,7 +204,7 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
             />
           ) : (
             <>
-              <Table caption="Dead letters, newest first" columns={columns}>
+              <Table caption="Dead letters, newest first" columns={columns} numbers={['Attempts']}>
                 {items.map(({ id, object, module, method, accepted_at, attempts, class: met, reason }) => (
                   <tr key={id}>
                     <td class="mono object">

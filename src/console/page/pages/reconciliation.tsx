@@ -68,6 +68,7 @@ function Findings({ found: { findings, omitted } }: { found: Found }) {
       <Table
         caption="What does not agree"
         columns={['Finding', 'Day', 'CPO', 'eMSP', 'Session', 'kWh of session', 'CDR', 'kWh of CDR']}
+        numbers={['kWh of session', 'kWh of CDR']}
       >
         {findings.map(({ kind, day, cpo, emsp, session, cdr, session_kwh, cdr_kwh }) => (
           <tr key={`${kind} ${session} ${cdr}`} data-row>
@@ -105,6 +106,7 @@ function Pairs({ pairs }: { pairs: Found['pairs'] }) {
     <TableCard
       caption="By day, CPO and eMSP"
       columns={['Day', 'CPO', 'eMSP', 'Sessions', 'kWh of sessions', 'CDRs', 'kWh of CDRs', 'Findings']}
+      numbers={['Sessions', 'kWh of sessions', 'CDRs', 'kWh of CDRs', 'Findings']}
     >
       {pairs.map(({ day, cpo, emsp, sessions, session_kwh, cdrs, cdr_kwh, findings }) => (
         <tr key={`${day} ${cpo} ${emsp}`}>

@@ -115,7 +115,7 @@ function Figures({ points, isPartner }: { points: readonly AnyPoint[]; isPartner
     <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>Figures</summary>
       {isOpen && (
-        <Table caption={`The last ${count(newest.length)} with traffic`} columns={columns}>
+        <Table caption={`The last ${count(newest.length)} with traffic`} columns={columns} numbers={columns.slice(1)}>
           {newest.map(({ at, pushes, deliveries, errors, latency_p50_ms, latency_p95_ms, availability = null }) => (
             <tr key={at}>
               <td class="instant">{instant(at)}</td>

@@ -85,6 +85,8 @@ interface TableProps {
   /** For screen readers. */
   readonly caption: string;
   readonly columns: readonly string[];
+  /** The columns of numbers, whose headings are at the right, above them. */
+  readonly numbers?: readonly string[];
   readonly children: ComponentChildren;
 }
 
@@ -95,7 +97,7 @@ export const TableCard = (props: TableProps) => (
   </div>
 );
 
-export function Table({ caption, columns, children }: TableProps) {
+export function Table({ caption, columns, numbers = [], children }: TableProps) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what is wider than the screen is scrolled by keys, too
     <section class="table-scroll" aria-label={caption} aria-busy={useContext(IsBusy)} tabIndex={0}>
@@ -103,7 +105,7 @@ export function Table({ caption, columns, children }: TableProps) {
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column} scope="col">
+              <th key={column} scope="col" class={numbers.includes(column) ? 'number' : undefined}>
                 {column}
               </th>
             ))}
