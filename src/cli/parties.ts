@@ -67,7 +67,8 @@ export function command(): Command {
         const path = await partyPath(hub, given);
         const party = await hub.get<PartyView>(path);
         const { id, queue } = party;
-        const all = party.roles.length > 1 ? ` with all its parties (${rolesOf(party)})` : '';
+        const parties = new Set(party.roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`));
+        const all = parties.size > 1 ? ` with all its parties (${[...parties].join(', ')})` : '';
         const question = `Suspend ${id}${all}, to which ${many(queue.depth, 'delivery is', 'deliveries are')} owed?`;
         if (!yes && screen.isAnswerable && !(await screen.ask(question)))
           throw new Failure('canceled: the partner was not suspended');

@@ -477,7 +477,7 @@ t.test('the id of any party of a partner selects the partner, also for changes',
   const refused = await run('parties suspend NL-BBB');
   t.match(refused, {
     code: 2,
-    err: /NL-BBB is a party of NL-AAA, .* with all its parties \(CPO NL-AAA, EMSP NL-BBB\): give --yes/,
+    err: /NL-BBB is a party of NL-AAA, .* with all its parties \(NL-AAA, NL-BBB\): give --yes/,
   });
   t.match(await run('parties suspend NL-BBB --yes'), { code: 0, out: /^NL-AAA is SUSPENDED with all its parties/ });
   t.match(await run('parties resume NL-BBB'), { code: 0, out: /^NL-AAA is SUSPENDED: nothing is owed to it/ });
