@@ -60,6 +60,9 @@ export function memoryOf(item: Item, { due, class: ended, reason }: Ending, cloc
   return { ...row, ...forms, ...notOfNow, ...(unnoted && { unnoted: true as const }) };
 }
 
+/** The last change that the whole of a row has; undefined: that of the row's event. */
+export const asOfIn = ({ asOf, owedAt }: Pick<DeliveryMemory, 'asOf' | 'owedAt'>): Seq | undefined => asOf ?? owedAt;
+
 /** What a delivery that comes into memory has behind it: from its row, or null for one that has none. */
 export function pastOf(event: StoredEvent, memory: DeliveryMemory | null, { ports, recorder }: Context) {
   const since = ports.clock.steady(instantOf(memory?.since ?? event.at));

@@ -31,7 +31,7 @@ import { largeTurn } from '../../kit/turns.ts';
 import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, objectsSize, readObject } from '../kernel/row-codecs.ts';
-import { type DeliveryMemory, leavesGap } from './delivery-row.ts';
+import { asOfIn, type DeliveryMemory, leavesGap } from './delivery-row.ts';
 import { Folds } from './folds.ts';
 import type { Item } from './item.ts';
 import { laneKey } from './lanes.ts';
@@ -153,9 +153,7 @@ export class Wholes {
   async requestOf(event: StoredEvent, receiver: PartyId, row: DeliveryRow | null): Promise<Owed | null> {
     const memory = row?.data as DeliveryMemory | undefined;
     const folds = new Folds(this.#context.store);
-    const whole = memory?.whole
-      ? await this.#asOf(event, memory.asOf ?? memory.owedAt ?? event.seq, receiver, folds)
-      : null;
+    const whole = memory?.whole ? await this.#asOf(event, asOfIn(memory) ?? event.seq, receiver, folds) : null;
     return whole ?? owedTo(event.data as ObjectEventData, receiver);
   }
 

@@ -23,7 +23,7 @@ import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
 import { keepNewest } from '../../kit/memo.ts';
-import type { DeliveryMemory, RedrivenAs } from '../delivery/delivery-row.ts';
+import { asOfIn, type DeliveryMemory, type RedrivenAs } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';
 import type { DeliveryStanding } from '../delivery/outbox-writer.ts';
@@ -101,7 +101,7 @@ export class RedriveForms {
     if (seq === undefined || seq === event.seq) return false;
     const { row, state } = await this.#dispatcher.standing(receiver, seq);
     const memory = (row?.data ?? {}) as Partial<DeliveryMemory>;
-    return isOnItsWay(state) && memory.whole === true && (memory.asOf ?? memory.owedAt ?? 0) >= event.seq;
+    return isOnItsWay(state) && memory.whole === true && (asOfIn(memory) ?? 0) >= event.seq;
   }
 
   /** [REDRIVEN-AS-5] */
