@@ -41,26 +41,18 @@ interface Source {
   isEndTold?(before: Condition, seen: Seen): boolean;
 }
 
+type OfPartner = Omit<Found, 'parties' | 'page'>;
+
 /** What a look finds of one partner; null: nothing. */
-const ofPartners = (read: (partner: Partner, seen: Seen) => Omit<Found, 'parties' | 'page'> | null) =>
+const ofPartners = (read: (partner: Partner, seen: Seen) => OfPartner | readonly OfPartner[] | null) =>
   function* (seen: Seen): Iterable<Found> {
     for (const partner of seen.context.directory.partners()) {
-      const found = read(partner, seen);
-      if (found === null) continue;
+      const found = [read(partner, seen) ?? []].flat();
+      if (found.length === 0) continue;
       const parties: readonly PartyId[] = [...new Set(partner.roles.map(keyOf))];
-      yield { ...found, parties, page: `/partners/${partner.id}` };
+      for (const one of found) yield { ...one, parties, page: `/partners/${partner.id}` };
     }
   };
-
-const deadAtLeast = (count: number) =>
-  ofPartners(({ id }, seen) => {
-    if (seen.dispatcher.backlog(id).dead < count) return null;
-    const [subject, what] =
-      count === 1
-        ? [id, `a delivery to ${id} is a dead letter`]
-        : [`${id} ${count}`, `${count} deliveries to ${id} are dead letters`];
-    return { subject, since: shown(seen, seen.now), what };
-  });
 
 const shown = ({ context }: Seen, at: number): string => instantText(context.ports.clock.stamp(at));
 
@@ -78,9 +70,15 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
     isEndTold: ({ subject }, { context }) => context.directory.partner(subject)?.status === 'CONNECTED',
   },
   'partner.dead_letter': {
-    *find(seen) {
-      for (const count of deadNotified) yield* deadAtLeast(count)(seen);
-    },
+    find: ofPartners(({ id }, seen) => {
+      const { dead } = seen.dispatcher.backlog(id);
+      return deadNotified.flatMap((count) => {
+        if (dead < count) return [];
+        const since = shown(seen, seen.now);
+        if (count === 1) return { subject: id, since, what: `a delivery to ${id} is a dead letter` };
+        return { subject: `${id} ${count}`, since, what: `${count} deliveries to ${id} are dead letters` };
+      });
+    }),
     // One dead letter that ends and one that comes, about a thousand, are no news.
     isOver({ subject }, { dispatcher }) {
       const [id = '', count = 1] = subject.split(' ');
