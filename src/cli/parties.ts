@@ -73,7 +73,7 @@ export function command(): Command {
         if (!yes && screen.isAnswerable && !(await screen.ask(question)))
           throw new Failure('canceled: the partner was not suspended');
         // Of a platform that one party leaves nobody wants to lose the others.
-        const isOther = id !== given.toUpperCase() && all.includes(given.toUpperCase());
+        const isOther = id !== given.toUpperCase() && parties.has(given.toUpperCase());
         if (!yes && !screen.isAnswerable && isOther)
           throw new Failure(
             `${plain(given)} is a party of ${id}, which would be suspended${all}: give --yes; ocpi-hub routes remove ends the traffic of one party`,

@@ -343,17 +343,17 @@ class Room {
   #loadOf(urgency: Urgency, partner: PartyId): Load {
     const page = urgency === 'list' ? this.#pages + this.#pageMax : 0;
     const isAside = !this.#bytesOf.has(partner) && this.#bytes + page < this.#bytesMax * bodiesShare;
+    const load = this.#load();
     return {
-      ...this.#load(),
-      forwardingMs: this.#forwardingMs(urgency, partner),
+      ...load,
+      forwardingMs: this.#forwardingMs(load, urgency, partner),
       ofPartner: this.#requestsOf.get(partner) ?? 0,
       ...(isAside && { bytes: 0 }),
     };
   }
 
   /** [ADMISSION-7] */
-  #forwardingMs(urgency: Urgency, partner: PartyId): number {
-    const { forwardingMs } = this.#felt();
+  #forwardingMs({ forwardingMs }: Load, urgency: Urgency, partner: PartyId): number {
     // It refuses nothing that a driver waits for.
     return forwardingMs === 0 || urgency === 'driver' ? 0 : Math.min(forwardingMs, this.#forwardingOfMs(partner));
   }
