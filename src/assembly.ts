@@ -325,7 +325,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       isHere: isForOperators,
       refusal: (...parts) => new Problem(...parts),
       isReady: () => ready,
-      publicUrl: () => publicUrl,
+      publicUrl,
       clock,
       meter: metrics.inspectors,
       log,

@@ -47,7 +47,7 @@ export interface InspectorDoor {
   readonly isHere: (request: IncomingMessage) => boolean;
   readonly refusal: (status: number, detail: string, parts?: { headers: Record<string, string> }) => Refusal;
   readonly isReady: () => boolean;
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
   readonly clock: Clock;
   readonly meter: InspectorMeter;
   readonly log: { info(fields: object, message: string): void; error(fields: object, message: string): void };
@@ -98,7 +98,7 @@ export function createInspector(operations: Operations, door: InspectorDoor): In
     if (isClosed || !door.isReady()) throw busy('the hub is starting or stopping');
     const role = authorize(request, door.allow);
     if (request.method !== 'GET') throw door.refusal(405, 'a WebSocket begins with GET', { headers: { allow: 'GET' } });
-    if (!isOwnOrigin(request, door.publicUrl())) throw door.refusal(403, 'a page of another origin may not watch');
+    if (!isOwnOrigin(request, door.publicUrl)) throw door.refusal(403, 'a page of another origin may not watch');
     if (readers.size >= readersMax) throw busy(`${readersMax} readers are connected, which is the most`);
     try {
       return { subscription: subscriptionIn(new URLSearchParams(query)), role };

@@ -31,7 +31,7 @@ async function alone(t: Test, isReady = true): Promise<Alone> {
     masked: (message: object) => message,
     isHere: () => true,
     refusal,
-    ...{ isReady: () => isReady, publicUrl: () => hub.url, clock: systemClock, beatMs: 250 },
+    ...{ isReady: () => isReady, publicUrl: hub.url, clock: systemClock, beatMs: 250 },
     meter: {
       readers: (count) => {
         readers = count;
