@@ -386,7 +386,7 @@ t.test(
     t.equal(asked.length, 1, 'the CPO gets one request, and no second stop');
     t.match(asked[0], /^GET \/ocpi\/2\.2\.1\/sessions\?.*\bdate_from=/, 'a pull of its sessions by date');
     const told = lines(emsp.received.slice(toEmsp)).filter((line) => !line.endsWith('/MARK'));
-    t.same(told, [], 'the eMSP is told nothing that the CPO did not say');
+    t.same(told, [], 'the eMSP gets nothing that the CPO did not send');
     t.equal(dataText(await cpo.call('GET', sessionPath('S1'))), body, 'the session stays as the CPO left it');
     t.equal((await emsp.call('GET', '/2.2.1/cdrs')).headers.get('x-total-count'), '0', 'there is no CDR');
 

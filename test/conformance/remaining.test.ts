@@ -269,7 +269,7 @@ t.test(
     t.equal(statusOf(await stop(emsp, 'S1')), done);
     for (let hours = 0; hours < 30; hours++) clock.advance(hourMs);
     await hub.settled(emsp);
-    t.equal((await itemsOf(hub, '/orphans?state=OPEN')).length, 1, 'operators are told');
+    t.equal((await itemsOf(hub, '/orphans?state=OPEN')).length, 1, 'operators see the case');
     await putTariff(cpo, 'MARK2');
     await quiet(hub);
     t.same(

@@ -117,7 +117,7 @@ t.test('messages have the form of Stately’s own inspector, and its browser rec
   for (let n = 0; n < 5; n++) {
     for (const type of ['pause', 'resume']) hub.created.context.supervisor.send('courier:NL-EMS', { type });
   }
-  await eventually('what was missed is told', () => types.includes('ocpi-hub.missed'));
+  await eventually('the reader gets a message about the missed events', () => types.includes('ocpi-hub.missed'));
   t.same(
     taken.map(({ type }) => type),
     types.filter((type) => !type.startsWith('ocpi-hub.')),

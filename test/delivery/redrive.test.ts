@@ -255,7 +255,7 @@ t.test('an object that its receiver may no longer have is not sent again, unless
 });
 
 t.test(
-  'a re-drive reads the row of its delivery once, and a bounded number of later events [REDRIVE-4, REDRIVEN-AS-4]',
+  'a re-drive reads the row of its delivery once, and at most a fixed number of later events [REDRIVE-4, REDRIVEN-AS-4]',
   async (t) => {
     const rows: number[] = [];
     const pages: number[] = [];

@@ -61,12 +61,12 @@ t.test(
     told(bad, 2);
     t.match(sent, [{ type: 'call.reached', calls: 1 }, { type: 'call.failed' }]);
     told(good, 3);
-    t.equal(circuit().failures, 0, 'the success behind a failure is told at once');
+    t.equal(circuit().failures, 0, 'a success after a failure is sent at once');
     t.equal(sent.length, 3);
     for (const at of [4, 5, 6]) told(bad, at);
     t.equal(state(), 'open');
     told(good, 7);
-    t.equal(sent.at(-1)?.type, 'call.reached', 'of an open circuit each end is told');
+    t.equal(sent.at(-1)?.type, 'call.reached', 'every outcome of an open circuit is sent');
   },
 );
 

@@ -1,4 +1,4 @@
-/** Steps of the wall clock are told, and a restart in the same boot of the machine knows what was recorded before them. */
+/** Steps of the wall clock are reported, and a restart in the same boot of the machine knows what was recorded before them. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { noMachine, watchClock } from '../../src/clock-watch.ts';
@@ -61,7 +61,7 @@ for (const ms of [dayMs, -dayMs]) {
     const recorded = first.clock.wall();
     first.clock.advance(2_000);
     first.clock.step(ms);
-    t.strictSame(boot.told, [ms / 1000], 'it is told');
+    t.strictSame(boot.told, [ms / 1000], 'it is reported');
     first.end();
     boot.pass(minuteMs);
     const { clock, end } = boot.process();

@@ -1,4 +1,4 @@
-/** What is remembered of deliveries is told to be written when it is, and not when the hub may not write. */
+/** Outcomes of deliveries count as written once they are, and not while the hub may not write. */
 import { OutboxWriter, openRows } from '../../src/hub/delivery/outbox-writer.ts';
 import { Progress } from '../../src/hub/delivery/progress.ts';
 import type { Log } from '../../src/hub/ports/ports.ts';

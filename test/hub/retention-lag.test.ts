@@ -1,4 +1,4 @@
-/** Operators are told when the log grows faster than it is trimmed, or when what should be gone stays. */
+/** Operators see when the log grows faster than it is trimmed, or when what should be gone stays. */
 import { quiet } from '../support/observed.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';

@@ -36,7 +36,7 @@ t.test('stored objects, registrations and routes outlive their events, through r
   t.strictSame(await storedTexts(stage), before);
 
   const page = (await admin(stage.hub, 'GET', '/events?after=3')) as { kept_from: number; items: { seq: number }[] };
-  t.equal(page.kept_from, store.horizon() + 1, 'who asks for what is gone is told where the log begins');
+  t.equal(page.kept_from, store.horizon() + 1, 'a reader before the horizon gets the first kept sequence');
   t.ok(page.items.every(({ seq }) => seq >= page.kept_from));
   const { steps } = (await admin(stage.hub, 'GET', '/trace/NL-CPO%2FLOC1')) as {
     steps: { type: string; summary: string }[];
@@ -188,11 +188,7 @@ t.test(
     const held = async () =>
       ((await admin(stage.hub, 'GET', '/overview')) as { totals: { log_held: unknown } }).totals.log_held;
     const { at: since } = (await store.event(seq)) ?? {};
-    t.strictSame(
-      await held(),
-      { since, by: ['NL-OTH'] },
-      'operators are told who holds the log back, and from when on',
-    );
+    t.strictSame(await held(), { since, by: ['NL-OTH'] }, 'operators see who holds the log back, and since when');
     const age = stage.hub.created.hub.operations.vitals().log_held_age_s;
     t.equal(stage.hub.created.hub.operations.vitals().retention_lag_s, 0, 'retention itself is not behind');
     t.strictSame(age, { 'NL-OTH': (stage.clock.now() - Date.parse(since ?? '')) / 1000 });

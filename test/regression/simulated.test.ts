@@ -327,7 +327,7 @@ t.test(
     receiver.weather = fair;
     t.equal(dead(), 1);
     await world.pass(hourMs - (world.agenda.now % hourMs) - 1);
-    // The log is told what goes; then the trim is made, and nobody knows.
+    // `log.trimmed` is recorded; then the outcome of the trim is unknown.
     world.fates.push({ kind: 'done' }, { kind: 'open', isWritten: true, mendMs: 100 });
     await world.pass(1_000);
     t.ok(world.disk.horizon > 0, 'it was made');
