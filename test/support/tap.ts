@@ -18,6 +18,15 @@ processOnSpawn.removeAllListeners();
 /** A live binding: files read it while they are loaded, and one is loaded at a time. */
 export let t: Test = root;
 
+/** Tests share options, and a runner that filters by title writes into them what it does with a test: each gets a copy. */
+function withOwnOptions(file: Test): Test {
+  const run = file.test.bind(file) as (...given: unknown[]) => unknown;
+  const copied = (given: unknown): unknown => (typeof given === 'object' && given !== null ? { ...given } : given);
+  return Object.assign(file, { test: (...given: unknown[]) => run(...given.map(copied)) });
+}
+
+withOwnOptions(root);
+
 /** There only so that a test that hangs ends; of a whole run there is the runner's own. */
 const limitMs = 3_600_000;
 root.setTimeout(limitMs);
@@ -53,7 +62,7 @@ export async function closeShared(): Promise<void> {
 /** Runs a file of tests as one test; resolves when all of it has ended. */
 export async function runFile(name: string, load: () => Promise<unknown>): Promise<void> {
   await root.test(name, async (file) => {
-    t = file;
+    t = withOwnOptions(file);
     file.setTimeout(limitMs);
     if (isAtLength) nameLeft(file);
     await load();
