@@ -30,6 +30,7 @@ export const commandFilter = z.strictObject({
   state: commandState.exactOptional(),
   command: commandName.exactOptional(),
   session: filter.meta({ description: 'that it stops: {cc}-{pid}/{id}, or the id alone' }),
+  uid: filter.meta({ description: 'of the token that it names, in either case' }),
   ...boundsQuery,
 });
 

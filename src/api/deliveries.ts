@@ -2,7 +2,15 @@
 import { z } from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
 import type { View } from './common.ts';
-import { boundsQuery, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';
+import {
+  boundsQuery,
+  classFilter,
+  moduleFilter,
+  objectFilter,
+  partnerFilter,
+  partyId,
+  senderFilter,
+} from './fields.ts';
 import { triage } from './triage.ts';
 
 export const deliveryState = z
@@ -92,6 +100,7 @@ export const deliveryFilter = z.strictObject({
   state: deliveryState.exactOptional(),
   receiver: partyId.exactOptional(),
   partner: partnerFilter,
+  sender: senderFilter,
   module: moduleFilter,
   class: classFilter,
   object: objectFilter,

@@ -118,6 +118,7 @@ export const eitherOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
 export const deliveryOptions: readonly Option[] = [
   ['--receiver <party>', 'owed to this party, for example NL-EMS'],
   ['--partner <partner>', 'owed to any party of this partner'],
+  ['--sender <party>', 'sent by this party, for example NL-CPO'],
   ['--module <module>', eitherOf.format(moduleNames), oneOf(...moduleNames)],
   ['--class <class>', `by how the last attempt ended: ${eitherOf.format(outcomeClasses)}`, oneOf(...outcomeClasses)],
   ['--object <object>', '{cc}-{pid}/{id}, for example NL-CPO/101'],

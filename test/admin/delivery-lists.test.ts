@@ -54,6 +54,8 @@ t.test('each state is listed completely, newest first, in pages of any size', at
   const conditions: readonly [string, (one: DeliveryView) => boolean][] = [
     ['', () => true],
     ['&receiver=NL-ABC', ({ receiver }) => receiver === 'NL-ABC'],
+    ['&sender=nl-cpo', ({ sender }) => sender === 'NL-CPO'],
+    ['&sender=NL-EMS', ({ sender }) => sender === 'NL-EMS'],
     ['&module=sessions', ({ module }) => module === 'sessions'],
     ['&object=nl-cpo/t7', ({ object }) => object === 'NL-CPO/T7'],
   ];

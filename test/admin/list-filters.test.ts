@@ -38,7 +38,7 @@ async function walked(hub: TestHub, path: string, limit: number) {
 }
 
 t.test(
-  'commands are found by party, state and session (with or without its party), behind any number of newer ones [D93]',
+  'commands are found by party, state, token and session (with or without its party), behind any number of newer ones [D93]',
   async (t) => {
     const hub = await hubFor(t);
     const all = Array.from({ length: 6000 }, (_, nth) => {
@@ -46,6 +46,7 @@ t.test(
         return commandRow(nth, { emsp: 'DE-FAH', state: nth === 7 ? 'silent' : 'awaiting' });
       if (nth === 3) return commandRow(nth, { reason: 'timeout: no answer in time' });
       if (nth === 4) return commandRow(nth, { command: 'UNLOCK_CONNECTOR' });
+      if (nth === 6) return commandRow(nth, { tokenUid: '04A1B2C3' });
       if (nth === 5) return commandRow(nth, { sessionId: 'S5' });
       return commandRow(nth, nth === 5990 ? { cpo: 'FR-BOR' } : {});
     });
@@ -71,6 +72,8 @@ t.test(
       ['emsp=DE-FA', []],
       ['command=UNLOCK_CONNECTOR', ['c4']],
       ['session=s5', ['c5']],
+      ['uid=04a1b2c3', ['c6']],
+      ['uid=04A1B2', []],
       ['session=nl-cpo/S5', ['c5']],
       ['session=NL-XXX/S5', []],
       [`from=${at(5998)}`, ['c5999', 'c5998']],

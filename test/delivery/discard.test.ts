@@ -123,6 +123,8 @@ t.test('a filter discards by receiver, module, class and time, after a count', a
   for (const [filter, matched] of [
     [{}, 5],
     [{ receiver: 'NL-CPO' }, 0],
+    [{ sender: 'NL-CPO' }, 5],
+    [{ sender: 'NL-EMS' }, 0],
     [{ module: 'sessions' }, 3],
     [{ class: 'not_found' }, 2],
     [{ class: 'not_found', module: 'sessions' }, 0],

@@ -324,6 +324,8 @@ t.test('a filter selects by receiver, module, object, time and sequence', async 
   for (const [filter, matched] of [
     [{}, 5],
     [{ receiver: 'NL-EM2' }, 2],
+    [{ sender: 'nl-cpo' }, 5],
+    [{ sender: 'NL-EMS' }, 0],
     [{ module: 'locations' }, 2],
     [{ object: 'nl-cpo/t1' }, 2],
     [{ from: '2026-01-02T03:01:00Z' }, 3],

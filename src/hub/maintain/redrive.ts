@@ -370,6 +370,7 @@ function matches(event: StoredEvent, filter: RedriveFilter): boolean {
   return (
     (!filter.from || event.at >= filter.from) &&
     (!filter.to || event.at < filter.to) &&
+    (!filter.sender || data.owner === filter.sender) &&
     (!filter.module || data.module === filter.module) &&
     (!filter.object || objectName(data).toLowerCase() === filter.object.toLowerCase())
   );

@@ -107,10 +107,11 @@ function at(places: Places, isNewestFirst: boolean): Range[] {
 }
 
 function fits({ at: accepted, to, data }: StoredEvent, filter: DeliveryFilter, receivers: Receivers): boolean {
-  const { module, object } = filter;
+  const { sender, module, object } = filter;
   if (to.length === 0 || (receivers && !to.some((receiver) => receivers.has(receiver)))) return false;
   if (!isWithin(accepted, filter)) return false;
   const change = data as ObjectEventData;
+  if (sender && change.owner !== sender) return false;
   if (module && change.module !== module) return false;
   return !object || objectName(change).toLowerCase() === object.toLowerCase();
 }

@@ -246,6 +246,7 @@ function isWanted(record: CommandRecord, filter: CommandFilter): boolean {
   if (!isOfPair(record, filter) || !namesEither(record, party)) return false;
   if (state !== undefined && state !== shownState(record)) return false;
   if (command !== undefined && command !== record.command) return false;
+  if (filter.uid !== undefined && filter.uid.toLowerCase() !== record.tokenUid?.toLowerCase()) return false;
   const session = filter.session?.toLowerCase();
   if (session === undefined) return true;
   const { cpo, sessionId } = record;

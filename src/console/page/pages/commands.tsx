@@ -30,7 +30,7 @@ const running: ReadonlySet<string> = new Set(['forwarding', 'awaiting', 'relayin
 
 export function Commands() {
   const watch = useWatch({ kinds: ['command'] });
-  const [filters, change] = useFilters(['party', 'state', 'command', 'session', 'from', 'to']);
+  const [filters, change] = useFilters(['party', 'state', 'command', 'session', 'uid', 'from', 'to']);
   const field = fieldOf(filters, change);
   const query = usePagedList<CommandView>(pathWith('/commands', filters), order);
   useReload(watch, query.reload);
@@ -55,6 +55,7 @@ export function Commands() {
             options={[['', 'all'], ...names.map((name) => [name, name] as const)]}
           />
           <SettledField label="Session" placeholder="NL-CPO/101" {...field('session')} />
+          <SettledField label="Token" placeholder="04A1B2C3D4E5F6" {...field('uid')} />
           <InstantField label="Arrived from" {...field('from')} />
           <InstantField label="Arrived before" {...field('to')} />
         </div>

@@ -8,7 +8,7 @@ import { failures } from './deliveries-words.ts';
 
 /** Filters of deliveries, and their order, as in the address; '' for none. */
 export type DeliveryFilterValues = Readonly<
-  Record<'state' | 'receiver' | 'partner' | 'module' | 'class' | 'object' | 'from' | 'to' | 'order', string>
+  Record<'state' | 'receiver' | 'partner' | 'sender' | 'module' | 'class' | 'object' | 'from' | 'to' | 'order', string>
 >;
 
 export const isFilteredBy = ({ order: _order, ...filters }: DeliveryFilterValues): boolean =>
@@ -45,6 +45,13 @@ export function DeliveryFilters({ values, change, receivers }: DeliveryFiltersPr
         pattern={partyPattern}
         onChange={(receiver) => change({ receiver: receiver.toUpperCase() })}
         isFirst
+      />
+      <SettledField
+        label="Sender"
+        placeholder="NL-CPO"
+        value={values.sender}
+        pattern={partyPattern}
+        onChange={(sender) => change({ sender: sender.toUpperCase() })}
       />
       {values.partner !== '' && (
         <button type="button" class="plain" onClick={() => change({ partner: '' })}>
@@ -88,4 +95,14 @@ const hourMs = 3_600_000;
 /** Truncated to the second, so that the address stays short. */
 const hoursAgo = (hours: number) => new Date(Date.now() - hours * hourMs).toISOString().replace(/\.\d+/, '');
 
-const nothing = { state: '', receiver: '', partner: '', module: '', class: '', object: '', from: '', to: '' };
+const nothing = {
+  state: '',
+  receiver: '',
+  partner: '',
+  sender: '',
+  module: '',
+  class: '',
+  object: '',
+  from: '',
+  to: '',
+};

@@ -23,6 +23,7 @@ const names = [
   'state',
   'receiver',
   'partner',
+  'sender',
   'module',
   'class',
   'object',

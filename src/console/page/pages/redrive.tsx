@@ -79,9 +79,19 @@ function usePlan(filter: Readonly<Record<string, string>>) {
   return { ...found, planAgain };
 }
 
-function told({ receiver, partner, module, class: ended, object, from, to }: Readonly<Record<string, string>>): string {
+function told({
+  receiver,
+  partner,
+  sender,
+  module,
+  class: ended,
+  object,
+  from,
+  to,
+}: Readonly<Record<string, string>>): string {
   const parts = [
     module && ` of ${module}`,
+    sender && ` from ${sender}`,
     receiver && ` to ${receiver}`,
     partner && ` to partner ${partner}`,
     ended && ` that ended with ${ended}`,
