@@ -4,7 +4,7 @@
 import type { Command } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';
-import type { HubClient } from './client.ts';
+import { Failure, type HubClient } from './client.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, many, type Page } from './table.ts';
 import { noun, pairOptions, partyOption, verb } from './verb.ts';
@@ -39,16 +39,13 @@ export function command(): Command {
       examples: ['routes set NL-EMS NL-CPO', 'routes set NL-EMS NL-CPO --inactive'],
       run: async ({ hub, screen }, [emsp = '', cpo = ''], { inactive = false }) => {
         const rule = await hub.send<RuleSet>('PUT', pathOf(emsp, cpo), { active: !inactive });
-        const ended = rule.active ? await endedWithout(hub, rule) : 0;
         screen.answer(rule, () => [
           rule.active
             ? `${rule.emsp} and ${rule.cpo} are joined; ${kept(rule.released)}, and ocpi-hub parties resync ${rule.emsp} locations (or another module) sends the rest`
             : `the rule of ${rule.emsp} and ${rule.cpo} lets nothing pass`,
         ]);
-        if (ended > 0)
-          screen.say(
-            `${many(ended, 'delivery', 'deliveries')} to ${rule.emsp} became ${ended === 1 ? 'a dead letter' : 'dead letters'} while there was no rule: ocpi-hub redrive --receiver ${rule.emsp} --class not_found sends what is dead`,
-          );
+        const remark = rule.active ? await deadWithout(hub, rule) : '';
+        if (remark !== '') screen.say(remark);
       },
     }),
     verb({
@@ -71,11 +68,20 @@ export function command(): Command {
   ]);
 }
 
-/** Dead letters that what was owed over the rule became when it ended; of the newest thousand of their class. */
-async function endedWithout(hub: HubClient, { emsp, cpo }: RuleSet): Promise<number> {
-  const dead = { receiver: emsp, state: 'DEAD', class: 'not_found', limit: '1000' };
-  const { items } = await hub.get<{ items: DeliveryView[] }>('/deliveries', dead);
-  return items.filter(({ object, reason }) => object.startsWith(`${cpo}/`) && reason === 'no routing rule').length;
+/** What to do about dead letters that what was owed over the rule became when it ended; of the newest thousand of their class. */
+async function deadWithout(hub: HubClient, { emsp: receiver, cpo: sender }: RuleSet): Promise<string> {
+  const dead = { receiver, sender, state: 'DEAD', class: 'not_found', limit: '1000' };
+  const filter = `--receiver ${receiver} --sender ${sender} --class not_found`;
+  try {
+    const { items } = await hub.get<{ items: DeliveryView[] }>('/deliveries', dead);
+    const ended = items.filter(({ reason }) => reason === 'no routing rule').length;
+    if (ended === 0) return '';
+    return `${many(ended, 'delivery', 'deliveries')} to ${receiver} became ${ended === 1 ? 'a dead letter' : 'dead letters'} while there was no rule: ocpi-hub redrive ${filter} sends what is dead`;
+  } catch (error) {
+    // The rule is set all the same.
+    if (!(error instanceof Failure)) throw error;
+    return `dead letters could not be looked for (${error.message}): ocpi-hub deliveries list --state DEAD ${filter} lists them`;
+  }
 }
 
 const kept = (released: number) =>

@@ -94,6 +94,31 @@ async function deadLetters(at: Stage, ids: readonly string[]): Promise<Record<st
   return dead();
 }
 
+/** Null: the connection is cut. */
+type Refusal = { readonly status: number; readonly body: string } | null;
+
+/** The address of a proxy in front of the hub that answers some requests itself. */
+async function withRefusals(
+  t: Test,
+  { hub }: Stage,
+  refusalOf: (path: string) => Refusal | undefined,
+): Promise<string> {
+  const between = createServer(async (request, answer) => {
+    const { method = '', url = '', headers } = request;
+    const refusal = refusalOf(url);
+    if (refusal) return answer.writeHead(refusal.status).end(refusal.body);
+    if (refusal === null) return request.socket.destroy();
+    const { authorization = '' } = headers;
+    const sent = { authorization, 'content-type': 'application/json' };
+    const body = method === 'GET' ? undefined : await text(request);
+    const reply = await fetch(`${hub.url}${url}`, { method, headers: sent, ...(body && { body }) });
+    return answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
+  });
+  t.teardown(() => between.close());
+  await once(between.listen(0, '127.0.0.1'), 'listening');
+  return `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+}
+
 t.test('lists are aligned tables, a bare noun lists, and --json is one document', async (t) => {
   const at = await untouched();
   const { code, out, err } = await at.run('parties');
@@ -299,6 +324,15 @@ t.test('dead letters are discarded by filter only after a confirmation, or one b
   const dead = await deadLetters(at, ['G1', 'G2', 'G3']);
   const dry = await at.run('discard --class not_found --dry-run');
   t.strictSame([dry.code, dry.out.split('\n')[0]], [0, '3 matched']);
+  for (const verb of ['redrive', 'discard', 'replay --from 1h'])
+    for (const [sender, matched] of [
+      ['nl-cpo', 3],
+      ['DE-ABC', 0],
+    ] as const) {
+      const { out } = await at.run(`${verb} --sender ${sender} --dry-run`);
+      t.match(out, new RegExp(`^${matched} matched`), `${verb} by sender`);
+    }
+  t.match(await at.run('deliveries --sender DE-ABC'), { out: '', err: /^No delivery matches/ });
   const unasked = await at.run('discard --class not_found');
   t.strictSame([unasked.code, /nothing was discarded: give --yes/.test(unasked.err)], [2, true]);
   t.equal((await at.run('deliveries list --state DISCARDED --json')).out, '{"items":[],"next_cursor":null}\n');
@@ -341,8 +375,21 @@ t.test('setting a rule again names the dead letters of the time without it, and 
   await eventually('it is dead', async () => (await dead()).length === 1);
   t.match(await at.run('routes set NL-EMS NL-CPO'), {
     out: /^NL-EMS and NL-CPO are joined; no session or CDR was kept/,
-    err: '1 delivery to NL-EMS became a dead letter while there was no rule: ocpi-hub redrive --receiver NL-EMS --class not_found sends what is dead',
+    err: '1 delivery to NL-EMS became a dead letter while there was no rule: ocpi-hub redrive --receiver NL-EMS --sender NL-CPO --class not_found sends what is dead',
   });
+  await admin(at.hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
+  const busy = { status: 503, body: '{"detail":"the hub is busy"}' };
+  const HUB_URL = await withRefusals(t, at, (path) => (path.includes('/deliveries') ? busy : undefined));
+  t.match(
+    await at.run('routes set NL-EMS NL-CPO', { HUB_URL }),
+    {
+      code: 0,
+      out: /^NL-EMS and NL-CPO are joined; /,
+      err: 'dead letters could not be looked for (the hub refuses: the hub is busy): ocpi-hub deliveries list --state DEAD --receiver NL-EMS --sender NL-CPO --class not_found lists them',
+    },
+    'the rule is set though the look for dead letters fails',
+  );
+  t.match(await itemsOf(at.hub, '/routes?emsp=NL-EMS'), [{ active: true }]);
 });
 
 t.test('a re-drive to a partner that is suspended says what it skipped, and so do the jobs', async (t) => {
@@ -408,20 +455,9 @@ t.test('Ctrl-C asks the hub to cancel a re-drive', async (t) => {
 t.test('a re-drive whose hub becomes unreachable names its job; one whose progress is refused says why', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['L1', 'L2', 'L3', 'L4', 'L5', 'L6']);
-  let refusal: { status: number; body: string } | null = null;
-  const between = createServer(async (request, answer) => {
-    const { method = '', url = '', headers } = request;
-    if (url.includes('/redrives/'))
-      return refusal ? answer.writeHead(refusal.status).end(refusal.body) : request.socket.destroy();
-    const { authorization = '' } = headers;
-    const sent = { authorization, 'content-type': 'application/json' };
-    const reply = await fetch(`${at.hub.url}${url}`, { method, headers: sent, body: await text(request) });
-    return answer.writeHead(reply.status, { 'content-type': 'application/json' }).end(await reply.text());
-  });
-  t.teardown(() => between.close());
-  await once(between.listen(0, '127.0.0.1'), 'listening');
-  const { port } = between.address() as AddressInfo;
-  const redrive = () => at.run('redrive --state DEAD --rate 0.1 --yes', { HUB_URL: `http://127.0.0.1:${port}` });
+  let refusal: Refusal = null;
+  const url = await withRefusals(t, at, (path) => (path.includes('/redrives/') ? refusal : undefined));
+  const redrive = () => at.run('redrive --state DEAD --rate 0.1 --yes', { HUB_URL: url });
   const { code, err } = await redrive();
   t.equal(code, 1);
   const begun = /; the job (\S+) has begun, and ocpi-hub jobs show \1 shows how far it came\n$/;
