@@ -43,6 +43,29 @@ t.test('a refused push is in the report and in the traces of its object and requ
 });
 
 t.test(
+  'a refused push is found by the id of its object alone, and where it named a party of nobody [D69, D78]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    await cpo.call('PUT', path, withoutDate);
+    await cpo.call('PUT', '/2.2.1/sessions/BE/CPO/S2', sessionBody('S2', { country_code: 'BE' }));
+    for (const [key, object] of [
+      ['s1', 'NL-CPO/S1'],
+      ['be-cpo/s2', 'BE-CPO/S2'],
+      ['S2', 'BE-CPO/S2'],
+    ] as const)
+      t.match(await traceOf(hub, key), { kind: 'object', key: object, steps: [{ type: 'push.refused', object }] }, key);
+    await cpo.call('PUT', '/2.2.1/tariffs/BE/CPO/S2', tariffBody('S2'));
+    t.match(
+      await traceOf(hub, 'S2'),
+      { kind: 'candidates', candidates: { length: 2 } },
+      'of several objects all are named',
+    );
+    await t.rejects(traceOf(hub, 'S3'), /404/);
+  },
+);
+
+t.test(
   'a command that the hub refuses is in the report and the trace; one that its CPO refuses is a command [D69]',
   async (t) => {
     const hub = await hubFor(t);

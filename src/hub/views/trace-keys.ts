@@ -8,9 +8,11 @@ import type { TraceCandidate } from '../../api/trace.ts';
 import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
 import { objectKey, objectName, tokenTypes } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
+import type { RefusedRecord } from '../../domain/report.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { objectFromRow, ownersOf, readObject } from '../kernel/row-codecs.ts';
+import { refusedStream } from '../partners/reports.ts';
 
 /** [TRACE-KEYS-1] */
 const rowsMax = 20_000;
@@ -38,6 +40,24 @@ export async function candidatesFor(context: Context, id: string): Promise<ById>
     candidates: [...locations.candidates, ...tokens.candidates],
     isWhole: locations.isWhole && tokens.isWhole,
   };
+}
+
+/** Refused pushes of objects that were never stored, by whichever partner, with this name or this id alone. */
+export async function refusedAs({ store }: Context, key: string) {
+  const wanted = key.toLowerCase();
+  const found = new Map<string, TraceCandidate>();
+  const streams: string[] = [];
+  let read = 0;
+  for await (const { owner, id, data } of store.scan('refused')) {
+    read += 1;
+    if (read % piece === 0) await nextTurn();
+    const { object, module } = data as RefusedRecord;
+    const name = object?.toLowerCase();
+    if (object === null || module === null || (name !== wanted && !name?.endsWith(`/${wanted}`))) continue;
+    found.set(`${module} ${name}`, { module, key: object });
+    streams.push(refusedStream(owner, id));
+  }
+  return { streams, candidates: [...found.values()].slice(0, candidatesMax) };
 }
 
 async function withId(context: Context, module: ObjectModule, id: string): Promise<TraceCandidate[]> {

@@ -21,7 +21,7 @@ import { authorizeStream, noEmsp } from '../exchange/authorize.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
-import { candidatesFor, typesOf } from './trace-keys.ts';
+import { candidatesFor, refusedAs, typesOf } from './trace-keys.ts';
 import { endsOf, relatedTo } from './trace-related.ts';
 
 /** Of the own events of an object or a request, the newest are shown: so many at most. */
@@ -81,6 +81,12 @@ export async function traceOf(
     if (keys.size === 1) own = await objectEvents(context, key);
   }
   if (own.length === 0 && isName(key)) own = await authorizationsOf(context, key);
+  if (own.length === 0 && isName(key)) {
+    const { streams, candidates } = await refusedAs(context, key);
+    if (candidates.length > 1) return { ...none, kind: 'candidates', candidates };
+    key = candidates[0]?.key ?? key;
+    own = await recentOf(context.store, streams);
+  }
   if (own.length === 0) throw unknown(context, key);
   const events = newestOf(own);
   const has_older = own.length > events.length;
