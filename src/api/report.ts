@@ -31,7 +31,9 @@ const tally = {
 };
 
 export const report = z.object({
-  refused: z.array(refusedPush).meta({ description: 'the last 200, newest first' }),
+  refused: z
+    .array(refusedPush)
+    .meta({ description: 'the last 200, newest first; of more, the oldest of the module that has the most goes' }),
   warnings: z.array(z.object({ ...tally, field: z.string() })).meta({ description: 'most first' }),
   quirks: z
     .array(z.object({ ...tally, quirk: z.string(), source: quirkSource }))

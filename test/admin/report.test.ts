@@ -230,6 +230,23 @@ t.test('the last 200 refusals of a partner are kept', async (t) => {
   );
 });
 
+t.test('a flood of refusals of one module displaces none of another, and no refused command [REPORTS-2]', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+  const hub = await hubFor(t, {}, { clock });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  const start = { response_url: `${emsp.url}/result`, token: { uid: 'CARD0001', type: 'RFID', contract_id: 'C1' } };
+  for (let round = 0; round < 6; round++) {
+    if (round === 0) await emsp.call('POST', '/2.2.1/commands/START_SESSION', start);
+    for (let one = 0; one < 60; one++) await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${round}-${one}`, { uid: 'X' });
+    clock.advance(60_000);
+    await hub.settled();
+  }
+  const { refused } = await reportOf(hub, 'NL-EMS');
+  t.equal(refused.length, 200);
+  t.match(refused.at(-1), { path: '/ocpi/2.2.1/commands/START_SESSION', reason: 'location_id: expected string' });
+  t.match(refused[0], { path: /tokens.NL.EMS.5-/ });
+});
+
 t.test('warnings are counted by module and field [D70]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);

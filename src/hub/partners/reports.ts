@@ -5,7 +5,8 @@
  * REPORTS-1  What is noted is written within `gatherMs` of the first note, and at most once in `pauseMs` per partner:
  *     a partner that repeats itself costs a bounded number of events. A crash loses the notes of that time.
  * REPORTS-2  Per partner the last `keptMax` refusals are kept, each with at most 65,536 characters of its body;
- *     of more than `pendingMax` different ones in one pause only the last are written.
+ *     of more than `pendingMax` different ones in one pause only the last are written. Beyond either number the oldest of the module with
+ *     the most goes, so the flood of one module displaces no refusal of another, and none of a command.
  * REPORTS-3  A reader of a report writes what was noted on this node first.
  * REPORTS-4  What a client made up for in one call is counted once, whatever the call is for and however it ends.
  * REPORTS-5  A call is in flight to its partner until it has ended, whatever it is for; a partner without calls has
@@ -26,7 +27,7 @@ import {
   type TallyKind,
 } from '../../domain/report.ts';
 import type { Trace } from '../../domain/trace.ts';
-import { addTo, keepNewest } from '../../kit/memo.ts';
+import { addTo } from '../../kit/memo.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
@@ -95,7 +96,17 @@ export class PartnerReports {
     const { count = 0, firstAt = at } = refused.get(id)?.record ?? {};
     const record = { ...push, count: count + 1, firstAt, lastAt: at };
     const kept = this.#quota.hasRoom(party) ? cut(body ?? '') : null;
-    keepNewest(refused, id, { record, body: kept, correlationId, party }, pendingMax);
+    refused.delete(id);
+    const others = [...refused].map(
+      ([
+        key,
+        {
+          record: { module },
+        },
+      ]) => ({ id: key, module }),
+    );
+    refused.set(id, { record, body: kept, correlationId, party });
+    for (const gone of displaced(others, [push], refused.size - pendingMax)) refused.delete(gone.id);
   }
 
   /** Notes the warnings of a change that a partner pushed, or that the hub pulled from it. */
@@ -204,25 +215,44 @@ export class PartnerReports {
     if (facts.length === 0) return;
     // What was read may name a person who is erased meanwhile. [PERSONS-5]
     seen.push(directory.seen);
-    puts.push(...(await this.#overflow(partner, isNew, new Set(notes.refused.keys()))));
+    puts.push(...(await this.#overflow(partner, isNew, notes.refused)));
     await recorder.record({ facts, puts, seen, unfenced: true, trace: null });
     // Each is in the event and in the row.
     for (const { body, party } of notes.refused.values()) this.#quota.spend(party, 2 * (body?.length ?? 0));
   }
 
   /** The rows that must go so that with `added` more than there are no more than `keptMax`. [REPORTS-2] */
-  async #overflow(partner: PartyId, added: number, written: ReadonlySet<string>): Promise<Put[]> {
+  async #overflow(partner: PartyId, added: number, written: ReadonlyMap<string, Pending>): Promise<Put[]> {
     if (added === 0) return [];
-    const query = { kind: 'refused', shelves: [partner], offset: 0 };
-    const { total, rows } = await this.#context.store.list({ ...query, limit: added + written.size });
-    const gone = rows.filter(({ id }) => !written.has(id)).slice(0, Math.max(0, total + added - keptMax));
-    return gone.map(({ kind, owner, id }) => ({ kind, owner, id, gone: true }));
+    const { total, rows } = await this.#context.store.list(refusedOf(partner));
+    const others = rows.flatMap(({ id, data }) => (written.has(id) ? [] : [{ id, ...(data as RefusedRecord) }]));
+    const records = [...written.values()].map(({ record }) => record);
+    const gone = displaced(others, records, total + added - keptMax);
+    return gone.map(({ id }) => ({ kind: 'refused', owner: partner, id, gone: true }));
   }
 }
 
+type OfModule = Pick<RefusedPush, 'module'>;
+
+/** Those of the older refusals, oldest first, that must go: each time one of the module that has the most of all. [REPORTS-2] */
+function displaced<T extends OfModule>(older: readonly T[], newer: readonly OfModule[], excess: number): T[] {
+  const left = [...older];
+  const sizes = new Map<OfModule['module'], number>();
+  for (const { module } of [...left, ...newer]) addTo(sizes, module, 1);
+  const sizeOf = (one: OfModule | undefined): number => sizes.get(one?.module ?? null) ?? 0;
+  return Array.from({ length: Math.max(0, Math.min(excess, left.length)) }, () => {
+    const at = left.reduce((most, one, index) => (sizeOf(one) > sizeOf(left[most]) ? index : most), 0);
+    const [gone] = left.splice(at, 1) as [T];
+    addTo(sizes, gone.module, -1);
+    return gone;
+  });
+}
+
+const refusedOf = (partner: PartyId) => ({ kind: 'refused', shelves: [partner], offset: 0, limit: keptMax });
+
 /** Refusals of a partner's pushes, newest first, at most `keptMax`. */
 export async function refusalsOf({ store }: Pick<Context, 'store'>, partner: PartyId): Promise<Row[]> {
-  const { rows } = await store.list({ kind: 'refused', shelves: [partner], offset: 0, limit: keptMax });
+  const { rows } = await store.list(refusedOf(partner));
   return [...rows].reverse();
 }
 
