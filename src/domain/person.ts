@@ -11,6 +11,7 @@
  * PERSON-4  The time of a search grows with the text, not with the number of names.
  */
 
+import type { ObjectModule } from './modules.ts';
 import { nameSearch } from './name-search.ts';
 import { type PartyId, partyKey } from './party.ts';
 
@@ -51,6 +52,18 @@ export function tokensIn(isToken: boolean, data: unknown, body: string | null): 
   return [own, inFacts, inBody].filter((names) => Object.keys(names).length > 0);
 }
 
+/** The tokens that a refused push names, or a refused command (`module` null). Of a body that is no JSON that of its only uid. */
+export function tokensRefused(module: string | null, body: string | null): TokenNames[] {
+  const read = parsed(body);
+  if (read === undefined) {
+    const fields = [...(body ?? '').matchAll(field)].map(([, name = '', value = '']) => [name, value] as const);
+    const isAlone = fields.filter(([name]) => name === 'uid').length === 1;
+    return isAlone ? [namesOf(Object.fromEntries(fields))] : [];
+  }
+  if (module !== null) return tokensIn(module === 'tokens', {}, body);
+  return [namesOf(fieldsOf(fieldsOf(read).token))];
+}
+
 /** A `cdr_token` of any shape is stored: one that is a text is JSON or a uid. */
 function statedToken(value: unknown): Readonly<Record<string, unknown>> {
   if (typeof value !== 'string') return typeof value === 'number' ? { uid: value } : fieldsOf(value);
@@ -79,6 +92,43 @@ function parsed(text: string | null): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** The eMSPs at which a uid is the person's; null: at any. */
+export type Emsps = ReadonlySet<PartyId> | null;
+/** Whether an eMSP is one of these; null, where it is not known, is one only of any. */
+export const isAmong = (emsps: Emsps, emsp: PartyId | null): boolean =>
+  emsps === null || (emsp !== null && emsps.has(emsp));
+
+/** An object that names tokens. */
+export interface Naming {
+  readonly module: ObjectModule;
+  readonly owner: PartyId;
+  /** The eMSPs that have the object. */
+  readonly viewers: readonly PartyId[];
+}
+
+/** The eMSPs whose token it names: those that have the object where it names none. */
+export const emspsIn = ({ party }: TokenNames, { viewers }: Pick<Naming, 'viewers'>): readonly PartyId[] =>
+  party === undefined ? viewers : [party];
+
+export type IsTheirs = (token: TokenNames, of: Naming) => boolean;
+
+/** Whether a token, or what names one, is the person's. [PERSON-SEARCH-1] */
+export function theirs({ contract: given, party }: Person, emspsOf: ReadonlyMap<string, Emsps>): IsTheirs {
+  const contract = given?.toLowerCase();
+  return (token, { module, owner, viewers }) => {
+    const emsps = module === 'tokens' ? [owner] : emspsIn(token, { viewers });
+    const isAt = (wanted: Emsps) => wanted === null || emsps.some((emsp) => wanted.has(emsp));
+    if (
+      contract !== undefined &&
+      token.contract?.toLowerCase() === contract &&
+      isAt(party === null ? null : new Set([party]))
+    )
+      return true;
+    const wanted = token.uid === undefined ? undefined : emspsOf.get(token.uid.toLowerCase());
+    return wanted !== undefined && isAt(wanted);
+  };
 }
 
 export interface Replacer {
@@ -165,6 +215,8 @@ function patternAll(names: readonly string[], nameFor: (name: string) => string)
 const strings = /"(?:[^"\\]|\\.)*"/g;
 /** A name that was written as a number. A text has no such quotes without backslashes. */
 const numbered = /("(?:uid|contract_id|visual_number|cdr_token)"\s*:\s*)(\d+)(?=\s*[,}])/g;
+/** A name in a text that is no JSON. */
+const field = /"(uid|contract_id|visual_number)"\s*:\s*"?([^"{}[\],]+)/g;
 const date = /^\d{4}-\d\d-\d\dT/;
 /** A word begins behind no letter or digit, unless these end an escape. */
 const wordStart = String.raw`(?:(?<![\p{L}\p{N}])|(?<=%[0-9a-f]{2})|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))`;

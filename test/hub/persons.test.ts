@@ -489,6 +489,35 @@ t.test(
   },
 );
 
+t.test('[PERSON-SEARCH-3] an erasure by uid finds what a refused push alone says of the person', async (t) => {
+  const dataDir = join(directoryFor(t), 'data');
+  const hub = await hubFor(t, {}, {}, dataDir);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const own = (n: number) => ({ contract_id: `${contract}-${n}`, visual_number: `${visual} ${n}` });
+  const start = { response_url: `${emsp.url}/result`, location_id: 'NOWHERE' };
+  await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${uid}`, { ...tokenOf(uid, ''), ...own(1), last_updated: 1 });
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', {
+    ...sessionBody('S1', { last_updated: undefined }),
+    cdr_token: { ...cdrToken(uid, '').cdr_token, ...own(2) },
+  });
+  const others = { ...tokenOf(otherUid, otherContract) };
+  for (const command of [
+    { ...start, token: { ...tokenOf(uid, ''), ...own(3) } },
+    { ...start, token: others, evse_uid: 1 },
+  ])
+    await emsp.call('POST', '/2.2.1/commands/START_SESSION', command, toCpo);
+  await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${uid}`, `{"uid": "${uid}", "contract_id":"${contract}-4", oops`);
+  const wanted = [1, 2, 3].flatMap((n) => Object.values(own(n)));
+  t.match(await erase(hub, { uid }), { state: 'DONE' });
+  t.strictSame(namesIn(dataDir, [uid, contract, visual, ...wanted]), []);
+  const { refused } = (await admin(hub, 'GET', '/parties/NL-EMS/report')) as { refused: { body: string }[] };
+  t.equal(refused.length, 4);
+  t.ok(
+    refused.some(({ body }) => body.includes(otherContract)),
+    'another person is left as it was',
+  );
+});
+
 t.test(
   '[ERASURES-1] deliveries in memory no longer name an erased person when they are retried and expire',
   async (t) => {

@@ -5,7 +5,7 @@
  *     with that contract, and the objects that state it; a session or CDR is of a token when it has the token's uid and its `cdr_token`, or else its viewer,
  *     is the token's eMSP. A person by uid is the tokens and objects with that uid, of any eMSP unless one is named.
  * PERSON-SEARCH-2  By uid, other tokens of the same contract keep their data; by contract all of its tokens are the person's.
- * PERSON-SEARCH-3  What a session or CDR states beside the person's name leads to no other record. It is replaced with the person's names,
+ * PERSON-SEARCH-3  What a session, a CDR or a refused push states beside the person's name leads to no other record. It is replaced with the person's names,
  *     unless it is a name in a token of somebody else.
  * PERSON-SEARCH-4  A command, an authorization or what follows from one is the person's when it has one of the names, and, for a uid
  *     of certain eMSPs, when it is of one of these or names no eMSP.
@@ -16,7 +16,22 @@ import { HubError } from '../../domain/errors.ts';
 import { modules, type ObjectModule } from '../../domain/modules.ts';
 import { streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { nameMin, type Person, type Replacer, replacerOf, type TokenNames, tokensIn } from '../../domain/person.ts';
+import {
+  type Emsps,
+  emspsIn,
+  type IsTheirs,
+  isAmong,
+  type Naming,
+  nameMin,
+  type Person,
+  type Replacer,
+  replacerOf,
+  type TokenNames,
+  theirs,
+  tokensIn,
+  tokensRefused,
+} from '../../domain/person.ts';
+import type { RefusedRecord } from '../../domain/report.ts';
 import { unlessAborted } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
@@ -45,12 +60,6 @@ const pageCharacters = 1 << 19;
 /** Work between two turns of the event loop. */
 const turnMs = 10;
 const runningStates: ReadonlySet<CommandRecord['state']> = new Set(['forwarding', 'awaiting', 'relaying']);
-
-/** The eMSPs at which a uid is the person's; null: at any. */
-type Emsps = ReadonlySet<PartyId> | null;
-/** Whether an eMSP is one of these; null, where it is not known, is one only of any. */
-export const isAmong = (emsps: Emsps, emsp: PartyId | null): boolean =>
-  emsps === null || (emsp !== null && emsps.has(emsp));
 
 interface Known {
   /** Of the person's own tokens, and the given one: the eMSPs of each uid. [PERSON-SEARCH-1] */
@@ -84,13 +93,9 @@ interface Touching {
 }
 
 /** A stored object, or an event of one, in which a name stands. */
-interface Named {
+interface Named extends Naming {
   readonly stream: string;
-  readonly module: ObjectModule;
-  readonly owner: PartyId;
   readonly tokens: readonly TokenNames[];
-  /** The eMSPs that have the object. */
-  readonly viewers: readonly PartyId[];
   readonly touched: readonly RowKey[];
 }
 
@@ -266,6 +271,7 @@ export class PersonSearch {
     }
     for await (const event of this.log()) {
       const { stream, type, data, body, to, touched = [] } = event;
+      if (type === 'push.refused' && replacer.findsAny(textsOf(event))) yield refusedIn(event);
       if (!type.startsWith('object.') || !isPersonal(stream)) continue;
       if (!replacer.findsAny([stream, JSON.stringify(data), body ?? ''])) continue;
       const [module, owner] = stream.split('/') as [ObjectModule, PartyId];
@@ -339,27 +345,12 @@ function widen(names: Map<string, Emsps>, name: string, emsps: readonly PartyId[
   if (before !== null) names.set(name, new Set([...(before ?? []), ...emsps]));
 }
 
-/** The eMSPs whose token it names: those that have the object where it names none. */
-const emspsIn = ({ party }: TokenNames, { viewers }: Pick<Named, 'viewers'>): readonly PartyId[] =>
-  party === undefined ? viewers : [party];
-
-type IsTheirs = (token: TokenNames, of: Pick<Named, 'module' | 'owner' | 'viewers'>) => boolean;
-
-/** Whether a token, or what names one, is the person's. [PERSON-SEARCH-1] */
-function theirs({ contract: given, party }: Person, emspsOf: ReadonlyMap<string, Emsps>): IsTheirs {
-  const contract = given?.toLowerCase();
-  return (token, { module, owner, viewers }) => {
-    const emsps = module === 'tokens' ? [owner] : emspsIn(token, { viewers });
-    const isAt = (wanted: Emsps) => wanted === null || emsps.some((emsp) => wanted.has(emsp));
-    if (
-      contract !== undefined &&
-      token.contract?.toLowerCase() === contract &&
-      isAt(party === null ? null : new Set([party]))
-    )
-      return true;
-    const wanted = token.uid === undefined ? undefined : emspsOf.get(token.uid.toLowerCase());
-    return wanted !== undefined && isAt(wanted);
-  };
+/** What a refused push or command names is only stated, as by a session: it was never a token of its eMSP. */
+function refusedIn({ stream, data, body }: StoredEvent): Named {
+  const { module, object, partner } = data as RefusedRecord;
+  const owner = object?.slice(0, object.indexOf('/')) ?? partner;
+  const viewers = module === 'tokens' || module === null ? [owner] : [];
+  return { stream, module: 'sessions', owner, tokens: tokensRefused(module, body), viewers, touched: [] };
 }
 
 const isPersonal = (stream: string): boolean => personal.some((module) => stream.startsWith(`${module}/`));

@@ -18,7 +18,7 @@ import type { EventView } from '../../api/events.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
 import { HubError } from '../../domain/errors.ts';
 import { isModule } from '../../domain/modules.ts';
-import type { Person, Replacer } from '../../domain/person.ts';
+import { isAmong, type Person, type Replacer } from '../../domain/person.ts';
 import type { Trace } from '../../domain/trace.ts';
 import { unlessAborted } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
@@ -27,7 +27,7 @@ import type { Context } from '../kernel/context.ts';
 import { directoryKey } from '../kernel/directory.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
-import { type Found, isAmong, nameOf, PersonSearch } from './person-search.ts';
+import { type Found, nameOf, PersonSearch } from './person-search.ts';
 import { removalOf } from './removal.ts';
 import type { Retention } from './retention.ts';
 
