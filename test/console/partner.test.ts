@@ -511,6 +511,11 @@ browserTest(
     await hurried(page, () => row.getByText('last_updated: expected RFC 3339 date-time').waitFor());
     await cpo.call('PUT', '/2.2.1/locations/NL/CPO/LOC1', location);
     await hurried(page, () => row.getByRole('cell', { name: '2', exact: true }).waitFor());
+    for (let n = 0; n < 8; n++) await cpo.call('PUT', `/2.2.1/tariffs/NL/CPO/T${n}`, {});
+    const all = quality.getByRole('button', { name: 'Show all 9 rows' });
+    await hurried(page, () => all.waitFor());
+    t.equal(await row.count(), 0, 'the newest eight are shown');
+    await all.click();
     await row.getByRole('link', { name: 'PUT NL-CPO/LOC1' }).click();
     await page.getByText(/refused, 2 times so far: last_updated: expected RFC 3339 date-time/).waitFor();
   },

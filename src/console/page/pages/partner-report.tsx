@@ -1,6 +1,7 @@
 /**
  * What a partner does wrong, as its own engineer needs it: refused pushes, warnings, quirks, dead letters by reason.
  */
+import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { ReportView } from '../../../api/report.ts';
 import { pathWith } from '../data/api.ts';
@@ -13,11 +14,21 @@ import { Asked, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 
 const everyMs = 10_000;
-/** Rows of each table; `ocpi-hub parties report` prints all. */
+/** Rows of each table until all are asked for. */
 const shown = 8;
+
+const firstOf = ({ refused, warnings, quirks, dead_letters }: ReportView): ReportView => ({
+  refused: refused.slice(0, shown),
+  warnings: warnings.slice(0, shown),
+  quirks: quirks.slice(0, shown),
+  dead_letters: dead_letters.slice(0, shown),
+});
+
+const rowsOf = (report: ReportView): number => Object.values(report).reduce((sum, part) => sum + part.length, 0);
 
 export function Report({ id }: { id: string }) {
   const query = useQuery<ReportView>(`/parties/${encodeURIComponent(id)}/report`, everyMs);
+  const [isAll, setAll] = useState(false);
   return (
     <section class="card" aria-label="Data quality">
       <header>
@@ -29,7 +40,16 @@ export function Report({ id }: { id: string }) {
           Object.values(report).every((part) => part.length === 0) ? (
             <Empty title="Nothing to report" hint="No push was refused, no warning met, no delivery is dead." />
           ) : (
-            <Parts report={report} />
+            <>
+              <Parts report={isAll ? report : firstOf(report)} />
+              {Object.values(report).some((part) => part.length > shown) && (
+                <footer class="more">
+                  <button type="button" aria-expanded={isAll} onClick={() => setAll(!isAll)}>
+                    {isAll ? `Show the first ${shown} of each` : `Show all ${count(rowsOf(report))} rows`}
+                  </button>
+                </footer>
+              )}
+            </>
           )
         }
       </Asked>
@@ -42,7 +62,7 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
     <>
       {refused.length > 0 && (
         <Table caption="Refused pushes" columns={['Last', 'Times', 'Refused push', 'Reason']} numbers={['Times']}>
-          {refused.slice(0, shown).map(({ method, path, reason, count: times, last_at, object }) => (
+          {refused.map(({ method, path, reason, count: times, last_at, object }) => (
             <tr key={`${method} ${path} ${reason}`}>
               <td>
                 <Instant value={last_at} />
@@ -68,19 +88,17 @@ function Parts({ report: { refused, warnings, quirks, dead_letters } }: { report
           columns={['Count', 'From', 'To', 'Module', 'Reason of dead letters']}
           numbers={['Count']}
         >
-          {dead_letters
-            .slice(0, shown)
-            .map(({ sender, receiver, module, class: met, reason, count: times, sample }) => (
-              <tr key={`${sender} ${receiver} ${module} ${met} ${reason}`}>
-                <td class="number">{count(times)}</td>
-                <td class="mono">{sender}</td>
-                <td class="mono">{receiver}</td>
-                <td>{module}</td>
-                <td>
-                  <PageLink href={`/deliveries/${encodeURIComponent(sample)}`}>{reason || met}</PageLink>
-                </td>
-              </tr>
-            ))}
+          {dead_letters.map(({ sender, receiver, module, class: met, reason, count: times, sample }) => (
+            <tr key={`${sender} ${receiver} ${module} ${met} ${reason}`}>
+              <td class="number">{count(times)}</td>
+              <td class="mono">{sender}</td>
+              <td class="mono">{receiver}</td>
+              <td>{module}</td>
+              <td>
+                <PageLink href={`/deliveries/${encodeURIComponent(sample)}`}>{reason || met}</PageLink>
+              </td>
+            </tr>
+          ))}
         </Table>
       )}
     </>
@@ -103,7 +121,7 @@ function Tallies({ caption, noun, items }: { caption: string; noun: string; item
       columns={['Last', 'Times', 'Module', noun, ...(hasSource ? ['From'] : []), 'Example']}
       numbers={['Times']}
     >
-      {items.slice(0, shown).map(({ module, name, count: times, last_at, object, example, source }) => (
+      {items.map(({ module, name, count: times, last_at, object, example, source }) => (
         <tr key={`${module} ${name}`}>
           <td>
             <Instant value={last_at} />
