@@ -22,7 +22,7 @@ import { answerProblems, refuseUnknownPaths } from './admin/serve-routes.ts';
 import { adminServer } from './admin/server.ts';
 import { sessionsOf, signIn } from './admin/sign-in.ts';
 import { gate } from './admin/tokens.ts';
-import type { ClusterView } from './api/cluster.ts';
+import type { ClusterView } from './api/hub.ts';
 import type { Operator } from './api/operators.ts';
 import { type Config, hubSettings } from './config.ts';
 import { builtPages } from './console/assets.ts';

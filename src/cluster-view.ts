@@ -2,7 +2,7 @@
  * The nodes of a hub on a database, as this node sees them: the answer of `/admin/v1/cluster`.
  */
 import type { Sight } from '../storage/contract.ts';
-import type { ClusterView } from './api/cluster.ts';
+import type { ClusterView } from './api/hub.ts';
 import type { Addresses } from './cluster/addresses.ts';
 import type { HubNode } from './cluster/node.ts';
 import type { SharedStore } from './cluster/node-parts.ts';

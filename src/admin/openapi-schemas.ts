@@ -6,20 +6,19 @@
 import { z } from 'zod';
 import { check } from '../api/checks.ts';
 import { command } from '../api/commands.ts';
+import { problemDetails, triage } from '../api/common.ts';
 import { delivery, unforwarded } from '../api/deliveries.ts';
 import { event } from '../api/events.ts';
 import { backup, hubStatus } from '../api/hub.ts';
 import { job } from '../api/jobs.ts';
+import { savedView } from '../api/operators.ts';
 import { orphan } from '../api/orphans.ts';
 import { overviewOfAll } from '../api/overview.ts';
 import { party } from '../api/parties.ts';
 import { erasure, subject } from '../api/persons.ts';
-import { problemDetails } from '../api/problem.ts';
 import { pull, refusedObject } from '../api/pulls.ts';
 import { explanation, routingRule } from '../api/routes.ts';
-import { savedView } from '../api/saved-views.ts';
 import { story } from '../api/trace.ts';
-import { triage } from '../api/triage.ts';
 
 export interface JsonSchema {
   readonly [key: string]: unknown;

@@ -3,7 +3,7 @@
  * refusals of the admin API itself. A readable request with invalid content is 422; 400 means that it cannot be parsed.
  */
 import type { z } from 'zod';
-import type { FieldError, ProblemDetails } from '../api/problem.ts';
+import type { FieldError, ProblemDetails } from '../api/common.ts';
 import { type ErrorCode, HubError } from '../domain/errors.ts';
 
 interface ProblemParts {

@@ -2,7 +2,7 @@
  * Server of the admin API, `/admin/v1`. Each noun contributes a route table.
  */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
-import type { ClusterView } from '../api/cluster.ts';
+import type { ClusterView } from '../api/hub.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
 import { AuditTrail } from './audit-trail.ts';
@@ -11,7 +11,7 @@ import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
 import { checks } from './nouns/checks.ts';
 import { commands } from './nouns/commands.ts';
-import { deliveries } from './nouns/deliveries.ts';
+import { deliveries, storedNotForwarded } from './nouns/deliveries.ts';
 import { events } from './nouns/events.ts';
 import { history } from './nouns/history.ts';
 import { orphans } from './nouns/orphans.ts';
@@ -23,7 +23,6 @@ import { redrives } from './nouns/redrives.ts';
 import { routes } from './nouns/routes.ts';
 import { savedViews } from './nouns/saved-views.ts';
 import { cluster, status } from './nouns/status.ts';
-import { storedNotForwarded } from './nouns/stored-not-forwarded.ts';
 import { trace } from './nouns/trace.ts';
 import { webhooks } from './nouns/webhooks.ts';
 import type { ApiDocument } from './openapi.ts';

@@ -40,3 +40,36 @@ export interface Page<T> {
   /** Null on the last page. */
   readonly next_cursor: string | null;
 }
+
+// Answers about who takes care of a case or of a group of dead letters.
+
+export const triage = z.object({
+  assignee: z.string().nullable(),
+  snoozed_until: instant.nullable().meta({ description: 'until then it needs no attention; it may have passed' }),
+  remarks: z
+    .array(z.object({ at: instant, by: z.string(), text: z.string() }))
+    .meta({ description: 'the last 20, oldest first' }),
+});
+
+export type TriageView = View<typeof triage>;
+
+// Refusals of the admin API: problem details, RFC 9457.
+
+const fieldError = z.object({
+  field: z.string().meta({ description: 'body, query or path, then the field: body.roles[0].party_id' }),
+  message: z.string(),
+});
+
+export const problemDetails = z
+  .object({
+    type: z.string().meta({ description: 'urn:ocpi-hub:problem:…, one for each status' }),
+    title: z.string(),
+    status: z.int().min(400).max(599),
+    detail: z.string().meta({ description: 'what is wrong with this request' }),
+    instance: z.string().meta({ description: 'the path that was asked for' }),
+    errors: z.array(fieldError).exactOptional().meta({ description: 'each field that was refused' }),
+  })
+  .meta({ description: 'Problem details, RFC 9457' });
+
+export type FieldError = View<typeof fieldError>;
+export type ProblemDetails = View<typeof problemDetails>;

@@ -1,7 +1,7 @@
 /** Answers about deliveries and dead letters. */
 import { z } from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
-import type { View } from './common.ts';
+import { triage, type View } from './common.ts';
 import {
   boundsQuery,
   classFilter,
@@ -11,7 +11,6 @@ import {
   partyId,
   senderFilter,
 } from './fields.ts';
-import { triage } from './triage.ts';
 
 export const deliveryState = z
   .enum(['PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'])

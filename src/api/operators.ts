@@ -1,7 +1,7 @@
 /** The operators with names of their own, as HUB_OPERATORS_FILE lists them. */
 import { z } from 'zod';
 import { operatorRole } from './audit.ts';
-import { instant, network } from './common.ts';
+import { instant, network, type View } from './common.ts';
 
 export const operatorName = z
   .string()
@@ -32,3 +32,15 @@ export const operatorsFile = z
   });
 
 export type Operator = z.output<typeof operator>;
+
+// Answers about saved views.
+
+export const savedView = z.object({
+  id: z.string(),
+  name: z.string(),
+  path: z.string().meta({ description: 'address below /console, with its query' }),
+  by: z.string().meta({ description: 'name of the operator who saved it' }),
+  at: instant,
+});
+
+export type SavedViewView = View<typeof savedView>;

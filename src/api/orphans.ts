@@ -1,7 +1,6 @@
 /** Answers about orphan cases: stopped sessions without COMPLETED, and completed sessions without their CDR. */
 import { z } from 'zod';
-import type { View } from './common.ts';
-import { triage } from './triage.ts';
+import { triage, type View } from './common.ts';
 
 export const orphanState = z.enum(['GRACE', 'OPEN', 'RESOLVED']);
 

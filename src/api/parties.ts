@@ -134,3 +134,19 @@ export type ContactsView = Pick<PartyView, keyof typeof contacts>;
 export type EndpointView = PartyView['endpoints'][number];
 export type HandshakeView = View<typeof handshake>;
 export type HandshakeStep = View<typeof handshakeStep>;
+
+// Answers about the portal, in which a partner helps itself.
+
+export const portalLink = z.object({
+  url: z.string().meta({ description: 'for the partner alone: anyone who has it can sign in until it expires' }),
+  expires_at: z.string(),
+});
+
+export const portalSession = z.object({
+  token: z.string().meta({ description: 'of the routes below /portal/v1' }),
+  partner: z.string(),
+  ends_at: z.string(),
+});
+
+export type PortalLink = View<typeof portalLink>;
+export type PortalSession = View<typeof portalSession>;

@@ -2,8 +2,8 @@
  * `ocpi-hub deliveries`: prints deliveries, open and ended, with every attempt.
  */
 import type { Command } from 'commander';
+import type { TriageView } from '../api/common.ts';
 import { type Attempt, type DeadGroup, type DeliveryView, deliveryState } from '../api/deliveries.ts';
-import type { TriageView } from '../api/triage.ts';
 import type { Colour } from '../kit/paint.ts';
 import { kinds, pathOf } from './complete.ts';
 import { listVerb } from './list-verb.ts';

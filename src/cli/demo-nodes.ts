@@ -3,7 +3,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import type { ClusterView } from '../api/cluster.ts';
+import type { ClusterView } from '../api/hub.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { ended, runs, startChild } from '../sandbox/child.ts';

@@ -4,8 +4,7 @@
  */
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import type { PartyView } from '../api/parties.ts';
-import type { PortalLink } from '../api/portal.ts';
+import type { PartyView, PortalLink } from '../api/parties.ts';
 import { Failure } from './client.ts';
 import { complete, kinds, partyPath } from './complete.ts';
 import { many } from './table.ts';

@@ -2,7 +2,7 @@
  * `ocpi-hub orphans triage` and `ocpi-hub deliveries triage`: who takes care of a case or a group of dead letters, until
  * when it may wait, and remarks.
  */
-import type { TriageView } from '../api/triage.ts';
+import type { TriageView } from '../api/common.ts';
 import { Failure } from './client.ts';
 import { type Column, when } from './table.ts';
 import { ahead, type Option } from './verb.ts';

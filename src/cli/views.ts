@@ -2,7 +2,7 @@
  * `ocpi-hub views`: addresses of the console that operators keep under a name.
  */
 import type { Command } from 'commander';
-import type { SavedViewView } from '../api/saved-views.ts';
+import type { SavedViewView } from '../api/operators.ts';
 import { Failure } from './client.ts';
 import { listVerb } from './list-verb.ts';
 import { type Column, when } from './table.ts';

@@ -3,16 +3,30 @@
  * letters.
  */
 import { z } from 'zod';
-import { listOf } from '../../api/common.ts';
-import { deadGroup, delivery, deliveryDetail, deliveryFilter } from '../../api/deliveries.ts';
-import { idParams, orderQuery, orNull, pageQuery, partyId } from '../../api/fields.ts';
-import { triage } from '../../api/triage.ts';
+import { listOf, triage } from '../../api/common.ts';
+import {
+  deadGroup,
+  delivery,
+  deliveryDetail,
+  deliveryFilter,
+  unforwarded,
+  unforwardedFilter,
+} from '../../api/deliveries.ts';
+import {
+  assignee,
+  idParams,
+  orderQuery,
+  orNull,
+  pageQuery,
+  partyId,
+  triageBody,
+  triageChange,
+} from '../../api/fields.ts';
 import { outcomeClasses } from '../../domain/errors.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { DeliveryDetail, Operations } from '../../hub/ports/operator.ts';
 import { readId, writeHeaders } from '../../transport/headers.ts';
 import { type AdminRoute, route } from '../route.ts';
-import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
 const query = deliveryFilter.extend({ order: orderQuery.default('newest'), ...pageQuery });
 
@@ -63,6 +77,23 @@ export function deliveries(operations: Operations): AdminRoute[] {
       params: idParams,
       answer: deliveryDetail,
       run: async ({ params: { id } }) => shown(await operations.delivery(id)),
+    }),
+  ];
+}
+
+// Route `/stored-not-forwarded`: sessions and CDRs that have no owning eMSP, or one that was not registered, with the
+// reason. [D23]
+
+export function storedNotForwarded(operations: Operations): AdminRoute[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/stored-not-forwarded',
+      summary:
+        'List sessions and CDRs that are stored and not forwarded: without a usable cdr_token or routing rule, or kept for an eMSP that was not registered',
+      query: unforwardedFilter.extend(pageQuery),
+      answer: listOf(unforwarded),
+      run: ({ query: { limit, cursor, ...filter } }) => operations.storedNotForwarded(filter, { limit, cursor }),
     }),
   ];
 }

@@ -4,12 +4,10 @@
  */
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
-import { idParams, orNull, pageQuery } from '../../api/fields.ts';
-import type { OrphanView } from '../../api/orphans.ts';
-import { orphan, orphanState } from '../../api/orphans.ts';
+import { assignee, idParams, orNull, pageQuery, triageBody, triageChange } from '../../api/fields.ts';
+import { type OrphanView, orphan, orphanState } from '../../api/orphans.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
-import { assignee, triageBody, triageChange } from '../triage-fields.ts';
 
 const note = z.string().trim().min(1).max(500).nullable().default(null);
 

@@ -5,10 +5,17 @@
 import { z } from 'zod';
 import { interfaceRole, listOf } from '../../api/common.ts';
 import { pageQuery, partnerParams as params } from '../../api/fields.ts';
-import type { PartyView } from '../../api/parties.ts';
-import { businessDetails, circuitName, handshake, party, partyRole, probe } from '../../api/parties.ts';
+import {
+  businessDetails,
+  circuitName,
+  handshake,
+  type PartyView,
+  party,
+  partyRole,
+  portalLink,
+  probe,
+} from '../../api/parties.ts';
 import { settingInputs } from '../../api/partner-settings.ts';
-import { portalLink } from '../../api/portal.ts';
 import { report } from '../../api/report.ts';
 import { settingRows } from '../../domain/partner-settings.ts';
 import type { Operations } from '../../hub/ports/operator.ts';

@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import { listOf } from '../../api/common.ts';
 import { idParams, pageQuery } from '../../api/fields.ts';
-import { savedView } from '../../api/saved-views.ts';
+import { savedView } from '../../api/operators.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, noAnswer, pageOf, route } from '../route.ts';
 

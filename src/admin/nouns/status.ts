@@ -6,8 +6,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
 import { callerRole } from '../../api/audit.ts';
-import { type ClusterView, clusterView } from '../../api/cluster.ts';
-import { type HubStatus, hubStatus } from '../../api/hub.ts';
+import { type ClusterView, clusterView, type HubStatus, hubStatus } from '../../api/hub.ts';
 import { overviewOfAll } from '../../api/overview.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';

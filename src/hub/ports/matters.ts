@@ -2,9 +2,10 @@
  * The part of `Operations` by which operators handle orphan cases and groups of dead letters, and keep saved views
  * (addresses of the console under a name).
  */
+
+import type { TriageView } from '../../api/common.ts';
 import type { DeadGroup } from '../../api/deliveries.ts';
 import type { OrphanView } from '../../api/orphans.ts';
-import type { TriageView } from '../../api/triage.ts';
 import type { SavedView } from '../../domain/saved-view.ts';
 import type { Trace } from '../../domain/trace.ts';
 import type { DeadGroupName, TriageChange } from '../../domain/triage.ts';

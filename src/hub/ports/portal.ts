@@ -1,5 +1,5 @@
 /** How partners get into their portal. */
-import type { PortalLink, PortalSession } from '../../api/portal.ts';
+import type { PortalLink, PortalSession } from '../../api/parties.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
 

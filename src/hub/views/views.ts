@@ -4,11 +4,10 @@
 import type { Row, StoredEvent } from '../../../storage/contract.ts';
 import type { AuditEntry, AuditFilter } from '../../api/audit.ts';
 import type { CommandFilter, CommandView } from '../../api/commands.ts';
-import type { Page } from '../../api/common.ts';
+import type { Page, TriageView } from '../../api/common.ts';
 import type { DeadGroup, DeliveryView, Unforwarded, UnforwardedFilter } from '../../api/deliveries.ts';
 import type { OrphanView } from '../../api/orphans.ts';
 import type { PullFilter, PullView, QuarantineView } from '../../api/pulls.ts';
-import type { TriageView } from '../../api/triage.ts';
 import { type CommandRecord, shownState } from '../../domain/command.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId, type ObjectEventData, owedTo, readDeliveryId } from '../../domain/events.ts';

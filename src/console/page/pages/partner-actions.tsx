@@ -2,8 +2,7 @@
  * Actions on a partner as a whole; irreversible ones ask for confirmation.
  */
 import { useState } from 'preact/hooks';
-import type { PartyView, ProbeView } from '../../../api/parties.ts';
-import type { PortalLink } from '../../../api/portal.ts';
+import type { PartyView, PortalLink, ProbeView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { many, spanMs } from '../data/format.ts';

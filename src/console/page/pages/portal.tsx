@@ -2,10 +2,10 @@
  * The portal of a partner: its queue, circuits and endpoints, its dead letters to re-drive, what it does wrong, a check of its
  * endpoints, and a new token. A link brings it here, whose fragment the hub exchanges for a session.
  */
+import '../style/partner.css';
 import { useEffect, useState } from 'preact/hooks';
 import type { DeliveryView } from '../../../api/deliveries.ts';
-import type { PartyView } from '../../../api/parties.ts';
-import type { PortalSession } from '../../../api/portal.ts';
+import type { PartyView, PortalSession } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, askPlain, call, type Page, pathWith } from '../data/api.ts';
 import { useCaller } from '../data/caller.ts';
@@ -22,7 +22,6 @@ import { NewToken } from './partner-actions.tsx';
 import { Check } from './partner-check.tsx';
 import { Circuits, Endpoints, Queue } from './partner-facts.tsx';
 import { Report } from './partner-report.tsx';
-import '../style/partner.css';
 
 const everyMs = 5_000;
 const shownMax = 50;

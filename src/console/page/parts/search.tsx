@@ -4,8 +4,8 @@
  */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import type { SavedViewView } from '../../../api/operators.ts';
 import type { OverviewRow, OverviewView } from '../../../api/overview.ts';
-import type { SavedViewView } from '../../../api/saved-views.ts';
 import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { isDeliveryId } from '../data/trace-key.ts';

@@ -2,7 +2,7 @@
  * Who takes care of a case or a group of dead letters, and the dialog that changes it.
  */
 import { useState } from 'preact/hooks';
-import type { TriageView } from '../../../api/triage.ts';
+import type { TriageView } from '../../../api/common.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { caller, mayAct } from '../data/session.ts';

@@ -4,7 +4,7 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
-import type { SavedViewView } from '../../../api/saved-views.ts';
+import type { SavedViewView } from '../../../api/operators.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
