@@ -15,7 +15,7 @@
  *     `circuitClosed`.
  */
 import { assign, type SnapshotFrom, setup } from 'xstate';
-import type { Trace } from '../src/domain/trace.ts';
+import type { Trace } from '../src/domain/events.ts';
 
 export interface CircuitRules {
   readonly failuresMax: number;

@@ -60,8 +60,7 @@ import {
   turnOfLoop,
 } from './process-load.ts';
 import { hubKeys } from './secrets.ts';
-import { isWithin } from './transport/client-address.ts';
-import { isAtOperators } from './transport/trusted.ts';
+import { isAtOperators, isWithin } from './transport/client-connection.ts';
 import type { Visitors } from './transport/visitors.ts';
 import { diskOf } from './upkeep-metrics.ts';
 import { root, version } from './version.ts';

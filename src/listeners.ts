@@ -8,7 +8,7 @@ import { type Config, type Listener, listenUrl, settingIs } from './config.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { closed, createFrontServer } from './ocpi/http-server.ts';
 import type { Place } from './partners/egress.ts';
-import { enterAsOperator } from './transport/trusted.ts';
+import { enterAsOperator } from './transport/client-connection.ts';
 import type { Visitors } from './transport/visitors.ts';
 
 /** Longest wait for requests in flight when the process ends. */

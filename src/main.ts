@@ -51,7 +51,7 @@ import { isAtEveryNode } from './ocpi/server.ts';
 import { operatorsIn } from './operators.ts';
 import { openSharedStore } from './shared-store.ts';
 import { FoundDamaged, reopenable, restored, Starting } from './starting.ts';
-import { isAtOperators } from './transport/trusted.ts';
+import { isAtOperators } from './transport/client-connection.ts';
 import { createVisitors } from './transport/visitors.ts';
 import { outOfDate } from './upkeep-metrics.ts';
 import { version } from './version.ts';

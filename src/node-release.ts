@@ -3,8 +3,7 @@
  *
  * NODE-RELEASE-1  A release is past its end of life from the day after the one in the table; one that the table does not have is not.
  */
-import type { Clock } from './kit/clock.ts';
-import { dayMs } from './kit/spans.ts';
+import { type Clock, dayMs } from './kit/clock.ts';
 
 /** Last day of each major release, as the Node project publishes it (nodejs/Release, `schedule.json`, read in November 2026). */
 export const lastDays: Readonly<Record<string, string>> = {

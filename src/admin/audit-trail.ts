@@ -3,7 +3,7 @@
  * each reading of bodies. [AUDIT-1]
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Trace } from '../domain/trace.ts';
+import type { Trace } from '../domain/events.ts';
 import type { AuditVerbs, NotedAct, Operations } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { Problem } from './problem.ts';

@@ -2,7 +2,7 @@
  * Answers to read-only admin requests that a node gives itself while no hub runs on it, with the same token check.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isAdmitted } from '../transport/trusted.ts';
+import { isAdmitted } from '../transport/client-connection.ts';
 import { Problem, problemOf } from './problem.ts';
 import { type AdminTokens, admitted, gate } from './tokens.ts';
 

@@ -12,7 +12,7 @@ import { z } from 'zod';
 import type { CallerRole, OperatorRole } from '../api/audit.ts';
 import type { Frozen, Page } from '../api/common.ts';
 import { HubError } from '../domain/errors.ts';
-import type { Trace } from '../domain/trace.ts';
+import type { Trace } from '../domain/events.ts';
 import type { PageRequest } from '../hub/ports/operator.ts';
 import { Problem } from './problem.ts';
 

@@ -9,7 +9,7 @@ import { chmodSync, chownSync, existsSync, renameSync, rmSync, statSync, writeFi
 import { Command, Option } from 'commander';
 import { operatorRoles } from '../api/audit.ts';
 import type { Operator } from '../api/operators.ts';
-import { dayMs } from '../kit/spans.ts';
+import { dayMs } from '../kit/clock.ts';
 import { digestOfToken, operatorIn, readOperators } from '../operators.ts';
 import { Failure } from './client.ts';
 import { Screen } from './screen.ts';

@@ -7,8 +7,7 @@
  * NODE-AUTH-2  A request makes at most one hop: a node answers a request of a peer itself.
  */
 import type { IncomingMessage } from 'node:http';
-import { setPassedOn } from '../transport/client-address.ts';
-import { enterAsOperator } from '../transport/trusted.ts';
+import { enterAsOperator, setPassedOn } from '../transport/client-connection.ts';
 
 /** Present when the request came in by the operators' listener of the node that passes it on. */
 export const entranceHeader = 'x-ocpi-hub-entrance';

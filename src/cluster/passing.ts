@@ -13,9 +13,13 @@ import { type Duplex, pipeline } from 'node:stream';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { portOf } from '../kit/url.ts';
-import type { ClientAddresses } from '../transport/client-address.ts';
-import { outlastSilence } from '../transport/silence.ts';
-import { isAtOperators, isTrusted, trust } from '../transport/trusted.ts';
+import {
+  type ClientAddresses,
+  isAtOperators,
+  isTrusted,
+  outlastSilence,
+  trust,
+} from '../transport/client-connection.ts';
 import { ChannelClient, ChannelRefused } from './channel.ts';
 import { clientHeader, entranceHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';

@@ -12,7 +12,6 @@ import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Quirk, QuirksMet } from './quirks.ts';
 import type { RefusedRecord, Tallies } from './report.ts';
 import type { Route } from './routing.ts';
-import type { SavedViewEvent } from './saved-view.ts';
 import type { Triage, TriageEvent } from './triage.ts';
 
 /** The request that is owed to each receiver: method, path below the receiver's module URL, and body. */
@@ -283,3 +282,29 @@ export function attemptOf(outcome: Outcome, at: string, more: readonly Quirk[] =
     ...(quirks.length > 0 && { quirks }),
   };
 }
+
+// The two ids that link the log lines, events and forwards of one request. [D14]
+
+export interface Trace {
+  readonly requestId: string;
+  readonly correlationId: string;
+  /** Name of the operator whose request it is; events that it causes are recorded with the name. [D80] */
+  readonly operator?: string;
+}
+
+// Saved views: addresses of the console that operators keep under a name, for all of them.
+
+export interface SavedView {
+  readonly id: string;
+  readonly name: string;
+  /** Address below `/console`, with its query: `/deliveries?state=DEAD`. */
+  readonly path: string;
+  /** Name of the operator who saved it. */
+  readonly by: string;
+  /** RFC 3339. */
+  readonly at: string;
+}
+
+export type SavedViewEvent =
+  | { type: 'view.saved'; data: SavedView }
+  | { type: 'view.removed'; data: { readonly id: string } };

@@ -12,8 +12,7 @@
  * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
  *     log.
  */
-import { appendNewItems } from './json-items.ts';
-import { findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
+import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';
 import { type PartyId, type PartyRole, partyKey } from './party.ts';
 import type { Quirk } from './quirks.ts';

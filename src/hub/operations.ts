@@ -5,6 +5,7 @@
 import type { HubStatus } from '../api/hub.ts';
 import type { PartyView } from '../api/parties.ts';
 import { HubError } from '../domain/errors.ts';
+import type { Trace } from '../domain/events.ts';
 import { instantText } from '../domain/instant.ts';
 import {
   choicesOf,
@@ -15,7 +16,6 @@ import {
 } from '../domain/partner-settings.ts';
 import { type Endpoint, isRegistered, keyOf, type Partner, type PartyId, type PartyRole } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
-import type { Trace } from '../domain/trace.ts';
 import type { Clock } from '../kit/clock.ts';
 import type { ObjectQuota } from './exchange/object-quota.ts';
 import type { Context } from './kernel/context.ts';

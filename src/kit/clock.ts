@@ -214,3 +214,9 @@ export function facesOf(now: () => number, timeOfDay: () => number) {
     stamp: (hub: number): number => steps.stamp(hub),
   };
 }
+
+// Spans of time, ms.
+
+export const minuteMs = 60_000;
+export const hourMs = 60 * minuteMs;
+export const dayMs = 24 * hourMs;

@@ -15,7 +15,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { addTo } from '../kit/memo.ts';
-import { distrust, isTrusted, partnerOn, trust } from '../transport/trusted.ts';
+import { distrust, isTrusted, partnerOn, trust } from '../transport/client-connection.ts';
 
 const crowdedShare = 0.75;
 /** A smaller one would end kept connections of a busy partner before those of strangers. [CONNECTIONS-5] */

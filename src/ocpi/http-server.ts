@@ -17,6 +17,7 @@
  * HTTP-SERVER-8  Below `/ocpi`, slashes in a row count as one, and one at the end as none: clients join a URL of the
  *     version details and a path so.
  */
+
 import {
   createServer,
   IncomingMessage,
@@ -30,10 +31,10 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { type Clock, every } from '../kit/clock.ts';
-import { curves } from '../kit/key-exchange.ts';
 import { sampled } from '../kit/sampled.ts';
 import { decisionMs } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
+import { curves } from '../transport/client-connection.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
 import type { Visitors } from '../transport/visitors.ts';
@@ -46,7 +47,7 @@ export interface HttpServerOptions {
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Time in which a request, body included, must arrive; default 15 s. */
   readonly requestTimeoutMs?: number;
-  /** A connection without traffic for this long is closed, but for answers that may take longer [SILENCE-1]; default 90 s. */
+  /** A connection without traffic for this long is closed, but for answers that may take longer [CLIENT-CONNECTION-4]; default 90 s. */
   readonly silenceMaxMs?: number;
   /** Absent: no limit but the system's. */
   readonly connectionsMax?: number;

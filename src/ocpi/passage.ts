@@ -1,6 +1,6 @@
 /** What the OCPI door knows of a request from its head to its answer. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Trace } from '../domain/trace.ts';
+import type { Trace } from '../domain/events.ts';
 import type { Caller, Credential } from '../hub/ports/hub.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import type { Pass } from './admission.ts';

@@ -15,8 +15,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../kit/clock.ts';
 import { pacer } from '../kit/pacer.ts';
-import { isPassedOn } from '../transport/client-address.ts';
-import { isAdmitted } from '../transport/trusted.ts';
+import { isAdmitted, isPassedOn } from '../transport/client-connection.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { isBeyondLimits } from './passage.ts';
 

@@ -14,7 +14,7 @@
  *     party, with as many lines of their own: however many addresses strangers have, these are logged.
  */
 import { pacer } from '../kit/pacer.ts';
-import { type ClientAddresses, clientAddresses } from './client-address.ts';
+import { type ClientAddresses, clientAddresses } from './client-connection.ts';
 
 export interface VisitorLimits {
   /** Networks in CIDR form whose `X-Forwarded-For` counts. */

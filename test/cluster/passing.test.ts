@@ -1,4 +1,5 @@
 /** What is passed to another node arrives as it was sent, once, and not for a caller who has gone. */
+
 import { once } from 'node:events';
 import http, { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -8,8 +9,7 @@ import { Membership } from '../../src/cluster/membership.ts';
 import type { SharedStore } from '../../src/cluster/node-parts.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer, type HttpServerOptions } from '../../src/ocpi/http-server.ts';
-import { clientAddresses } from '../../src/transport/client-address.ts';
-import { isTrusted } from '../../src/transport/trusted.ts';
+import { clientAddresses, isTrusted } from '../../src/transport/client-connection.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { welcome } from '../support/visitors.ts';

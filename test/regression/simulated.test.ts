@@ -1,5 +1,5 @@
 /** Faults that simulated worlds found, each told again as a short scene and shown to stay mended. */
-import type { Trace } from '../../src/domain/trace.ts';
+import type { Trace } from '../../src/domain/events.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
 import { ownedBy } from '../simulate/pushed.ts';
 import type { Json } from '../simulate/reference.ts';

@@ -1,6 +1,7 @@
 /** Steps of a workload in which operators act, and partners come and go. */
+
+import type { Trace } from '../../src/domain/events.ts';
 import type { CredentialsBody, Endpoint } from '../../src/domain/party.ts';
-import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
 import { poison } from '../support/poison.ts';
 import { type Company, endpointsOf, roleOf } from './cast.ts';

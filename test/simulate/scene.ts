@@ -1,7 +1,6 @@
 /** Short scenes in a simulated world: written by hand, in fair weather, with one CPO and one eMSP in the first parts. */
-import type { CommandName } from '../../src/domain/events.ts';
+import type { CommandName, Trace } from '../../src/domain/events.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
-import type { Trace } from '../../src/domain/trace.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
 import type { HubSettings } from '../../src/hub/ports/ports.ts';
 import type { Test } from '../support/tap.ts';

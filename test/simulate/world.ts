@@ -6,9 +6,9 @@
  * TEST-SIMULATE-WORLD-2  A crash takes the hub's process and nothing else: partners, disk and what is under way on the network stay.
  */
 import { createHash } from 'node:crypto';
+import type { Trace } from '../../src/domain/events.ts';
 import { moduleNames } from '../../src/domain/modules.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
-import type { Trace } from '../../src/domain/trace.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import { laneMax } from '../../src/hub/delivery/window.ts';
 import type { Caller, Hub } from '../../src/hub/ports/hub.ts';

@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { admission } from '../../src/ocpi/admission.ts';
 import { createFrontServer, createHttpServer } from '../../src/ocpi/http-server.ts';
-import { trust } from '../../src/transport/trusted.ts';
+import { trust } from '../../src/transport/client-connection.ts';
 import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';

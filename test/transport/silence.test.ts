@@ -1,4 +1,4 @@
-/** Answers that take longer than a connection may be silent: real sockets. [SILENCE-1] */
+/** Answers that take longer than a connection may be silent: real sockets. [CLIENT-CONNECTION-4] */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { z } from 'zod';

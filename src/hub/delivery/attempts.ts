@@ -22,7 +22,7 @@ import { endpointOf, type Partner, type PartyId, within } from '../../domain/par
 import type { Quirk } from '../../domain/quirks.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
 import { isJoined, type Route } from '../../domain/routing.ts';
-import { hourMs } from '../../kit/spans.ts';
+import { hourMs } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { openToken, type PartnerDirectory, routeStream, tokenFor } from '../kernel/directory.ts';

@@ -26,10 +26,9 @@ import {
   toldBy,
 } from '../../domain/command.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
-import type { CommandEvent } from '../../domain/events.ts';
+import type { CommandEvent, Trace } from '../../domain/events.ts';
 import { below, endpointOf, type PartyId } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import { type Context, wakeAt } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';

@@ -32,7 +32,7 @@ import type { PartyId, PartyRole } from '../../domain/party.ts';
 import { erasedAs } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { catalogueAudience, type Directory, notRoutedTo } from '../../domain/routing.ts';
-import { dayMs } from '../../kit/spans.ts';
+import { dayMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';

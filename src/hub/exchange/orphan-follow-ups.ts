@@ -11,12 +11,11 @@
  */
 import type { Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { type CommandRecord, mayBeAccepted } from '../../domain/command.ts';
-import type { ObjectEventData } from '../../domain/events.ts';
+import type { ObjectEventData, Trace } from '../../domain/events.ts';
 import { isOwned } from '../../domain/modules.ts';
 import type { HubObject } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';

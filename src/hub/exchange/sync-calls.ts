@@ -10,10 +10,10 @@
  *     wait behind them.
  */
 import type { Outcome, OutcomeClass } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { ambiguousName, setMembers } from '../../domain/json-text.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import { enumValue, isDigits } from '../../domain/quirks.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { perTurn } from '../../kit/turns.ts';
 import type { Context } from '../kernel/context.ts';

@@ -21,11 +21,10 @@ import {
 } from '../../../machines/circuit.ts';
 import type { ActorSpec, HeardEvent, Supervisor } from '../../../machines/supervisor.ts';
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
-import type { Actor, CircuitChange } from '../../domain/events.ts';
+import type { Actor, CircuitChange, Trace } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { isModule, moduleNames, type ObjectModule, receivedBy } from '../../domain/modules.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { CircuitView } from '../ports/operator.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import { partnerStream } from './directory.ts';

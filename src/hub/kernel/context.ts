@@ -3,7 +3,7 @@
  */
 import type { Supervisor } from '../../../machines/supervisor.ts';
 import type { Store } from '../../../storage/contract.ts';
-import type { Trace } from '../../domain/trace.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import type { BreakerFeed } from './breaker-feed.ts';
 import type { Circuits } from './circuits.ts';

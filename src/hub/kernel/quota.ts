@@ -15,7 +15,7 @@
  */
 import { HubError } from '../../domain/errors.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { dayMs } from '../../kit/spans.ts';
+import { dayMs } from '../../kit/clock.ts';
 import type { Context } from './context.ts';
 
 /** Characters that an event and its row take beside their bodies. */

@@ -24,10 +24,9 @@
  */
 import type { Conflict, Due, Put, Seen, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { HubEvent } from '../../domain/events.ts';
+import type { HubEvent, Trace } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import { sampled } from '../../kit/sampled.ts';
 import type { HubPorts, NotedType, Secrets } from '../ports/ports.ts';

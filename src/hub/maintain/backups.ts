@@ -8,7 +8,7 @@
 import type { Put } from '../../../storage/contract.ts';
 import type { BackupView } from '../../api/hub.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { Trace } from '../../domain/trace.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { Context } from '../kernel/context.ts';
 import { listed, rowData } from '../kernel/row-codecs.ts';
 import type { BackupVerbs } from '../ports/operator.ts';

@@ -6,8 +6,8 @@
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import {
   type DeadGroupName,
   isSnoozed,

@@ -11,9 +11,8 @@ import type { Position, Put, Row, Seen, Seq, StoredEvent } from '../../../storag
 import { instantText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
-import { sleep } from '../../kit/clock.ts';
+import { dayMs, sleep } from '../../kit/clock.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
-import { dayMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';

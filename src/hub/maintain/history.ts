@@ -28,7 +28,7 @@ import {
 } from '../../domain/history.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
+import { dayMs, hourMs, minuteMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerIdIn } from '../kernel/directory.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';

@@ -9,8 +9,8 @@
 import type { Put } from '../../../storage/contract.ts';
 import type { JobView } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { listed, rowData } from '../kernel/row-codecs.ts';

@@ -17,9 +17,9 @@ import type { Row, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts
 import type { EventView } from '../../api/events.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { isModule } from '../../domain/modules.ts';
 import { isAmong, type Person, type Replacer } from '../../domain/person.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { unlessAborted } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';

@@ -19,10 +19,9 @@ import type { DeliveryRow, Range, Seen, Seq, StoredEvent } from '../../../storag
 import type { DeliveryView } from '../../api/deliveries.ts';
 import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
-import { deliveryId, type ObjectEventData, readDeliveryId } from '../../domain/events.ts';
+import { deliveryId, type ObjectEventData, readDeliveryId, type Trace } from '../../domain/events.ts';
 import { objectName } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';

@@ -17,7 +17,7 @@
 import type { Due, Position, Put, Seen } from '../../../storage/contract.ts';
 import type { JobView } from '../../api/jobs.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { Actor, ObjectEventData } from '../../domain/events.ts';
+import type { Actor, ObjectEventData, Trace } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { isOwned, modules, type ObjectModule, ownedModules, receivedBy } from '../../domain/modules.ts';
 import { type HubObject, streamOf } from '../../domain/object.ts';
@@ -25,7 +25,6 @@ import { owningEmsp } from '../../domain/ownership.ts';
 import { isRegistered, keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined, isUnsubscribed } from '../../domain/routing.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { owedEnd, owedWhole } from '../exchange/owed-requests.ts';
 import { type Context, newTrace } from '../kernel/context.ts';

@@ -8,8 +8,7 @@
  *     more events than the sweep trimmed. A sweep that ends before it warned tells the lag alone.
  */
 import type { Seq, Store } from '../../../storage/contract.ts';
-import type { Clock } from '../../kit/clock.ts';
-import { minuteMs } from '../../kit/spans.ts';
+import { type Clock, minuteMs } from '../../kit/clock.ts';
 import type { Log } from '../ports/ports.ts';
 
 /** Time over which what was trimmed is compared with what was written, ms. */

@@ -15,9 +15,8 @@
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Clock } from '../../kit/clock.ts';
+import { type Clock, dayMs, hourMs } from '../../kit/clock.ts';
 import { Limit } from '../../kit/concurrency.ts';
-import { dayMs, hourMs } from '../../kit/spans.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';

@@ -5,8 +5,7 @@
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import type { SavedView, SavedViewEvent } from '../../domain/saved-view.ts';
-import type { Trace } from '../../domain/trace.ts';
+import type { SavedView, SavedViewEvent, Trace } from '../../domain/events.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 import type { SavedViewVerbs } from '../ports/matters.ts';

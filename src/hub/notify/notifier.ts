@@ -10,9 +10,9 @@
 import type { Put, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { WebhookDetail, WebhookSet, WebhookTest, WebhookView } from '../../api/webhooks.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { isWanted, type Notice, sealedFor, type Webhook, type WebhookEvent } from '../../domain/notification.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 import type { WebhookChoices, WebhookVerbs } from '../ports/operator.ts';

@@ -10,8 +10,8 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { Notice } from '../../domain/notification.ts';
+import { dayMs } from '../../kit/clock.ts';
 import { Running } from '../../kit/concurrency.ts';
-import { dayMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Told } from '../ports/ports.ts';
 import { stream } from './watch.ts';

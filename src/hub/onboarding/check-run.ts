@@ -2,11 +2,11 @@
 import type { FindingView } from '../../api/checks.ts';
 import type { ReportView } from '../../api/report.ts';
 import type { Outcome } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { healedBy } from '../../domain/habits.ts';
 import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
 import { type Endpoint, endpointOf, type InterfaceRole, keyOf, type Partner } from '../../domain/party.ts';
 import { isQuirk, quirkOf, quirks } from '../../domain/quirks.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { HeaderParty, InspectedPage, OutboundCall } from '../ports/ports.ts';

@@ -5,7 +5,7 @@ import type { ObjectModule } from '../../domain/modules.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import { below, keyOf, type PartyRole } from '../../domain/party.ts';
 import { enumValue, quirkOf, quirks } from '../../domain/quirks.ts';
-import { dayMs } from '../../kit/spans.ts';
+import { dayMs } from '../../kit/clock.ts';
 import { resolvedLink } from '../../kit/url.ts';
 import type { InspectedPage } from '../ports/ports.ts';
 import type { CheckRun, Step } from './check-run.ts';

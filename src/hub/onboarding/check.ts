@@ -10,8 +10,8 @@
 import type { CheckStep, CheckView } from '../../api/checks.ts';
 import type { ReportView } from '../../api/report.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
 import { tokenFor } from '../kernel/directory.ts';

@@ -9,8 +9,8 @@
  *     quota. [QUOTA-7]
  */
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { hostOf, type Partner, type PartnerEvent, type PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { RecordPartner } from './partner-recorder.ts';

@@ -7,9 +7,9 @@
  * OWN-EXCHANGE-2  Of an answer that is a refusal, or no credentials, nothing is kept.
  */
 import { HubError, type Outcome } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { TokenEncoding } from '../../domain/partner-settings.ts';
 import type { CredentialsBody, Partner, PartyRole } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { IssuedCredentials } from '../ports/hub.ts';
 import type { Discovered } from '../ports/ports.ts';

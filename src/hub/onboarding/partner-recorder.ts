@@ -4,8 +4,8 @@
  * PARTNER-RECORDER-1  What belongs together is one commit: after a kill all of it is there, or none.
  */
 import type { Seq } from '../../../storage/contract.ts';
+import type { Trace } from '../../domain/events.ts';
 import { applyToPartner, type Partner, type PartnerEvent } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerStream } from '../kernel/directory.ts';
 import type { Recording } from '../kernel/recorder.ts';

@@ -11,7 +11,7 @@ import { HubError } from '../../domain/errors.ts';
 import { expiring } from '../../domain/expiring.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
-import { hourMs } from '../../kit/spans.ts';
+import { hourMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import type { PortalVerbs } from '../ports/portal.ts';

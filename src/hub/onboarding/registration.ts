@@ -23,6 +23,7 @@
  */
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import {
   acceptedRoles,
@@ -33,7 +34,6 @@ import {
   type PartyId,
 } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerStream } from '../kernel/directory.ts';
 import type { Quota } from '../kernel/quota.ts';

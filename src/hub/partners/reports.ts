@@ -13,6 +13,7 @@
  *     no entry.
  */
 import type { Put, Row, RowKey, Seen } from '../../../storage/contract.ts';
+import type { Trace } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { type Quirk, quirks, quirksWarnedOf } from '../../domain/quirks.ts';
 import {
@@ -26,7 +27,6 @@ import {
   type Tally,
   type TallyKind,
 } from '../../domain/report.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { addTo } from '../../kit/memo.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';

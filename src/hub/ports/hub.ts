@@ -4,13 +4,12 @@
  * of a verb that writes resolves when the write is durable.
  */
 import type { Position } from '../../../storage/contract.ts';
-import type { CommandName } from '../../domain/events.ts';
+import type { CommandName, Trace } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { HubObject, ObjectChange } from '../../domain/object.ts';
 import type { CredentialsBody, Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { RefusedPush } from '../../domain/report.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Operations } from './operator.ts';
 import type { CallSubject, HeaderParty } from './ports.ts';
 

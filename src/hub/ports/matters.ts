@@ -6,8 +6,7 @@
 import type { TriageView } from '../../api/common.ts';
 import type { DeadGroup } from '../../api/deliveries.ts';
 import type { OrphanView } from '../../api/orphans.ts';
-import type { SavedView } from '../../domain/saved-view.ts';
-import type { Trace } from '../../domain/trace.ts';
+import type { SavedView, Trace } from '../../domain/events.ts';
 import type { DeadGroupName, TriageChange } from '../../domain/triage.ts';
 
 export interface SavedViewVerbs {

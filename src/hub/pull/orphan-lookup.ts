@@ -9,12 +9,11 @@
  * ORPHAN-LOOKUP-4  One list of a CPO is read at a time. It also answers the cases that wait meanwhile and whose time it covers, as far as it is
  *     read; a failure answers only the case whose turn it is, since the others may need less of the list.
  */
-import type { OrphanKind } from '../../domain/events.ts';
+import type { OrphanKind, Trace } from '../../domain/events.ts';
 import { secondText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { dateMs } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';

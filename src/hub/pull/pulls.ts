@@ -19,6 +19,7 @@
  */
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { instantOf, instantText, secondText } from '../../domain/instant.ts';
 import { dateMs, objectKey } from '../../domain/object.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
@@ -30,7 +31,6 @@ import {
   type PulledModule,
   type PullRecord,
 } from '../../domain/pull.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';

@@ -8,10 +8,10 @@
  *     rest is only counted.
  */
 import type { Put } from '../../../storage/contract.ts';
+import type { Trace } from '../../domain/events.ts';
 import { type Named, objectKey } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { PullRecord, QuarantineRecord } from '../../domain/pull.ts';
-import type { Trace } from '../../domain/trace.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { cut } from '../kernel/row-codecs.ts';

@@ -13,10 +13,10 @@
  */
 import type { Seq } from '../../../storage/contract.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
+import type { Trace } from '../../domain/events.ts';
 import { modules, type ObjectModule } from '../../domain/modules.ts';
 import { type Named, namedIn } from '../../domain/object.ts';
 import { below, endpointOf, keyOf, type Partner, type PartyId } from '../../domain/party.ts';
-import type { Trace } from '../../domain/trace.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { AcceptPulled, Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';

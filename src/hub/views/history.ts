@@ -26,7 +26,7 @@ import {
 } from '../../domain/history.ts';
 import { instantText } from '../../domain/instant.ts';
 import type { Partner } from '../../domain/party.ts';
-import { dayMs, hourMs, minuteMs } from '../../kit/spans.ts';
+import { dayMs, hourMs, minuteMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { type History, hoursKeptDays, hoursKind, hubOwner, minutesKind } from '../maintain/history.ts';
 

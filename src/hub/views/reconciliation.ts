@@ -16,8 +16,8 @@ import {
   nameOf,
   reconciled,
 } from '../../domain/reconciliation.ts';
+import { hourMs } from '../../kit/clock.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
-import { hourMs } from '../../kit/spans.ts';
 import type { Context } from '../kernel/context.ts';
 import { billedKey, isName, objectFromRow, ownedShelves, shelvesOf } from '../kernel/row-codecs.ts';
 import type { ReconciliationFilter } from '../ports/operator.ts';
