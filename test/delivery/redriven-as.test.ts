@@ -111,6 +111,40 @@ t.test('a re-drive sends a session as it was, when nothing came after it', async
   });
 });
 
+t.test(
+  'a session whose whole was refused in place of a PATCH is re-driven as that whole [DELIVERY-ROW-2]',
+  async (t) => {
+    const { hub, emsp, answers, push, patch, route, redriven } = await scene(t);
+    const period = (kwh: number) => ({
+      charging_periods: [{ start_date_time: at(kwh), dimensions: [{ type: 'ENERGY', volume: 1 }] }],
+    });
+    const change = (kwh: number) => ({ kwh, ...period(kwh), last_updated: at(kwh) });
+    const url = path('sessions', 'S1');
+    await push('PUT', url, sessionBody('S1', change(1)));
+    answers.reply = ({ method }) => ({ status: method === 'PATCH' ? 404 : 400 });
+    await push('PATCH', url, change(2));
+    answers.reply = () => ({ status: 400 });
+    t.match(await redriven(), { came: [['PUT', { kwh: 2 }]] }, 'it is refused once more');
+    const holding = new Holding();
+    answers.reply = holding.answer;
+    const came = await arrivals(hub, emsp, async () => {
+      await admin(hub, 'POST', '/redrive', { filter: {} });
+      await hub.settled(emsp);
+      await patch(url, change(3));
+      holding.releaseAll();
+    });
+    t.match(came.map(shown), [
+      ['PUT', { kwh: 2, charging_periods: [...period(1).charging_periods, ...period(2).charging_periods] }],
+      ['PUT', { kwh: 3 }],
+    ]);
+    answers.reply = ({ method }) => ({ status: method === 'PATCH' ? 404 : 400 });
+    await push('PATCH', url, change(4));
+    answers.reply = () => ({});
+    await route(false);
+    t.same((await redriven({ routing: 'then' })).came, [['PATCH', change(4)]], 'without a rule no whole');
+  },
+);
+
 t.test('a re-drive sends one whole object, and no part that it contains', async (t) => {
   const { push, refused, route, planned, redriven } = await scene(t);
   const url = path('locations', 'L1');
@@ -180,8 +214,8 @@ t.test(
       [
         ['PUT', 1, 1],
         ['PUT', 2, 2],
-        ['PATCH', 3, 1],
-        ['PATCH', 4, 1],
+        ['PUT', 3, 3],
+        ['PUT', 4, 4],
       ],
     );
   },

@@ -3,6 +3,8 @@
  *
  * DELIVERY-ROW-1  A row holds times of day, memory hub time. A due time is as long after the last attempt as was
  *     recorded, so a step of the wall clock or a restart makes no wait longer than its own maximum.
+ * DELIVERY-ROW-2  A session that went whole in place of a part, and is re-driven while a rule joins the two parties, goes whole again, as of its own
+ *     change: the receiver may have taken the whole that it refused, and would append the charging periods of the part once more.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { OutcomeClass } from '../../domain/errors.ts';
@@ -10,6 +12,7 @@ import type { Attempt, ObjectEventData } from '../../domain/events.ts';
 import { instantOf, instantText } from '../../domain/instant.ts';
 import { modules } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { isJoined } from '../../domain/routing.ts';
 import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Item } from './item.ts';
@@ -36,7 +39,7 @@ export interface DeliveryMemory {
   readonly owedAt?: Seq;
   /** The whole object is sent in place of a part. [D59] */
   readonly whole?: true;
-  /** Of a re-drive that became a whole when it was sent: its own change. Else a whole is as of `owedAt`. */
+  /** Of a re-drive that was a whole before, or became one when it was sent: its own change. Else a whole is as of `owedAt`. */
   readonly asOf?: Seq;
   /** Of a dead letter: the object does not say yet that the receiver lacks it, or a change of it. [MISSED-NOTES-1] */
   readonly unnoted?: true;
@@ -95,10 +98,11 @@ export function redrivenRow(
   dest: PartyId,
   before: DeliveryRow | null,
   as: RedrivenAs,
-  { ports, recorder }: Context,
+  { ports, recorder, directory }: Context,
 ): DeliveryRow {
   const { module, owner: sender } = of as ObjectEventData;
-  const attempts = (before?.data as DeliveryMemory | undefined)?.attempts ?? [];
+  const { attempts = [], whole = false } = (before?.data ?? {}) as Partial<DeliveryMemory>;
+  const isWholeAgain = whole && modules[module].isSentAsOfChange && isJoined(directory, module, sender, dest);
   const since = instantText(ports.clock.wall());
   const data: DeliveryMemory = {
     module,
@@ -112,6 +116,8 @@ export function redrivenRow(
     redriven: true,
     owedAt: recorder.feed.upTo,
     ...(as === 'whole' && { whole: true as const }),
+    // [DELIVERY-ROW-2]
+    ...(as === 'change' && isWholeAgain && { whole: true as const, asOf: seq }),
   };
   return { dest, seq, state: 'PENDING', data };
 }
