@@ -43,6 +43,10 @@ export const delivery = z.object({
         .array(z.string())
         .meta({ description: 'names of habits of the receiver that the hub made up for; absent when there were none' })
         .optional(),
+      unsent: z
+        .boolean()
+        .meta({ description: 'true: nothing of the request was sent, as when the connection was refused' })
+        .optional(),
     }),
   ),
 });

@@ -120,6 +120,8 @@ export interface Outcome {
   readonly quirks?: readonly Quirk[];
   /** The server ended a re-used connection, perhaps as idle, just as the request was sent: no sign of its health. */
   readonly isStale?: boolean;
+  /** Nothing of the request left the hub, as when the connection was refused: it cannot have arrived. */
+  readonly isUnsent?: boolean;
   /** The answer is that to a resend, of which no attempt tells: what was sent may have arrived before. */
   readonly isResent?: boolean;
   /** The hub ended the call when it closed, after the request was sent: the partner may have done what it asked. */

@@ -267,6 +267,8 @@ export interface Attempt {
   readonly excerpt: string;
   /** What the hub made up for, each once; absent: nothing, or in rows of earlier versions. [D70] */
   readonly quirks?: readonly Quirk[];
+  /** Nothing of the request left the hub; absent: it may have arrived, or in rows of earlier versions. */
+  readonly unsent?: true;
 }
 
 /** `more`: what the hub makes up for beside what its client did. */
@@ -280,6 +282,7 @@ export function attemptOf(outcome: Outcome, at: string, more: readonly Quirk[] =
     class: outcome.class,
     excerpt: outcome.excerpt || outcome.message,
     ...(quirks.length > 0 && { quirks }),
+    ...(outcome.isUnsent && { unsent: true as const }),
   };
 }
 

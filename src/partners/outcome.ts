@@ -90,6 +90,7 @@ export function outcomeOf(met: Met, call: OutboundCall, durationMs: number, now:
     ...(met.kind === 'answer' && withQuirks(met.quirks, verdict.quirks)),
     ...(met.kind === 'answer' && met.isResent && { isResent: true }),
     ...(met.kind === 'failed' && met.isStale && { isStale: true }),
+    ...((met.kind === 'failed' || met.kind === 'timeout') && !met.isSent && { isUnsent: true }),
     ...(met.kind === 'failed' && met.error?.code === 'UND_ERR_DESTROYED' && { isCutOff: true }),
   };
 }

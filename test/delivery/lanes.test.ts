@@ -2,6 +2,8 @@
  * Lanes: what waits for what, how many go at a time, and when a failed delivery is tried again. Time is a simulated clock wherever it
  * matters; sockets and disk are real. [D39, D50]
  */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { ReportView } from '../../src/api/report.ts';
 import { judge, scalesFor } from '../../src/ocpi/overload.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
@@ -125,6 +127,24 @@ for (const [what, first, state] of [
       );
     },
   );
+
+t.test('a CDR that its receiver says it has is DEAD where no attempt before sent a byte [WHOLES-8]', async (t) => {
+  const clock = new SimulatedClock(start);
+  const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '60' }, { clock });
+  const { cpo, emsp } = await routedPair(t, hub);
+  await emsp.close();
+  await postCdr(cpo, 'C1', 'other');
+  await hub.settled();
+  const known = '{"status_code":2001,"status_message":"CDR already exists.","timestamp":"2026-01-01T00:00:00Z"}';
+  const server = createServer((_, response) => response.writeHead(400).end(known));
+  t.teardown(() => server.close());
+  await once(server.listen(Number(new URL(emsp.url).port), '127.0.0.1'), 'listening');
+  clock.advance(60_000);
+  await quiet(hub);
+  t.match(await deliveriesOf(hub), [
+    { state: 'DEAD', attempts: [{ class: 'unavailable', http_status: null, unsent: true }, { http_status: 400 }] },
+  ]);
+});
 
 t.test('a CDR that its receiver says it has is DELIVERED where the hub sent it twice [WHOLES-8]', async (t) => {
   const hub = await hubFor(t);

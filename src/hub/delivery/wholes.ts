@@ -17,7 +17,8 @@
  * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
  * WHOLES-7  Some servers answer a part of an object that they lack with 500 or OCPI 3xxx each time, and a lane waits for its head for a day:
  *     from the third such answer in a row on, the whole goes in place of the part. It is retried as the part was.
- * WHOLES-8  Some receivers refuse a CDR that they have. Of one that may have arrived before, as when its answer was lost, that is a success.
+ * WHOLES-8  Some receivers refuse a CDR that they have. Of one that may have arrived before, as when its answer was lost, that is a success; not
+ *     where no attempt sent a byte: a receiver that compares ids across CPOs has another one then.
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { isOwnFault, isPartRefusal, type Outcome } from '../../domain/errors.ts';
@@ -75,7 +76,8 @@ export function asDelivered({ form, module, attempts }: Item, outcome: Outcome):
   return isGone || isHere ? { ...outcome, class: 'delivered' } : outcome;
 }
 
-const mayHaveArrived = ({ class: met }: Attempt) => met === 'delivered' || met === 'timeout' || met === 'unavailable';
+const mayHaveArrived = ({ class: met, unsent }: Attempt) =>
+  !unsent && (met === 'delivered' || met === 'timeout' || met === 'unavailable');
 
 export class Wholes {
   readonly notes: MissedNotes;

@@ -119,6 +119,7 @@ export class Connection implements Source {
   }
 
   #write([sent, exchange]: Load): void {
+    exchange.written();
     this.#reader = new AnswerReader(exchange.bodyMax);
     const { body } = sent;
     const length = body === null ? 0 : Buffer.byteLength(body);

@@ -84,6 +84,8 @@ export interface NoAnswer {
   readonly error: NodeJS.ErrnoException | null;
   /** It was sent on a re-used connection, which ended before any byte of the answer, and not again. */
   readonly isStale?: boolean;
+  /** Bytes of the request may have left the hub. */
+  readonly isSent?: boolean;
 }
 
 /** An answer that was cut off, because it is larger than the client allows. */
@@ -175,6 +177,7 @@ export class Exchange {
   #status: number | null = null;
   #isContinued = false;
   #isResent = false;
+  #isSent = false;
   /** In the room for large answers. */
   #place: Place | null = null;
 
@@ -207,6 +210,11 @@ export class Exchange {
   /** By what its connection is closed when it ends early. */
   cutBy(cut: () => void): void {
     this.#cut = cut;
+  }
+
+  /** Its request is being written. */
+  written(): void {
+    this.#isSent = true;
   }
 
   /** So many bytes of its answer have come from the socket. [EXCHANGE-4] */
@@ -271,7 +279,7 @@ export class Exchange {
     if (this.#settle === null) return;
     const isUnanswered = isStale && staleCodes.has(error.code ?? '');
     const again = isUnanswered ? this.#again : null;
-    if (again === null) return this.#end({ kind: 'failed', status: this.#status, error, isStale: isUnanswered });
+    if (again === null) return this.#end(this.#unanswered('failed', error, isUnanswered));
     this.#again = null;
     this.#isResent = true;
     this.#cut = null;
@@ -279,7 +287,11 @@ export class Exchange {
   }
 
   #expire(): void {
-    this.#cutShort({ kind: 'timeout', status: this.#status, error: null });
+    this.#cutShort(this.#unanswered('timeout', null, false));
+  }
+
+  #unanswered(kind: NoAnswer['kind'], error: NoAnswer['error'], isStale: boolean): NoAnswer {
+    return { kind, status: this.#status, error, isStale, isSent: this.#isSent };
   }
 
   get #tooLarge(): TooLarge {
