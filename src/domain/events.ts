@@ -79,7 +79,7 @@ export interface ObjectEventData {
   readonly sent?: readonly PartyId[];
   /** Of `object.base` and `object.missed`: receivers of an older version, as of the object. */
   readonly outdated?: readonly PartyId[];
-  /** Of `object.missed`: the receiver that the whole object, or a change of it, never reached. */
+  /** Of `object.missed`: the receiver that the whole object, or a change of it, never reached; with `by`: to which a re-drive sends it after all. */
   readonly receiver?: PartyId;
   /** Why the change was not forwarded; null when it was. */
   readonly reason: string | null;

@@ -249,6 +249,33 @@ t.test('a re-drive sends a location that became private as it was, though it cha
   });
 });
 
+t.test(
+  'what a re-drive brought after all is ended at its receiver as what was never dead [REDRIVEN-AS-6]',
+  async (t) => {
+    const { hub, emsp, push, refused, route, redriven } = await scene(t);
+    await refused('PUT', path('locations', 'L1'), locationBody('L1'));
+    await refused('PUT', path('locations', 'L2'), locationBody('L2'));
+    await refused('PUT', path('tariffs', 'T1'), tariffBody('T1'));
+    t.equal((await redriven()).came.length, 3);
+    const came = await arrivals(hub, emsp, async () => {
+      await push('PATCH', path('locations', 'L1'), { publish: false, last_updated: at(1) });
+      await push('PATCH', path('locations', 'L2'), { name: 'Neu', last_updated: at(1) });
+      await route(false);
+      await push('DELETE', path('tariffs', 'T1'));
+    });
+    t.match(came.map(shown), [
+      ['PATCH', { publish: false }],
+      ['PUT', { name: 'Neu' }],
+      ['DELETE', null],
+    ]);
+    t.match(
+      (await admin(hub, 'GET', '/trace/NL-CPO%2FT1')).steps,
+      [{}, {}, {}, { summary: 'tariffs T1 was put back for NL-EMS: the next one goes to it as a whole' }, {}, {}],
+      'the trace says so',
+    );
+  },
+);
+
 t.test('a replay to the receivers of then sends no more than then', async (t) => {
   const { hub, push, refused, route, redriven } = await scene(t);
   const url = path('locations', 'L1');

@@ -17,14 +17,15 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { formOf, type ObjectEventData } from '../../domain/events.ts';
+import { type Actor, formOf, type ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
 import { isOwned } from '../../domain/modules.ts';
-import { keyIn } from '../../domain/object.ts';
+import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/object-history.ts';
+import type { Recording } from '../kernel/recorder.ts';
 import { objectPut, readObject } from '../kernel/row-codecs.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
 import type { Item } from './item.ts';
@@ -359,25 +360,35 @@ export class MissedNotes {
       const had = object && (isOwned(module) ? (object.sent ?? [object.viewer]) : object.sent);
       if (!object || !had?.includes(receiver)) return null;
       const isKept = hasBefore && !isOwned(module);
-      const { id, lastUpdated, viewer, reason, outdated = [] } = object;
+      const { outdated = [] } = object;
       if (isKept && outdated.includes(receiver)) return null;
       const isTaken = !hasBefore && !isOwned(module);
       const later = isTaken ? await this.#laterOf(stream, seq, receiver) : null;
       if (later)
         return (await this.#deliveries.standing(receiver, later)).state === 'PENDING' ? { until: later } : null;
       const sent = had.filter((one) => one !== null && (isKept || one !== receiver)) as PartyId[];
-      const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
       const behind = isKept ? [...outdated, receiver].sort() : outdated.filter((one) => one !== receiver);
-      const data: ObjectEventData = { ...plain, owed: null, sent, outdated: behind, receiver, warnings: [] };
-      const event = { type: 'object.missed' as const, data };
-      const after = applyToObject(object, { ...event, body: nothing, to: [] });
-      if (!after) return null;
-      const fact = { stream, event, party: null, body: nothing };
-      const puts = [objectPut(after)];
-      return { at: await recorder.record({ facts: [fact], puts, seen, trace: null }) };
+      return { at: await recorder.record({ ...noteOf(object, receiver, sent, behind), seen, trace: null }) };
     });
   }
 }
 
 /** Body of a PATCH that changes nothing. */
 const nothing = '{}';
+
+/** What says of an object that a receiver lacks it or a change of it; `by`: that a re-drive sends it after all. [REDRIVEN-AS-6] */
+export function noteOf(
+  object: HubObject,
+  receiver: PartyId,
+  sent: readonly PartyId[],
+  outdated: readonly PartyId[],
+  by?: Actor,
+): Required<Pick<Recording, 'facts' | 'puts'>> {
+  const { module, owner, key, id, lastUpdated, viewer, reason } = object;
+  const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
+  const data: ObjectEventData = { ...plain, owed: null, sent, outdated, receiver, warnings: [], ...(by && { by }) };
+  const event = { type: 'object.missed' as const, data };
+  const after = applyToObject(object, { ...event, body: nothing, to: [] });
+  const facts = [{ stream: streamOf(module, owner, key), event, party: null, body: nothing }];
+  return { facts, puts: after ? [objectPut(after)] : [] };
+}

@@ -29,6 +29,7 @@ import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
 import { completeSpan } from '../kernel/log-span.ts';
+import type { Recording } from '../kernel/recorder.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';
 import { type Candidate, RedriveForms, type Routing } from './redriven-as.ts';
@@ -263,12 +264,13 @@ export class Redrive {
     });
     // Nobody may be waiting for it any more.
     entered.catch(() => {});
-    const recorded = await this.#record('delivery.redriven', candidate, { job, trace }, seen).catch(
-      (error: unknown) => {
+    const recorded = await this.#forms
+      .noteOf(candidate, as, seen)
+      .then((note) => this.#record('delivery.redriven', candidate, { job, trace }, seen, note))
+      .catch((error: unknown) => {
         this.#entering.delete(delivery);
         throw error;
-      },
-    );
+      });
     if (as === 'whole') this.#forms.sentWhole(candidate);
     await this.#context.recorder.feed.reached(recorded);
     return entered;
@@ -290,14 +292,20 @@ export class Redrive {
     { event, receiver }: Candidate,
     { job, trace }: Cause,
     seen: readonly Seen[] = [],
+    { facts: notes, puts = [] }: Pick<Recording, 'facts' | 'puts'> = { facts: [] },
   ): Promise<Seq> {
     const { recorder } = this.#context;
     const delivery = deliveryId(receiver, event);
     const { owner: sender, module, id } = event.data as ObjectEventData;
     const data = { delivery, receiver, sender, module, object: objectName({ owner: sender, id }), job };
-    const facts = [{ stream: `delivery:${delivery}`, event: { type, data }, party: null }];
+    const facts = [...notes, { stream: `delivery:${delivery}`, event: { type, data }, party: null }];
     const { correlationId, ...who } = trace;
-    return recorder.record({ facts, seen, trace: { ...who, correlationId: event.correlationId ?? correlationId } });
+    return recorder.record({
+      facts,
+      puts,
+      seen,
+      trace: { ...who, correlationId: event.correlationId ?? correlationId },
+    });
   }
 
   #candidates(filter: RedriveFilter, routing?: Routing): AsyncIterable<Candidate> {

@@ -14,6 +14,8 @@
  * REDRIVEN-AS-4  Of the changes after it at most `laterMax` are read, and as many notes that one did not arrive; when they leave it open, the delivery counts as stale.
  * REDRIVEN-AS-5  A part for a receiver that has no version of the object, and is about to get none, goes as the whole object as of now:
  *     other deliveries, which that contains, are stale then, and none of them goes over it.
+ * REDRIVEN-AS-6  A re-driven whole names its receiver among those who were sent the object, from whom its dead letter had taken it: what
+ *     deletes the object or makes it private goes to it, too.
  */
 import type { Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { formOf, type ObjectEventData } from '../../domain/events.ts';
@@ -26,9 +28,11 @@ import { keepNewest } from '../../kit/memo.ts';
 import { asOfIn, type DeliveryMemory, type RedrivenAs } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';
+import { noteOf } from '../delivery/missed-notes.ts';
 import type { DeliveryStanding } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, changesOf } from '../kernel/object-history.ts';
+import type { Recording } from '../kernel/recorder.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 
@@ -76,6 +80,23 @@ export class RedriveForms {
   /** Notes that a delivery goes as a whole. */
   sentWhole({ event, receiver }: Candidate): void {
     keepNewest(this.#wholes, laneKey(receiver, event.stream), event.seq, wholesMax);
+  }
+
+  /** What is recorded of the object with a re-drive; call it in the object's turn. [REDRIVEN-AS-6] */
+  async noteOf(
+    { event, receiver }: Candidate,
+    as: RedrivenAs,
+    seen: Seen[],
+  ): Promise<Pick<Recording, 'facts' | 'puts'>> {
+    const data = event.data as ObjectEventData;
+    const { module, owner } = data;
+    const isWhole = as === 'whole' || formOf(data, receiver) === 'whole';
+    const object =
+      isWhole && !isOwned(module) ? await readObject(this.#context.store, module, owner, keyIn(event), seen) : null;
+    if (!object?.sent || object.sent.includes(receiver)) return { facts: [] };
+    // It may have missed later changes.
+    const outdated = [...(object.outdated ?? []), receiver].sort();
+    return noteOf(object, receiver, [...object.sent, receiver].sort(), outdated, 'operator');
   }
 
   isRouted({ event, receiver }: Candidate): boolean {

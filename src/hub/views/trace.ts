@@ -236,8 +236,13 @@ function summaryOf(stored: StoredEvent): string {
         ? `${what} was kept for ${stored.to.join(', ')}, and was sent when it registered`
         : `${what} was sent anew to ${stored.to.join(', ')} as an operator asked`;
     }
-    case 'object.missed':
-      return `a change of ${event.data.module} ${event.data.id} never reached ${event.data.receiver ?? 'a receiver'}: the next one goes to it as a whole`;
+    case 'object.missed': {
+      const { by, module, id, receiver = 'a receiver' } = event.data;
+      const what = by
+        ? `${module} ${id} was put back for ${receiver}`
+        : `a change of ${module} ${id} never reached ${receiver}`;
+      return `${what}: the next one goes to it as a whole`;
+    }
     case 'push.refused': {
       const { method, path, reason, count } = event.data;
       return `${stored.party} sent ${method} ${path}: refused${count > 1 ? `, ${count} times so far` : ''}: ${reason}`;
