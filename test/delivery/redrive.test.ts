@@ -769,7 +769,7 @@ t.test('a trace explains an object and a request, and why nothing was forwarded'
   t.match(await because('nl-cpo/S2'), /names the hub/);
   t.match(await because('NL-CPO/S3'), /not an eMSP of this hub/);
   t.match(await because('NL-CPO/S4'), /no active routing rule/);
-  t.match(await because('NL-CPO/S5'), /not registered/);
+  t.match(await because('NL-CPO/S5'), /was not registered then/);
   t.match(await because('NL-CPO/L1'), /publish: false/);
   t.match(await because('NL-ALO/T1'), /no active routing rule/);
   t.match(await admin(hub, 'GET', '/trace/c-0'), {

@@ -53,7 +53,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   'names the hub': 'its cdr_token names the hub instead of the eMSP that owns it',
   'unknown eMSP': 'its cdr_token names a party that is not an eMSP of this hub',
   'not routed': 'its cdr_token names an eMSP that has no active routing rule with this CPO',
-  'receiver not registered': 'the eMSP that owns it is not registered at the moment',
+  'receiver not registered': 'the eMSP that owns it was not registered then',
   'pull only': 'its receiver is pull only: the hub never calls it, and it reads the lists of the hub',
   'pulled without forward': 'it was stored without being forwarded, as the operator asked',
 };
