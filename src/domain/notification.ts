@@ -57,19 +57,25 @@ export interface Condition {
   readonly what: string;
   /** Path of the page of the console that shows it. */
   readonly page: string;
+  /** Another one says more: nobody is notified of this one. */
+  readonly untold?: true;
 }
 
 /** Data of `notification.raised` and `notification.ended`. */
 export interface Notice extends Condition {
   /** The same at every attempt, at every receiver. */
   readonly id: string;
-  /** Its kind, or the type of the notification that it is over; null: there is none. */
+  /** Its kind, or the type of the notification that it is over; null: nobody is notified. */
   readonly type: string | null;
 }
 
 export const nameOf = ({ kind, subject }: Pick<Condition, 'kind' | 'subject'>): string => `${kind} ${subject}`;
 
-export const begun = (condition: Condition, id: string): Notice => ({ ...condition, id, type: condition.kind });
+export const begun = (condition: Condition, id: string): Notice => ({
+  ...condition,
+  id,
+  type: condition.untold ? null : condition.kind,
+});
 
 export function ended(condition: Condition, id: string, isTold: boolean): Notice {
   const over = isTold ? overOf(condition.kind) : null;

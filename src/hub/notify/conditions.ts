@@ -72,11 +72,13 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
   'partner.dead_letter': {
     find: ofPartners(({ id }, seen) => {
       const { dead } = seen.dispatcher.backlog(id);
-      return deadNotified.flatMap((count) => {
-        if (dead < count) return [];
+      const reached = deadNotified.filter((count) => dead >= count);
+      return reached.map((count): OfPartner => {
         const since = shown(seen, seen.now);
-        if (count === 1) return { subject: id, since, what: `a delivery to ${id} is a dead letter` };
-        return { subject: `${id} ${count}`, since, what: `${count} deliveries to ${id} are dead letters` };
+        // Of several that begin at once the highest is notified.
+        const rest = { since, ...(count !== reached.at(-1) && { untold: true as const }) };
+        if (count === 1) return { subject: id, what: `a delivery to ${id} is a dead letter`, ...rest };
+        return { subject: `${id} ${count}`, what: `${count} deliveries to ${id} are dead letters`, ...rest };
       });
     }),
     // One dead letter that ends and one that comes, about a thousand, are no news.

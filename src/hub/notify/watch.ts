@@ -152,7 +152,7 @@ export class Watch {
   async #record(changes: readonly Notice[]): Promise<void> {
     const { context, recorded } = this.#parts;
     const { recorder, ports } = context;
-    const isEnd = ({ type, kind: began }: Notice) => type !== began;
+    const isEnd = (notice: Notice) => this.#open.has(nameOf(notice));
     const facts = changes.map((data): Fact => {
       const type = isEnd(data) ? ('notification.ended' as const) : ('notification.raised' as const);
       return { stream, event: { type, data }, party: null };
@@ -160,11 +160,13 @@ export class Watch {
     const puts = changes.map((data) => conditionPut(data, isEnd(data)));
     await recorder.record({ facts, puts, trace: null });
     for (const notice of changes) {
-      if (isEnd(notice)) this.#open.delete(nameOf(notice));
-      else this.#open.set(nameOf(notice), notice);
       const { type, kind: of, subject, what } = notice;
-      if (!isEnd(notice)) ports.log.warn({ kind: of, subject, what }, 'operators notified');
-      else ports.log.info({ kind: of, subject, type }, 'a notified condition has ended');
+      if (this.#open.delete(nameOf(notice))) {
+        ports.log.info({ kind: of, subject, type }, 'a notified condition has ended');
+        continue;
+      }
+      this.#open.set(nameOf(notice), notice);
+      if (type !== null) ports.log.warn({ kind: of, subject, what }, 'operators notified');
     }
     recorded();
   }
