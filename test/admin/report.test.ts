@@ -42,6 +42,31 @@ t.test('a refused push is in the report and in the traces of its object and requ
   t.same((await reportOf(hub, 'NL-EMS')).refused, [], 'another partner has none of it');
 });
 
+t.test('the query of a response_url goes to its eMSP and is in no event and report', async (t) => {
+  const hub = await hubFor(t);
+  const answer = { result: 'ACCEPTED', timeout: 30 };
+  const { cpo, emsp } = await routedPair(t, hub, { cpo: () => ({ body: answer }) });
+  await cpo.push('PUT', '/2.2.1/locations/NL/CPO/LOC1', locationBody('LOC1'));
+  const token = { uid: 'CARD0001', type: 'RFID', contract_id: 'C1' };
+  const body = { response_url: `${emsp.url}/result?key=SECRET`, token, location_id: 'LOC1' };
+  const start = (sent: string | object) => emsp.call('POST', '/2.2.1/commands/START_SESSION', sent);
+  await start(body);
+  const sent = await cpo.got('the command', ({ path }) => path.endsWith('/START_SESSION'));
+  const { response_url: callback } = JSON.parse(sent.body) as { response_url: string };
+  await cpo.push('POST', new URL(callback).pathname.replace('/ocpi', ''), { result: 'ACCEPTED' });
+  await emsp.got('the result', ({ path }) => path === '/result?key=SECRET');
+  await start({ ...body, location_id: 'NOWHERE' });
+  await start(JSON.stringify(body).slice(0, -1));
+  const { refused } = await reportOf(hub, 'NL-EMS');
+  t.same(
+    refused.map((one) => one.body.includes(`"response_url":"${emsp.url}/result?…"`)),
+    [true, true],
+  );
+  const events = await eventsOf(hub, 'command.requested');
+  t.match(events, [{ data: { responseUrl: `${emsp.url}/result?…` } }]);
+  t.notMatch(JSON.stringify([refused, events]), /SECRET/);
+});
+
 t.test(
   'a refused push is found by the id of its object alone, and where it named a party of nobody [D69, D78]',
   async (t) => {

@@ -55,6 +55,9 @@ class Notes {
   readonly quirks: Record<string, Tally> = {};
 }
 
+/** Of the `response_url` of a command, also one that is not JSON: eMSPs put secrets there. */
+const queryOfResponse = /("response_url"\s*:\s*"[^"?]*\?)[^"]*/gi;
+
 export const refusedStream = (partner: PartyId, id: string): string => `refused:${partner}/${id}`;
 export const reportStream = (partner: PartyId): string => `report:${partner}`;
 export const reportKey = (partner: PartyId): RowKey => ({ kind: 'reports', owner: partner, id: 'tallies' });
@@ -95,16 +98,9 @@ export class PartnerReports {
     const { refused } = this.#notesOf(push.partner);
     const { count = 0, firstAt = at } = refused.get(id)?.record ?? {};
     const record = { ...push, count: count + 1, firstAt, lastAt: at };
-    const kept = this.#quota.hasRoom(party) ? cut(body ?? '') : null;
+    const kept = this.#quota.hasRoom(party) ? cut((body ?? '').replaceAll(queryOfResponse, '$1…')) : null;
     refused.delete(id);
-    const others = [...refused].map(
-      ([
-        key,
-        {
-          record: { module },
-        },
-      ]) => ({ id: key, module }),
-    );
+    const others = Array.from(refused, ([key, { record }]) => ({ id: key, module: record.module }));
     refused.set(id, { record, body: kept, correlationId, party });
     for (const gone of displaced(others, [push], refused.size - pendingMax)) refused.delete(gone.id);
   }

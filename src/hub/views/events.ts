@@ -46,15 +46,19 @@ export function eventView(event: StoredEvent, rolesOf: RolesOf): EventView {
 }
 
 /**
- * Removes token digests and sealed tokens, which no reader needs, bodies, which the delivery's detail shows, and what
- * only readers of the audit log may see.
+ * Removes token digests and sealed tokens, which no reader needs, bodies, which the delivery's detail shows, what
+ * only readers of the audit log may see, and the query of a `response_url`, in which eMSPs put secrets.
  */
 function shownOf({ type, data }: StoredEvent): unknown {
   if (typeof data !== 'object' || data === null) return data;
   const left: ReadonlySet<string> = new Set([...sealed, whoField, ...(type === 'audit.noted' ? audited : [])]);
   const shown = Object.entries(data).filter(([key]) => !key.endsWith('Digest') && !left.has(key));
+  const isObject = type.startsWith('object.');
   return Object.fromEntries(
-    shown.map(([key, value]) => [key, type.startsWith('object.') && requests.has(key) ? withoutBody(value) : value]),
+    shown.map(([key, value]) => {
+      if (key === 'responseUrl') return [key, String(value).replace(/\?.*/s, '?…')];
+      return [key, isObject && requests.has(key) ? withoutBody(value) : value];
+    }),
   );
 }
 
