@@ -35,7 +35,7 @@ function unavailable(request: IncomingMessage, why: string): Answer {
         detail: why,
         instance: path,
       });
-  const type = isOcpi ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8';
+  const type = isOcpi ? 'application/json' : 'application/problem+json; charset=utf-8';
   const length = String(Buffer.byteLength(body));
   return { headers: { ...ids, 'Retry-After': '1', 'Content-Type': type, 'Content-Length': length }, body };
 }

@@ -42,7 +42,9 @@ t.test(
     t.match(JSON.parse(ready.text), { reason: 'verifying, 33 %', verified: 1000, events: 3000 });
     t.equal((await ask('/readyz', 'HEAD')).text, '');
     t.match(await ask('/admin/v1/status'), { status: 503, text: /"detail":"the hub is opening its store"/ });
-    t.match(await ask('/ocpi/versions'), { status: 503, text: /"status_code":\d+/ });
+    const refusal = await ask('/ocpi/versions');
+    t.match(refusal, { status: 503, text: /"status_code":\d+/ });
+    t.equal(refusal.headers.get('content-type'), 'application/json');
 
     clock.advance(5000);
     t.match(lines.at(-1), { msg: 'the store is not open yet', step: 'verifying', verified: 1000, events: 3000 });

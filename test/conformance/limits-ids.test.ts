@@ -228,7 +228,7 @@ t.test('every answer below /ocpi is an envelope with both ids [interface, Respon
     const before = Date.now();
     const answer = await call();
     t.equal(statusOf(answer), expected);
-    t.match(answer.headers.get('content-type'), /^application\/json/, `${expected}: Content-Type`);
+    t.equal(answer.headers.get('content-type'), 'application/json', `${expected}: Content-Type`);
     t.match(answer.json.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/, `${expected}: timestamp`);
     t.ok(Date.parse(answer.json.timestamp) >= before - 1000, `${expected}: of now`);
     t.equal(typeof answer.json.status_message, 'string', `${expected}: status_message`);

@@ -463,7 +463,7 @@ t.test('bodies are JSON, in both directions [interface, Authentication 2]', asyn
   for (const type of ['application/json', 'application/json; charset=utf-8', 'Application/JSON']) {
     const answer = await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', body, { 'Content-Type': type });
     t.equal(statusOf(answer), done, type);
-    t.match(answer.headers.get('content-type'), /^application\/json/, 'and so is the answer');
+    t.equal(answer.headers.get('content-type'), 'application/json', 'and so is the answer, without a charset');
   }
   await putLocation(cpo, 'LOC1');
   await begin(emsp);
