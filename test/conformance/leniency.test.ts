@@ -357,7 +357,7 @@ t.test(
     await hub.settled();
     t.equal(emsp.received.at(-1)?.body, text);
     t.same(await warningsOf(hub, 'NL-CPO'), ['locations body: begins with a byte order mark']);
-    for (const body of ['null', '""']) {
+    for (const body of ['null', '""', '[]']) {
       const headers = { 'OCPI-to-country-code': 'NL', 'OCPI-to-party-id': 'EMS' };
       const asked = await ocpi(hub, 'POST', '/2.2.1/tokens/CARD/authorize?type=', {
         token: cpo.hubToken,

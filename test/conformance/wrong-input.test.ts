@@ -569,7 +569,7 @@ function* wrongBodies(door: Door, good: Omit<Wrong, 'name' | 'refusal'>): Genera
   const large = `{"x":"${'x'.repeat(bytesMax)}"}`;
   yield { ...good, name: 'a body that is too large [D38] [D49]', body: large, refusal: tooLarge };
   // An authorize without a body may say so. [D71]
-  for (const text of ['[]', '"text"', ...(door.bodyIsOptional ? [] : ['null']), '7']) {
+  for (const text of ['[{}]', '"text"', ...(door.bodyIsOptional ? [] : ['null', '[]']), '7']) {
     yield { ...good, name: `${text} as a body`, body: text, refusal: invalid('body: expected object') };
   }
   for (const [fields, message] of bodies) {

@@ -92,9 +92,12 @@ async function authorizeAtCpo(hub: Hub, exchange: Exchange): Promise<Answer> {
   return stored((await hub.authorizeAtCpo(exchange.caller, authorizeRequest(exchange, anyObject))).text);
 }
 
-/** The body is optional, as `null` and `""` are read; if present, it is checked and forwarded unchanged. [D71] */
+/** PHP writes an object without members as `[]`. */
+const isEmpty = (value: unknown) => value === null || value === '' || (Array.isArray(value) && value.length === 0);
+
+/** The body is optional, as `null`, `""` and `[]` are read; if present, it is checked and forwarded unchanged. [D71] */
 function authorizeRequest(exchange: Exchange, type: Checked<object>): AuthorizeRequest {
-  const body = exchange.body?.value === null || exchange.body?.value === '' ? null : exchange.body;
+  const body = isEmpty(exchange.body?.value) ? null : exchange.body;
   const checked = body === null ? {} : check(type, body.value).body;
   const inBody = 'type' in checked && typeof checked.type === 'string' ? checked.type : undefined;
   const tokenType = typeOf(exchange, inBody);
