@@ -67,7 +67,9 @@ export function expectedForms(routes: readonly OcpiRoute[]): (method: string, pa
     const candidates = same.length > 0 ? same : ofModule.filter((form) => form.method !== 'GET');
     const { length } = withoutLastSlashes(path).split('/');
     const distance = (form: Form) => Math.abs(form.length - length);
-    return candidates.sort((a, b) => distance(a) - distance(b))[0]?.text ?? null;
+    // A PATCH changes what is there, as a PUT does.
+    const isUnlike = (form: Form) => Number(method === 'PATCH' && form.method !== 'PUT');
+    return candidates.sort((a, b) => distance(a) - distance(b) || isUnlike(a) - isUnlike(b))[0]?.text ?? null;
   };
 }
 

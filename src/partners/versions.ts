@@ -111,6 +111,8 @@ function isWebUrl(value: unknown): value is string {
   return url !== null && urlRefusal(url) === null;
 }
 
+const usableUrl = 'an absolute http or https URL without a password';
+
 const isOurVersion = (value: unknown) => typeof value === 'string' && value.trim() === version;
 
 function detailsUrl(list: readonly unknown[]): string {
@@ -118,7 +120,7 @@ function detailsUrl(list: readonly unknown[]): string {
   if (entry === undefined) {
     throw new HubError('versionUnsupported', { message: `The versions of the partner do not include ${version}` });
   }
-  if (!isWebUrl(entry.url)) throw unusable(`the url of version ${version} is not a usable URL`);
+  if (!isWebUrl(entry.url)) throw unusable(`the url of version ${version}: expected ${usableUrl}`);
   return entry.url;
 }
 
@@ -153,9 +155,10 @@ function readDetails(details: unknown, endpointsMax: number, state: State): Endp
   }
   const found = [...endpoints.values()];
   if (!found.some((endpoint) => endpoint.identifier === 'credentials')) {
-    throw new HubError('endpointsMissing', {
-      message: 'The version details of the partner lack the credentials module',
-    });
+    const lack = 'The version details of the partner lack the credentials module';
+    const unread = details.endpoints.length - listed.length;
+    const why = `${unread} of ${details.endpoints.length} endpoints lack a usable identifier, role or url (${usableUrl})`;
+    throw new HubError('endpointsMissing', { message: unread === 0 ? lack : `${lack}: ${why}` });
   }
   return found;
 }

@@ -146,6 +146,7 @@ t.test('a request on an unknown path is in the report, the trace, the log line a
     ['POST', 'sessions', null, 'Method not allowed: expected PUT /sessions/{country_code}/{party_id}/{id}'],
     ['POST', 'tokens/NL/EMS/CARD1/authorize', null, 'Method not allowed: expected POST /tokens/{uid}/authorize'],
     ['GET', 'chargingprofiles/S1?limit=3', null, 'Not found'],
+    ['PATCH', 'credentials', null, 'Method not allowed: expected PUT /credentials'],
   ];
   for (const [at, [method, path, , reason]] of rows.entries()) {
     const answer = await cpo.call(method, `/2.2.1/${path}`, method === 'GET' ? undefined : {}, {

@@ -319,9 +319,11 @@ t.test('a body that lacks what its command needs is refused by field, and not fo
   t.equal(cpo.received.length, 0);
 });
 
-t.test('an unknown command is 404 [D45]', async (t) => {
+t.test('an unknown command is 404, and the known ones are named [D45]', async (t) => {
+  const unknownCommand =
+    'Unknown command: expected one of START_SESSION, STOP_SESSION, RESERVE_NOW, CANCEL_RESERVATION, UNLOCK_CONNECTOR';
   for (const command of ['start_session', 'STOP', 'SET_CHARGING_PROFILE', 'callback']) {
-    refused(t, await send(command, bodies.START_SESSION ?? {}), [404, 2000, 'Unknown command'], command);
+    refused(t, await send(command, bodies.START_SESSION ?? {}), [404, 2000, unknownCommand], command);
   }
   t.equal(cpo.received.length, 0);
 });

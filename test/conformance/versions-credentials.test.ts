@@ -321,40 +321,59 @@ t.test('two PUTs at once run one after the other, and the token of the second on
 
 const detailsOf = (endpoints: unknown[], version = '2.2.1'): Reply => ({ body: { version, endpoints } });
 
-const failures: [name: string, ocpiStatus: number, discovery: PlainPartnerOptions['discovery'] | 'closed' | 'token'][] =
+type Failure = PlainPartnerOptions['discovery'] | 'closed' | 'token';
+const failures: [name: string, ocpiStatus: number, discovery: Failure, message?: RegExp][] = [
+  ['nobody listens', 3001, 'closed'],
+  ['the token of the body is refused', 3001, 'token'],
+  ['HTTP 500', 3001, () => ({ status: 500, text: 'oops' })],
+  ['HTTP 404', 3001, () => ({ status: 404, text: '{}' })],
+  ['a redirect', 3001, () => ({ status: 302, text: '', headers: { Location: 'http://127.0.0.1:1/' } })],
+  ['the connection is cut', 3001, () => ({ isCut: true })],
+  ['not JSON', 3001, () => ({ text: '<html>' })],
+  ['no envelope', 3001, () => ({ text: '[]' })],
+  ['an OCPI error', 3001, () => ({ text: '{"status_code":2000,"data":[]}' })],
+  ['neither a list nor details', 3001, () => ({ body: { something: 'else' } })],
   [
-    ['nobody listens', 3001, 'closed'],
-    ['the token of the body is refused', 3001, 'token'],
-    ['HTTP 500', 3001, () => ({ status: 500, text: 'oops' })],
-    ['HTTP 404', 3001, () => ({ status: 404, text: '{}' })],
-    ['a redirect', 3001, () => ({ status: 302, text: '', headers: { Location: 'http://127.0.0.1:1/' } })],
-    ['the connection is cut', 3001, () => ({ isCut: true })],
-    ['not JSON', 3001, () => ({ text: '<html>' })],
-    ['no envelope', 3001, () => ({ text: '[]' })],
-    ['an OCPI error', 3001, () => ({ text: '{"status_code":2000,"data":[]}' })],
-    ['neither a list nor details', 3001, () => ({ body: { something: 'else' } })],
-    ['a version without a usable url', 3001, () => ({ body: [{ version: '2.2.1', url: 'ftp://127.0.0.1/' }] })],
-    ['details cannot be fetched', 3001, ({ path }) => (path === '/ocpi/2.2.1' ? { status: 500 } : undefined)],
-    ['2.2.1 is not among the versions', 3002, () => ({ body: [{ version: '2.1.1', url: 'http://127.0.0.1:1/' }] })],
-    ['no version at all', 3002, () => ({ body: [] })],
-    ['the details are those of another version', 3002, () => detailsOf([], '2.1.1')],
-    [
-      'no credentials module in the details',
-      3003,
-      ({ path }) =>
-        path === '/ocpi/2.2.1'
-          ? detailsOf([{ identifier: 'commands', role: 'RECEIVER', url: 'http://127.0.0.1:1/commands' }])
-          : undefined,
-    ],
-    ['details without endpoints', 3003, ({ path }) => (path === '/ocpi/2.2.1' ? detailsOf([]) : undefined)],
-  ];
+    'a version without a usable url',
+    3001,
+    () => ({ body: [{ version: '2.2.1', url: '/ocpi/2.2.1' }] }),
+    /the url of version 2\.2\.1: expected an absolute http or https URL/,
+  ],
+  ['details cannot be fetched', 3001, ({ path }) => (path === '/ocpi/2.2.1' ? { status: 500 } : undefined)],
+  ['2.2.1 is not among the versions', 3002, () => ({ body: [{ version: '2.1.1', url: 'http://127.0.0.1:1/' }] })],
+  ['no version at all', 3002, () => ({ body: [] })],
+  ['the details are those of another version', 3002, () => detailsOf([], '2.1.1')],
+  [
+    'no credentials module in the details',
+    3003,
+    ({ path }) =>
+      path === '/ocpi/2.2.1'
+        ? detailsOf([{ identifier: 'commands', role: 'RECEIVER', url: 'http://127.0.0.1:1/commands' }])
+        : undefined,
+  ],
+  [
+    'details with a relative url',
+    3003,
+    ({ path }) =>
+      path === '/ocpi/2.2.1'
+        ? detailsOf([{ identifier: 'credentials', role: 'SENDER', url: '/ocpi/2.2.1/credentials' }])
+        : undefined,
+    /: 1 of 1 endpoints lack a usable identifier, role or url \(an absolute http or https URL/,
+  ],
+  [
+    'details without endpoints',
+    3003,
+    ({ path }) => (path === '/ocpi/2.2.1' ? detailsOf([]) : undefined),
+    /lack the credentials module$/,
+  ],
+];
 
 t.test(
   'POST with versions that cannot be used is 3001, 3002 or 3003, and changes nothing [interface, Credentials 2] [D1] [D13]',
   async (t) => {
     let behaviour: PlainPartnerOptions['discovery'];
     const one = await newcomer(t, { discovery: (received) => behaviour?.(received) });
-    for (const [name, ocpiStatus, discovery] of failures) {
+    for (const [name, ocpiStatus, discovery, message = /./] of failures) {
       behaviour = typeof discovery === 'string' ? undefined : discovery;
       const body = {
         ...one.body,
@@ -363,7 +382,7 @@ t.test(
       };
       const before = await changesOf(hub);
       const answer = await ocpi(hub, 'POST', credentials, { token: one.initial, body });
-      refused(t, answer, [200, ocpiStatus, /./], name);
+      refused(t, answer, [200, ocpiStatus, message], name);
       t.equal(await changesOf(hub), before, `${name}: nothing is recorded`);
     }
     behaviour = undefined;

@@ -42,6 +42,8 @@ interface Door {
 const mebi = 1024 * 1024;
 const invalidToken: Refused = [401, 2000, 'Invalid token'];
 const notFound: Refused = [404, 2003, 'Not found'];
+const unknownCommand =
+  'Unknown command: expected one of START_SESSION, STOP_SESSION, RESERVE_NOW, CANCEL_RESERVATION, UNLOCK_CONNECTOR';
 const cpoOnly: Refused = [403, 2000, 'CPO-only endpoint'];
 const emspOnly: Refused = [403, 2000, 'eMSP-only endpoint'];
 const notRegistered: Refused = [405, 2000, 'Not registered'];
@@ -413,8 +415,8 @@ const commands: Record<string, Door> = {
     ...{ path: '/commands/START_SESSION', by: 'emsp', wrongRole: ['cpo', emspOnly], body: startSession },
     foreign: [['outsideEmsp', '/commands/START_SESSION', [403, 2000, 'Not routed']]],
     paths: [
-      ['/commands/START', [404, 2000, 'Unknown command']],
-      ['/commands/start_session', [404, 2000, 'Unknown command']],
+      ['/commands/START', [404, 2000, unknownCommand]],
+      ['/commands/start_session', [404, 2000, unknownCommand]],
     ],
     bodies: [
       ...strings('response_url'),

@@ -101,7 +101,9 @@ const bodies: Readonly<Record<CommandName, Checked<CommandBody>>> = {
 
 async function forwardCommand(hub: Hub, exchange: Exchange): Promise<Answer> {
   const command = commandNames.find((name) => name === exchange.params.command);
-  if (command === undefined) throw new HubError('unknownCommand');
+  if (command === undefined) {
+    throw new HubError('unknownCommand', { message: `Unknown command: expected one of ${commandNames.join(', ')}` });
+  }
   const checked = checkedBody(exchange, bodies[command]);
   const { text, notes } = checked;
   const body = ownFields(checked.body, bodies[command]);
