@@ -306,6 +306,21 @@ t.test('a check finds a next link that its own server refuses [PULL-7]', async (
   t.match(found, [{ name: 'refused-next-link', seen: /HTTP 422/ }]);
 });
 
+t.test('a check finds an empty list without data, which a pull reads as empty, and no failure', async (t) => {
+  const hub = await hubFor(t);
+  const answer = ({ path }: { path: string }) =>
+    path.includes('/locations')
+      ? { body: null, headers: { 'X-Total-Count': '0', 'X-Limit': '100' } }
+      : { text: JSON.stringify({ data: 'none', status_code: 1000, timestamp: '2026-05-01T00:00:00Z' }) };
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', answer });
+  const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check', {});
+  const { findings } = await ended(hub, `/checks/${String(id)}`);
+  const found = (findings as { name: string; module: string; severity: string }[])
+    .filter(({ name }) => name.startsWith('list-'))
+    .map(({ module, name, severity }) => `${module} ${name} ${severity}`);
+  t.same(found, ['sessions list-failed error', 'locations list-without-data warning']);
+});
+
 t.test('a check follows http links of an https list as https, and no links to another origin [PULL-3]', async (t) => {
   const asked: string[] = [];
   let link = '';

@@ -112,7 +112,10 @@ async function checkList(check: CheckRun, module: ObjectModule): Promise<void> {
 /** Whether there is a list to look at. */
 function checkPage(check: CheckRun, module: ObjectModule, limit: number, page: InspectedPage): boolean {
   const { outcome, texts, total } = page;
-  if (outcome.class !== 'delivered' || !Array.isArray(outcome.data)) {
+  // A pull reads it as an empty list, too.
+  const isLeftOut = outcome.class === 'delivered' && (outcome.data ?? null) === null;
+  if (isLeftOut) check.found('list-without-data', module, `limit=${limit}: ${quirks['list-without-data']}`);
+  else if (outcome.class !== 'delivered' || !Array.isArray(outcome.data)) {
     const seen = outcome.class === 'delivered' ? 'its data is no array' : outcome.message;
     check.found('list-failed', module, `limit=${limit}: ${seen}`);
     return false;
