@@ -27,19 +27,24 @@ const columns: readonly Column<Line>[] = [
 ];
 
 export function setVerb(): Command {
-  return verb({
+  return verb<{ name?: string }>({
     usage: 'set <id> [setting=value...]',
     summary: 'change settings of a partner; without any, list them with their meaning',
+    options: [['--name <name>', 'its business name, until its next PUT of credentials names another']],
     examples: [
       'parties set NL-CPO',
       'parties set NL-CPO patch_without_last_updated=accept link_prev=false',
       'parties set NL-EMS hidden_modules=tariffs,hubclientinfo',
       'parties set NL-EMS hidden_modules=default',
+      'parties set NL-EMS --name "Example Mobility"',
     ],
-    run: async ({ hub, screen }, [given = '', ...changes]) => {
-      const body = Object.fromEntries(changes.map(changeOf));
+    run: async ({ hub, screen }, [given = '', ...changes], { name }) => {
+      const chosen = Object.fromEntries(changes.map(changeOf));
       const path = await partyPath(hub, given);
-      const party = changes.length === 0 ? await hub.get<Shown>(path) : await hub.send<Shown>('PATCH', path, body);
+      const present = await hub.get<Shown>(path);
+      const named = name !== undefined && { business_details: { ...present.roles[0]?.business_details, name } };
+      const isAsked = name === undefined && changes.length === 0;
+      const party = isAsked ? present : await hub.send<Shown>('PATCH', path, { ...named, ...chosen });
       screen.answer(party, ({ id, settings, hub_token }, page) => {
         const lines = settingRows.map(([name, row]) => ({ name, row, value: settingText(settings[name]) }));
         const issued =

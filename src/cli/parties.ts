@@ -147,6 +147,10 @@ function pausing(name: string, paused: boolean, summary: string, words: string):
   });
 }
 
+/** Null when no party of it has a name. */
+const namesOf = ({ roles }: PartyView): string | null =>
+  plain([...new Set(roles.flatMap(({ business_details }) => business_details?.name ?? []))].join(', ')) || null;
+
 function rolesOf({ roles }: PartyView): string {
   return roles.map(({ role, country_code, party_id }) => `${role} ${country_code}-${party_id}`).join(', ');
 }
@@ -201,6 +205,7 @@ function party(item: PartyView, page: Page): string[] {
   const about = fields(
     [
       ['partner', paint('bold', item.id)],
+      ['name', namesOf(item)],
       ['status', paint(colours[item.status], item.status)],
       ['roles', rolesOf(item)],
       ['url', item.url],

@@ -713,6 +713,13 @@ t.test('a partner is added, suspended and admitted again', async (t) => {
   const at = await stage(t);
   const added = await at.run('parties add NL-TNM --role CPO --role EMSP --name "Example Charging"');
   t.match(added.out, /^initial token of NL-TNM, shown only once:\n\n {2}\S{20,}\n/);
+  t.match((await at.run('parties show NL-TNM')).out, /^name +Example Charging$/m);
+  t.match(await at.run('parties set NL-TNM --name "Renamed Charging" link_prev=false'), {
+    code: 0,
+    out: /link_prev +false/,
+  });
+  t.match((await at.run('parties show NL-TNM')).out, /^name +Renamed Charging$/m);
+  t.match(await at.run('parties set NL-TNM --name ""'), { code: 2, err: /business_details.name/ });
   t.match((await at.run('parties show NL-TNM')).out, /roles +CPO NL-TNM, EMSP NL-TNM\n/);
   t.match((await at.run('parties suspend NL-EMS')).out, /^NL-EMS is SUSPENDED; ocpi-hub parties initial-token NL-EMS /);
   const token = /^ {2}(\S+)$/m.exec((await at.run('parties initial-token NL-EMS')).out)?.[1] ?? '';
