@@ -150,17 +150,26 @@ export async function hubKeys(
   };
 }
 
-/** The partners whose token none of the keys opens. */
+/** The partners and webhooks whose token or secret none of the keys opens. */
 function closedTo(secretKeys: readonly string[], sealed: readonly Sealed[]): string[] {
   const keys = sealed.length > 0 ? secretKeys.map(derived) : [];
   return sealed.filter(({ text, partner }) => openedBy(keys, text, partner) === null).map(({ partner }) => partner);
 }
 
+function whoseOf(what: string, owner: string, [first, ...others]: readonly string[] = []): string {
+  if (first === undefined) return '';
+  return others.length === 0
+    ? `the ${what} of ${first}`
+    : `the ${what}s of ${others.length + 1} ${owner}s, ${first} first`;
+}
+
 /** `isSome` when the keys open other tokens: then the key may be right, and a text wrong. */
 function wrongKey(partners: readonly string[], missing: string | null, isSome: boolean): ConfigError {
-  const [first] = partners;
-  const whose =
-    partners.length === 1 ? `the token of ${first}` : `the tokens of ${partners.length} partners, ${first} first`;
+  // The secret of a webhook is sealed for `webhook:{id}`.
+  const [webhooks, tokens] = [true, false].map((is) => partners.filter((one) => one.includes(':') === is));
+  const whose = [whoseOf('token', 'partner', tokens), whoseOf('secret', 'webhook', webhooks)]
+    .filter(Boolean)
+    .join(', nor ');
   const expected = `expected the key under which it was sealed, or that key in HUB_SECRET_KEY_PREVIOUS`;
   const unless = isSome ? ", unless the text is damaged or was another partner's" : '';
   const was = missing === null ? 'another than it was' : `not set, and there is no ${missing}`;

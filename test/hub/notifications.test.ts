@@ -393,7 +393,7 @@ t.test(
     await hub.close();
     await t.rejects(
       hubFor(t, { ...quiet, HUB_SECRET_KEY: 'another-key-of-this-hub' }, { clock }, dataDir),
-      /does not open/,
+      /does not open the secrets of 2 webhooks, webhook:given first; expected/,
     );
     const keys = { HUB_SECRET_KEY: 'another-key-of-this-hub', HUB_SECRET_KEY_PREVIOUS: 'the-first-key-of-this-hub' };
     await (await hubFor(t, { ...quiet, ...keys }, { clock }, dataDir)).close();
