@@ -39,7 +39,7 @@ import { opening } from './unopened.ts';
 import { type Found, type Opening, RECENT_EVENTS, verify } from './verify.ts';
 import { verifyRecent } from './verify-recent.ts';
 import { Rest, WHOLE } from './verify-rest.ts';
-import { lowerFloors } from './watermark-repair.ts';
+import { lowerFloors, sealedFloors } from './watermark-repair.ts';
 
 /** Interval of the mark, ms. When the end of the log is lost, the mark cannot reveal events newer than this. */
 const MARK_MS = 1000;
@@ -289,7 +289,8 @@ export class Lifecycle {
       this.#isDoubted = false;
       const isWhole = found.faults.length === 0;
       const { isClean } = judge(marks, found);
-      if (sealed === null && isWhole && (isOwed || !isClean)) await lowerFloors(db, found);
+      if (sealed === null && isWhole && (isOwed || !isClean))
+        await lowerFloors(db, found, isTrusted ? await sealedFloors(db, found) : undefined);
       const damaged = !isWhole || !found.isSound;
       await this.#opening.note({ isReading: false, lost: !isWhole && isOwed, damaged }).catch(() => {});
       systemClock.clearTimeout(this.#lasting);

@@ -11,7 +11,7 @@
  *     shows, names another one or other sums, and is not used.
  * SEAL-4  The sealed floors were durable before the record that holds them was written, with the rows of every delivery
  *     at or below them. Later such a row is only replaced or trimmed: a lost batch of settles cannot make one of these
- *     deliveries forgotten.
+ *     deliveries forgotten. After an unclean end floors and rows are therefore compared behind them only.
  * SEAL-5  The seal only adds to what verification demands. A store without one, or with one that cannot be used, is
  *     verified whole before it serves.
  */

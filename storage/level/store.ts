@@ -37,7 +37,7 @@ import { applyRewrite, type Rewritten, reclaimRange, stageRewrite } from './rewr
 import { splitLarge } from './seal.ts';
 import { filesWith } from './side-files.ts';
 import { applyTrim, Compaction, prepareTrim, stageTrim } from './trim.ts';
-import type { Found } from './verify.ts';
+import { type Found, RECENT_EVENTS } from './verify.ts';
 
 /** How long a settle may stay unsynced, ms. CONTRACT-6 allows about 1 s. */
 const FLUSH_MS = 500;
@@ -303,7 +303,7 @@ class LevelStore extends Reads implements contract.Store {
   #seal({ db, found }: Mounted): void {
     const { sealing } = found;
     void splitLarge(db, sealing.digest);
-    if (this.#isSealing || !sealing.isDue(found.head, this.lifecycle.recent)) return;
+    if (this.#isSealing || !sealing.isDue(found.head, Math.min(this.lifecycle.recent, RECENT_EVENTS))) return;
     this.#isSealing = true;
     this.#aside(
       (batch) => {

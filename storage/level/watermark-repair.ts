@@ -17,7 +17,7 @@ import * as keys from '../keys.ts';
 import { encode, headOf, inspect } from '../records.ts';
 import type { EventHead } from './event-log.ts';
 import { chunks, type Database, SYNCED } from './leveldb.ts';
-import type { Floors } from './seal.ts';
+import { type Floors, readSeal } from './seal.ts';
 import type { Found } from './verify.ts';
 
 /**
@@ -38,6 +38,17 @@ export async function lowerFloors(db: Database, found: Found, sealed?: Floors): 
   await batch.write(SYNCED);
   found.sealing.synced(found.floors);
   return true;
+}
+
+/**
+ * The sealed floors of a database that was verified whole, so that the events up to them need not be read once more;
+ * undefined when anything in it was damaged or missing. Only where the engine dropped nothing of its log. [SEAL-2]
+ */
+export async function sealedFloors(
+  db: Database,
+  { horizon, isSound, damagedRows }: Found,
+): Promise<Floors | undefined> {
+  return isSound && damagedRows.size === 0 ? (await readSeal(db, horizon))?.floors : undefined;
 }
 
 /**

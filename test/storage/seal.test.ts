@@ -9,8 +9,10 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import type { Store, StoreHealth } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
+import { DirtyFlag } from '../../storage/level/dirty-flag.ts';
 import { DigestMaker, IndexDigest } from '../../storage/level/index-digest.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
+import { RECENT_EVENTS } from '../../storage/level/verify.ts';
 import { encode } from '../../storage/records.ts';
 import { copyOfRunning, directoryFor } from '../support/directory.ts';
 import { isAtLength, someOf } from '../support/share.ts';
@@ -309,6 +311,53 @@ t.test('[SEAL-4] a lost batch of settles after the seal: their deliveries are ow
   t.teardown(() => reopened.close());
   t.ok(reopened.health().verifying, 'it was opened by its seal');
   t.strictSame(await reopened.floors(), [{ dest: 'A', seq: 304 }]);
+});
+
+const LEFT_UNCLEAN: Readonly<Record<string, { seq: number; damage: (directory: string) => Promise<void> }>> = {
+  'the log up to the sealed floors is not read once more': { seq: 304, damage: async () => {} },
+  'but it is beside damage': {
+    seq: 249,
+    damage: (directory) =>
+      bare(directory, async (db) => db.put(keys.rowKey(row('7')), `${await db.get(keys.rowKey(row('7')))}!`)),
+  },
+  'but it is where the engine dropped a part of its log': {
+    seq: 249,
+    damage: (directory) => new DirtyFlag(directory).note({ lost: true }),
+  },
+};
+
+for (const [title, { seq, damage }] of Object.entries(LEFT_UNCLEAN)) {
+  t.test(`[SEAL-4] a store that is verified whole after a kill: ${title}`, async (t) => {
+    const directory = directoryFor(t);
+    await filled(directory);
+    const killed = `${directory}-killed`;
+    const store = await open(directory, { recent: Number.POSITIVE_INFINITY });
+    const fence = store.held();
+    if (fence === null) throw new Error('no fence');
+    for (let i = 0; i < 10; i += 1) {
+      const { last } = await append(store, { events: [event({ to: ['A'] })] });
+      await store.settle(fence, [{ dest: 'A', seq: last, state: 'DELIVERED', data: 1 }], [{ dest: 'A', seq: last }]);
+    }
+    await append(store);
+    copyOfRunning(directory, killed);
+    await store.close();
+    await bare(killed, (db) => db.batch().del(keys.deliveredKey('A', 250)).del(keys.deliveredKey('A', 305)).write());
+    await damage(killed);
+    const reopened = await open(killed, { recent: Number.POSITIVE_INFINITY });
+    t.teardown(() => reopened.close());
+    t.strictSame(await reopened.floors(), [{ dest: 'A', seq }]);
+  });
+}
+
+t.test('[SEAL-5] a store that is verified whole at each start is sealed while it runs, too', async (t) => {
+  const directory = directoryFor(t);
+  const store = await open(directory, { recent: Number.POSITIVE_INFINITY });
+  const events = Array.from({ length: 1024 }, () => event());
+  while (store.head() < RECENT_EVENTS / 2) await append(store, { events });
+  await append(store);
+  await store.close();
+  const sealed = await bare(directory, (db) => db.get(keys.SEAL_KEY));
+  t.match(sealed, `[${RECENT_EVENTS / 2},`);
 });
 
 t.test('[SEAL-4] a floor that was lowered is sealed as lowered', async (t) => {
