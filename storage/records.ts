@@ -27,7 +27,8 @@ const FORMAT_DIGIT = FORMAT.toString(FORMAT_RADIX);
 const CRC_DIGITS = 8;
 const OF_KEY_AT = FORMAT_DIGIT.length;
 const OF_BOTH_AT = OF_KEY_AT + CRC_DIGITS;
-const CONTENT_AT = OF_BOTH_AT + CRC_DIGITS;
+/** Where the head begins. */
+export const CONTENT_AT = OF_BOTH_AT + CRC_DIGITS;
 
 export interface Content {
   readonly head: unknown;

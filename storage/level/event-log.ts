@@ -22,7 +22,7 @@ import {
   type StoredEvent,
 } from '../contract.ts';
 import * as keys from '../keys.ts';
-import { type Content, decode, encode, encodeBytes, headOf, inspect } from '../records.ts';
+import { CONTENT_AT, type Content, decode, encode, encodeBytes, headOf, inspect } from '../records.ts';
 import type { TwoGenerations } from './caches.ts';
 import { type Batch, chunks, type Database, fetch, IN_BYTES, soughtKeys, type Unreadable } from './leveldb.ts';
 import type { Horizon } from './trim-point.ts';
@@ -139,6 +139,18 @@ export const indexKeys = (stream: string, correlationId: string | null, seq: Seq
   correlationId === null
     ? [keys.streamKey(stream, seq)]
     : [keys.streamKey(stream, seq), keys.correlationKey(correlationId, seq)];
+
+/** A head up to the correlation id, where no text before has an escape: JSON has it then as it is. */
+const PLAIN_NAMES = /\["([^"\\]*)","[^"\\]*","[^"\\]*",(?:null|"[^"\\]*"),(?:null|"([^"\\]*)")/y;
+
+/** Keys in the indexes of a sound event. Most heads need not be parsed for them, which would take eight times as long. */
+export function indexKeysOf(key: string, value: string): string[] {
+  PLAIN_NAMES.lastIndex = CONTENT_AT;
+  const plain = PLAIN_NAMES.exec(value);
+  if (plain !== null) return indexKeys(plain[1] ?? '', plain[2] ?? null, keys.seqOf(key));
+  const [stream, , , , correlationId] = headOf(value) as EventHead;
+  return indexKeys(stream, correlationId, keys.seqOf(key));
+}
 
 export function toEvent(key: string, { head, data, body }: Content): StoredEvent {
   const [stream, type, at, party, correlationId, to] = head as EventHead;

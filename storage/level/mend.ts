@@ -1,7 +1,7 @@
 /** Repair of what the log implies, after a verification without faults. */
 import * as keys from '../keys.ts';
 import { headOf } from '../records.ts';
-import { type EventHead, indexKeys, stageIndexes } from './event-log.ts';
+import { type EventHead, indexKeysOf, stageIndexes } from './event-log.ts';
 import { DigestMaker, type IndexDigest, type Tally } from './index-digest.ts';
 import { type Batch, chunks, type Database, fetch, type OnPoint } from './leveldb.ts';
 import { type Floors, Sealing } from './seal.ts';
@@ -58,8 +58,7 @@ async function dropStale(db: Database): Promise<void> {
 
 function implies(event: string | undefined, key: string): boolean {
   if (event === undefined) return false;
-  const [stream, , , , correlationId] = headOf(event) as EventHead;
-  return indexKeys(stream, correlationId, keys.seqOf(key)).includes(key);
+  return indexKeysOf(key, event).includes(key);
 }
 
 async function inBatches<T>(db: Database, items: readonly T[], add: (batch: Batch, item: T) => void): Promise<void> {

@@ -19,7 +19,7 @@ import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { ListCache, RowCache, TwoGenerations } from './caches.ts';
-import { type EventHead, indexKeys, type RowHead, type Touched } from './event-log.ts';
+import { type EventHead, indexKeysOf, type RowHead, type Touched } from './event-log.ts';
 import { DigestMaker, IndexDigest, Tally } from './index-digest.ts';
 import { chunks, type Database, type OnPoint } from './leveldb.ts';
 import { judge, type Marks } from './marks.ts';
@@ -261,17 +261,14 @@ export async function* ahead<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
 
 function learnEvent(pass: Pass, key: string, value: string): void {
   const seq = keys.seqOf(key);
-  if (pass.seal === null) {
-    const [stream, , , , correlationId] = headOf(value) as EventHead;
-    for (const entry of indexKeys(stream, correlationId, seq)) pass.implied.add(entry);
-  }
+  if (pass.seal === null) for (const entry of indexKeysOf(key, value)) pass.implied.add(entry);
   if (seq <= pass.found.horizon.seq) return learnKept(pass, seq, value);
   if (seq > pass.found.head + 1) pass.lose(pass.found.head + 1, seq - 1);
   pass.found.head = seq;
   if (seq <= pass.recentAfter) return;
-  const [stream, , , , correlationId, , idem, events = 1, touched] = headOf(value) as EventHead;
   if (pass.seal !== null && seq > pass.seal.seq)
-    for (const entry of indexKeys(stream, correlationId, seq)) pass.seal.digest.add(entry);
+    for (const entry of indexKeysOf(key, value)) pass.seal.digest.add(entry);
+  const [, , , , , , idem, events = 1, touched] = headOf(value) as EventHead;
   if (idem === undefined) return;
   pass.found.commits.set(idem, [seq - events + 1, seq]);
   for (const put of touched ?? []) expectRow(pass, put, seq);

@@ -2,6 +2,7 @@
 
 import { Damaged } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
+import { indexKeys, indexKeysOf } from '../../storage/level/event-log.ts';
 import { decode, encode, encodeBytes, headOf, inspect } from '../../storage/records.ts';
 import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
@@ -32,6 +33,20 @@ t.test('delivery, floor, timer and event keys are decoded to their names', async
         keys.dueNameOf(keys.dueKey(dest)) === dest &&
         keys.seqOf(keys.eventKey(n)) === n
       );
+    }),
+  );
+});
+
+t.test('the index keys of an event are read from its record, whatever its names hold', async () => {
+  // Half of the names have what JSON escapes.
+  const named = fc.oneof(name, fc.string({ unit: fc.constantFrom('"', '\\', '\n', ',', '[', 'n', '\u2028', 'ü') }));
+  const head = fc.tuple(named, named, named, fc.option(named), fc.option(named), fc.array(named));
+  fc.assert(
+    fc.property(head, seq, (fields, n) => {
+      const key = keys.eventKey(n);
+      const value = encode(key, JSON.stringify([...fields, 'idem', 1, []]), '{}', '["a","b","c",null,"d"]');
+      const [stream, , , , correlationId] = fields;
+      return indexKeysOf(key, value).join() === indexKeys(stream, correlationId, n).join();
     }),
   );
 });
