@@ -1,9 +1,11 @@
-/** Requests that a client pipelines on one connection: real sockets. */
+/** Requests that a client pipelines on one connection, and those that come at once on many: real sockets. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { createHttpServer, type HttpServerOptions } from '../../src/ocpi/http-server.ts';
+import { turnOfLoop } from '../../src/process-load.ts';
+import { trust } from '../../src/transport/client-connection.ts';
 import { tariffBody } from '../support/bodies.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -31,11 +33,14 @@ async function open(t: Test, port: number, isTls: boolean) {
 async function scene(t: Test, options: HttpServerOptions = {}) {
   const app = createHttpServer(options);
   const begun: string[] = [];
+  /** In which turn of the event loop each of them began. */
+  const turns: number[] = [];
   const held: (() => void)[] = [];
   let isHeld = true;
   let [underWay, most] = [0, 0];
   app.all('/*', ({ url, raw }, reply) => {
     begun.push(`${raw.method} ${url}`);
+    turns.push(turnOfLoop());
     most = Math.max(most, ++underWay);
     reply.raw.once('close', () => {
       underWay -= 1;
@@ -60,7 +65,9 @@ async function scene(t: Test, options: HttpServerOptions = {}) {
   });
   return {
     app,
+    port,
     begun,
+    turns,
     parsed,
     refused,
     most: () => most,
@@ -299,4 +306,49 @@ t.test('answers before and after that of a HEAD are distinguished', async (t) =>
   client.socket.write(ask('/1') + ask('/2').replace('GET', 'HEAD') + ask('/3'));
   await eventually('all are answered', () => client.came().endsWith('/3'));
   t.same(client.answers(), ['200', '/1', '200', '200', '/3']);
+});
+
+t.test('of requests that come at once 16 of a client begin in a turn, and 32 of all [HTTP-SERVER-9]', async (t) => {
+  const clock = new SimulatedClock();
+  const { app, port, begun, turns, releaseAll } = await scene(t, { clock });
+  releaseAll();
+  const served: Socket[] = [];
+  app.server.on('connection', (socket: Socket) => served.push(socket));
+  const clients = async (count: number, address: number) => {
+    const sockets: Socket[] = [];
+    for (let n = 0; n < count; n++) {
+      const socket = connect({ host: '127.0.0.1', port, localAddress: `127.0.0.${address}` }).resume();
+      t.teardown(() => socket.destroy());
+      await once(socket, 'connect');
+      sockets.push(socket);
+    }
+    return sockets;
+  };
+  const partner = await clients(40, 1);
+  await eventually('all have been accepted', () => served.length === partner.length);
+  for (const socket of served) trust(socket, 'NL-CPO');
+  const strangers = [...(await clients(40, 1)), ...(await clients(40, 2))];
+  const [last] = await clients(1, 3);
+  await eventually('all have been accepted', () => served.length === 121);
+  const most = (name: string) => {
+    const inTurns = new Map<number, number>();
+    for (const [n, turn] of turns.entries()) {
+      if (begun[n]?.endsWith(name)) inTurns.set(turn, (inTurns.get(turn) ?? 0) + 1);
+    }
+    return Math.max(...inTurns.values());
+  };
+  // In one turn of this process, so that the server reads them in one, too.
+  for (const [n, socket] of [...partner, ...strangers].entries()) socket.write(ask(`/${Math.floor(n / 40)}`));
+  last?.write(ask('/last'));
+  await eventually('all have begun', () => begun.length === 121);
+  t.equal(most(''), 32, 'at most, of all');
+  t.ok(Math.max(most('/0'), most('/1'), most('/2')) <= 16, `${most('/0')}, ${most('/1')}, ${most('/2')} of one client`);
+  t.ok(begun.indexOf('GET /last') < 64, 'who has one request gets its turn before the second turn of the others ends');
+
+  partner[0]?.write(ask('/latest'));
+  await eventually('it has begun', () => begun.length === 122);
+  clock.advance(5_000);
+  for (const socket of partner) socket.write(ask('/alone'));
+  await eventually('all have begun', () => begun.length === 162);
+  t.ok(most('/alone') > 16, 'a client that is alone is not held back');
 });
