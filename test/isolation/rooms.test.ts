@@ -2,7 +2,8 @@
  * One partner that takes all the room it can get: in requests, bodies and answers. The hub gives it a quarter at most, and nobody else
  * notices.
  */
-import { tariffBody } from '../support/bodies.ts';
+import { Holding } from '../delivery/watched.ts';
+import { locationBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { admin, eventually, type PlainPartner } from '../support/plain-partner.ts';
@@ -82,6 +83,47 @@ t.test('of calls for one partner that time out at once, 32 are followed up in a 
   const answers = await Promise.all(calls);
   t.same([...new Set(answers.map(({ status }) => status))], [504]);
   t.equal(followedUp, 101);
+});
+
+t.test('what a CPO within its rate sends to many eMSPs slows and refuses nobody else [ADMISSION-7]', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T10:00:00Z');
+  // The real lag of a hub that is busy whatever the machine is: one call at a time is all that it has time for.
+  let lagMs = () => 0;
+  const gauge = { felt: () => ({ heap: 0, loopDelayMs: 0, forwardingMs: lagMs() }), close() {} };
+  const hub = await hubFor(t, { HUB_PROBE_INTERVAL_S: '1000000' }, { clock, gauge, inFlightMax: 1 });
+  lagMs = () => hub.created.forwardingLagMs();
+  const names = { countryCode: 'NL' } as const;
+  const cpo = (partyId: string) => partnerFor(t, hub, { ...names, role: 'CPO', partyId });
+  const push = (from: PlainPartner, id: string) => {
+    const partyId = from.id.slice(3);
+    return from.call('PUT', `/2.2.1/locations/NL/${partyId}/${id}`, locationBody(id, { party_id: partyId }));
+  };
+  const [bad, ...others] = [await cpo('BAD'), await cpo('GO1'), await cpo('GO2')];
+  const holding = new Holding();
+  const emsps: PlainPartner[] = [];
+  for (let n = 0; n < 9; n++) {
+    const emsp = await partnerFor(t, hub, { ...names, role: 'EMSP', partyId: `EM${n}`, answer: holding.answer });
+    for (const from of n === 0 ? others : [bad])
+      await admin(hub, 'PUT', `/routes/${emsp.id}/${from.id}`, { active: true });
+    emsps.push(emsp);
+  }
+  t.match(await push(bad, 'L0'), { status: 200 });
+  await hub.settled(...emsps);
+  t.equal(holding.held.length, 1, 'seven eMSPs wait');
+  clock.advance(4_000);
+  let isAnswered = false;
+  const slowed = push(bad, 'L1').finally(() => {
+    isAnswered = true;
+  });
+  t.match(await push(others[0] as PlainPartner, 'L0'), { status: 200 }, 'another one does not wait');
+  t.notOk(isAnswered, 'it waits itself');
+  clock.advance(1_000);
+  t.match(await slowed, { status: 200 });
+  clock.advance(20_000);
+  t.match(await push(bad, 'L2'), { status: 503 }, 'it is refused');
+  t.match(await others[1]?.call('GET', '/2.2.1/tokens'), { status: 200 }, 'a list of another one is not');
+  t.match(await push(others[1] as PlainPartner, 'L0'), { status: 200 }, 'nor is its push');
+  holding.releaseAll();
 });
 
 t.test(
