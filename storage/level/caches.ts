@@ -5,15 +5,15 @@
  *
  * CACHES-1  Each cache is bounded in number of rows and in characters, and evicts the oldest first.
  * CACHES-2  The row cache never differs from the database: a row is cached from when its batch is on the disk until it
- *     is written again, removed or evicted; of a row that was read for its version the sequence is cached, likewise. Reopening
- *     the database starts with an empty cache.
+ *     is written again, removed or evicted; of a row that was read for its version, or that is large, the sequence is cached, likewise.
+ *     Reopening the database starts with an empty cache.
  * CACHES-3  The list cache never returns an older version than the database: an entry is dropped when a row is written
  *     at it or leaves it. (A page that was cut before that may still ask for the entry, and reads the database.)
  * CACHES-4  A row that was read is cached only when nobody wrote it between the beginning and the end of the read.
  * CACHES-5  Of two rows of different kinds with the same entry the list cache keeps one.
  */
 import { getHeapStatistics } from 'node:v8';
-import type { Row, Seq } from '../contract.ts';
+import { type Row, type Seq, smallBody } from '../contract.ts';
 
 const countMax = 16_384;
 /** 16 Mi characters (`countMax` entries of 1,024 each), or less in a process with a small heap. */
@@ -76,7 +76,7 @@ type Written = Omit<Row, 'data'> & { readonly data: string };
 /** [CACHES-2] */
 export class RowCache {
   readonly #rows = new FifoCache<Written>(({ data, body }) => data.length + (body?.length ?? 0));
-  /** Of rows that are not in `#rows`. */
+  /** Of rows that are not in `#rows`, and of large ones. */
   readonly #seqs = new FifoCache<Seq>(() => 0);
 
   get(name: string): Row | undefined {
@@ -97,7 +97,9 @@ export class RowCache {
   /** `name`: the row's key in the database. */
   add(name: string, row: Written): void {
     this.#rows.add(name, row);
-    this.#seqs.delete(name);
+    // It is evicted soon, and the next commit that was decided on it would read it whole for its version.
+    if ((row.body?.length ?? 0) > smallBody) this.#seqs.add(name, row.seq);
+    else this.#seqs.delete(name);
   }
 
   delete(name: string): void {
