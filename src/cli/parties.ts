@@ -205,8 +205,8 @@ function party(item: PartyView, page: Page): string[] {
   const about = fields(
     [
       ['partner', paint('bold', item.id)],
-      ['name', namesOf(item)],
       ['status', paint(colours[item.status], item.status)],
+      ['name', namesOf(item)],
       ['roles', rolesOf(item)],
       ['url', item.url],
       ['last request', when(item.last_request, now) ?? sinceStart],
