@@ -5,6 +5,7 @@
  *     partners and routes.
  * DOORWAY-2  No door is open while the settings of this node do not fit the store, for example when HUB_SECRET_KEY does
  *     not open the token of a partner: requests are passed on to the owner, and the node says why.
+ * DOORWAY-3  After the database lost a part of the log, a new door replaces the one that has read it.
  */
 import type { Seq } from '../../storage/contract.ts';
 import { sleep, withTimeout } from '../kit/clock.ts';
@@ -38,6 +39,8 @@ export class Doorway {
   #fault: string | null = null;
   /** The door that is open, or is being opened, lacks a key. [DOORWAY-2] */
   #isUnfit = false;
+  /** How many losses of the database the door knows. [DOORWAY-3] */
+  #losses = 0;
   #unfitAt = Number.NEGATIVE_INFINITY;
   #retiring: Promise<void> = Promise.resolve();
   readonly #closed = new AbortController();
@@ -77,9 +80,13 @@ export class Doorway {
     this.#notBefore = now + (now - this.#unfitAt < retryMs ? retryMs : 0);
     this.#unfitAt = now;
     this.#isUnfit = true;
+    this.#retire('the door closes: a key of this node does not fit; requests are passed on to the owner');
+  }
+
+  #retire(why: string): void {
     const door = this.#door;
     if (door === null) return;
-    this.#parts.log.warn({}, 'the door closes: a key of this node does not fit; requests are passed on to the owner');
+    this.#parts.log.warn({}, why);
     this.#door = null;
     this.#retiring = sleep(clock, graceMs, this.#closed.signal).then(() => closed(door, this.#parts.log));
     this.#node.changed();
@@ -89,6 +96,8 @@ export class Doorway {
   look(): void {
     const { store } = this.#parts;
     if (!store.isFollowed()) return void this.#close();
+    if (store.losses().length !== this.#losses)
+      this.#retire('the door opens again: the database has lost a part of the log');
     const isTime = clock.monotonic() >= this.#notBefore && store.health().state === 'open';
     if (this.#door !== null || this.#node.isLeaving() || !isTime) return;
     this.#opening ??= this.#open().finally(() => (this.#opening = null));
@@ -114,13 +123,16 @@ export class Doorway {
     const { makeDoor, log, store } = this.#parts;
     let door: Served | null = null;
     this.#isUnfit = false;
+    const losses = store.losses().length;
+    this.#losses = losses;
     try {
       door = await makeDoor();
       this.#fault = null;
       // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
       await this.#membership.tell('look', toldMs);
       await door.recover();
-      if (this.#node.isLeaving() || !store.isFollowed() || this.#isUnfit) return await closed(door, log);
+      const isLost = store.losses().length !== losses;
+      if (this.#node.isLeaving() || !store.isFollowed() || this.#isUnfit || isLost) return await closed(door, log);
       this.#door = door;
       this.#node.changed();
     } catch (error) {

@@ -46,6 +46,8 @@ export interface SharedStore extends Store {
   sees(head: Seq): void;
   /** Whether every live node reads the writes of other nodes. Only then may any node make writes that need no fence. */
   isFollowed(): boolean;
+  /** One sentence for each part of the log that the database lost since this node started: its memory was of another log. */
+  losses(): readonly string[];
   /** Clock difference and oldest open transaction of the database; null while unknown. */
   sight(): Sight | null;
   /** Hands the lease over. Rejects when the database is unavailable: the lease then expires. */

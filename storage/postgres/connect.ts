@@ -276,13 +276,8 @@ export const isAlive = (client: Client): boolean => {
 export const beginLocking = (client: Client): Promise<unknown> =>
   client.query("begin; set local idle_in_transaction_session_timeout = '5s'");
 
-const WORKING = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
-
-/** Whether the server executes a statement of `other`; it is asked on `client`. */
-export async function isWorking(client: Client, other: Client): Promise<boolean> {
-  const { processID } = other as unknown as { processID: number };
-  return (await ask(client, 'working', WORKING, [processID])).length > 0;
-}
+/** The process that serves a session, as the server told when it began. */
+export const pidOf = (client: Client): number => (client as unknown as { processID: number }).processID;
 
 /** Sends the server nothing: a statement in flight goes on there. */
 export function destroy(client: Client): void {

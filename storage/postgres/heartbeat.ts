@@ -28,7 +28,6 @@ import {
   ask,
   destroy,
   isAlive,
-  isWorking,
   kindOf,
   LAZY,
   type Primary,
@@ -37,6 +36,7 @@ import {
   wordsOf,
 } from './connect.ts';
 import type { Leases } from './leases.ts';
+import { isWorking, type KnownLog } from './session-checks.ts';
 import { mustBeSafe } from './settings.ts';
 import type { Watch } from './watch.ts';
 
@@ -59,6 +59,7 @@ export interface HeartbeatOptions {
   readonly sessions: Sessions;
   readonly leases: Leases;
   readonly watch: Watch;
+  readonly known: KnownLog;
   /** Makes a test write as writes are made. [HEARTBEAT-3] */
   readonly confirm: (timeoutMs: number) => Promise<void>;
   readonly ttlMs: number;
@@ -225,13 +226,14 @@ export class Heartbeat {
   }
 
   async #connected(): Promise<Client> {
-    const { primary, single, ttlMs } = this.#options;
+    const { primary, single, ttlMs, known } = this.#options;
     if (!this.#isFound) await primary.find();
     this.#isFound = true;
     const client = await primary.connect();
     try {
       this.#warning = await within(client, ttlMs, mustBeSafe(client, single));
       await within(client, ttlMs, client.query(LAZY));
+      await within(client, ttlMs, known.check(client));
       return client;
     } catch (error) {
       destroy(client);
@@ -253,9 +255,9 @@ export class Heartbeat {
   }
 
   #warnings(): string | null {
-    const { doubts, leases, watch } = this.#options;
+    const { doubts, leases, watch, known } = this.#options;
     const slow = leases.slowness() === null ? [] : [SLOW];
-    const warnings = [this.#warning ?? [], doubts(), slow, watch.warnings()].flat();
+    const warnings = [this.#warning ?? [], known.losses, doubts(), slow, watch.warnings()].flat();
     return warnings.length === 0 ? null : warnings.join('; ');
   }
 

@@ -23,7 +23,7 @@
  *     node that could take the log well tells it.
  */
 import type { Client } from 'pg';
-import type { Clock } from '../../src/kit/clock.ts';
+import { type Clock, sleep } from '../../src/kit/clock.ts';
 import type { Fence, Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { ask } from './connect.ts';
@@ -31,6 +31,8 @@ import { type Slowness, Trips } from './trips.ts';
 import { LOG } from './write-sql.ts';
 
 const HELD_PART = 0.8;
+/** Interval of looks for other nodes at the start, ms. */
+const LOOK_MS = 100;
 /** The longest lease that can be set (`HUB_LEASE_S`). */
 const LEASE_MAX = "interval '300 seconds'";
 /** How long after its lease expired a node's row is kept; a leaving node deletes older ones. */
@@ -175,10 +177,16 @@ export class Leases {
     return this.#trips.slowness(others.map(({ tripMs }) => tripMs));
   }
 
-  /** Reads from the database another node that is alive by the database's clock; null when there is none. */
-  async other(client: Client): Promise<ClusterNode | null> {
-    const nodes = await ask<ClusterNode>(client, 'nodes', NODES);
-    return nodes.find(({ id, alive }) => alive && id !== this.#options.id) ?? null;
+  /** Resolves when no other node is alive by the database's clock, for which it waits as long as a killed node can appear alive. */
+  async beAlone(database: string): Promise<void> {
+    const { clock, ttlMs, id, durably } = this.#options;
+    for (const mayWait = patience(clock, ttlMs); ; await sleep(clock, LOOK_MS)) {
+      const nodes = await durably((client) => ask<ClusterNode>(client, 'nodes', NODES));
+      const other = nodes.find((node) => node.alive && node.id !== id);
+      if (other === undefined) return;
+      const where = other.url === null ? other.name : `${other.name} at ${other.url}`;
+      if (!mayWait()) throw new StoreUnavailable(`${database} is in use by another hub: ${where}`);
+    }
   }
 
   /** Call when the connection was lost: this node then judges no other node dead for a lease. [LEASES-4] */

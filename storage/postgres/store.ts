@@ -6,6 +6,7 @@
  *     schema, one-log                            tables, and migrations from older versions
  *     write-pipeline, write-parameters, -sql     writes: one function call for everything in the queue
  *     leases, heartbeat, watch                   whether this node holds the log and the database is healthy
+ *     session-checks                             whether the log of a server is the one that this node knows
  *     reads, trim, records, backup               the rest of the contract
  *
  * POSTGRES-STORE-1  A commit is answered once PostgreSQL has answered its COMMIT, which is when the disk and a quorum
@@ -22,13 +23,14 @@ import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import { writePostgresBackup } from './backup.ts';
-import { ask, awayOr, isWorking, Primary, Sessions, within } from './connect.ts';
+import { ask, awayOr, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases, patience } from './leases.ts';
 import type { PostgresStoreOptions } from './options.ts';
 import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
+import { isWorking, KnownLog } from './session-checks.ts';
 import { prepareTrim, trimsOf } from './trim.ts';
 import type { Slowness } from './trips.ts';
 import { type PostgresAddress, parsePostgresUrl } from './url.ts';
@@ -76,8 +78,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   readonly #leases: Leases;
   readonly #heartbeat: Heartbeat;
   readonly #watch: Watch;
-  #head: contract.Seq = 0;
-  #horizon: contract.Seq = 0;
+  readonly #log: KnownLog;
   /** POSTGRES-STORE-2: commits in flight, by idempotency key. */
   readonly #flying = new Map<string, { readonly job: Job; readonly answer: Promise<contract.Appended> }>();
   readonly #listeners: ((health: contract.StoreHealth) => void)[] = [];
@@ -97,6 +98,10 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const { primary, sessions, address } = opened;
     this.id = `${node}/${randomBytes(6).toString('hex')}`;
     this.#pipeline = this.#newLane();
+    this.#log = new KnownLog((error) => {
+      this.#leases.giveUp();
+      this.#pipeline.abandon(error);
+    });
     this.#leases = new Leases({
       clock: this.#clock,
       id: this.id,
@@ -105,13 +110,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       ttlMs,
       lost,
       gained: (fence, head, horizon) => {
-        // Replaces what was seen before: after a failover the database may lack writes that were never acknowledged.
-        this.#head = head;
-        this.#horizon = horizon;
+        this.#log.begins({ head, horizon });
         gained(fence);
       },
       drained: () => this.#pipeline.drained(),
-      seen: (head, horizon) => this.#seen(head, horizon),
+      seen: (head, horizon) => this.#log.seen(head, horizon),
       durably: (work) => sessions.use(work),
       isDoubtful: () => doubts().length > 0 || this.#heartbeat.isRefused,
     });
@@ -123,6 +126,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       sessions,
       leases: this.#leases,
       watch: this.#watch,
+      known: this.#log,
       confirm: (timeoutMs) => this.#pipeline.confirm(timeoutMs),
       ttlMs,
       single: address.single,
@@ -134,7 +138,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   /** Called by `openPostgresStore` only. */
   async start(): Promise<void> {
     const { sole = true, ttlMs = TTL_MS } = this.#options;
-    if (sole) await this.#beAlone(patience(this.#clock, ttlMs));
+    if (sole) await this.#leases.beAlone(this.#opened.address.shown);
     await this.#heartbeat.start();
     await this.#pipeline.open();
     const mayWait = patience(this.#clock, ttlMs);
@@ -144,6 +148,11 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       await sleep(this.#clock, LOOK_MS);
       await this.#heartbeat.poke();
     }
+  }
+
+  /** What the database has lost since this node started; what was made from the log before must be made again. */
+  losses(): readonly string[] {
+    return this.#log.losses;
   }
 
   held(): contract.Fence | null {
@@ -189,12 +198,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const [log] = await this.#read((client) =>
       ask<{ head: contract.Seq }>(client, 'head', `select head from ${LOG} l`),
     );
-    this.#seen(log?.head ?? 0, 0);
+    this.#log.seen(log?.head ?? 0, 0);
   }
 
   /** Another node reports this head. */
   sees(head: contract.Seq): void {
-    this.#seen(head, 0);
+    this.#log.seen(head, 0);
   }
 
   /** Whether every live node reads what others write. A node of an earlier version does not, and may hold the log. */
@@ -227,7 +236,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#flying.set(idem, pushed);
     const forget = () => void this.#flying.delete(idem);
     pushed.answer.then(forget, forget);
-    return this.#patient(pushed);
+    const appended = await this.#patient(pushed);
+    if (!appended.replayed) this.#log.has({ seq: appended.last, at: commit.events.at(-1)?.at ?? '' });
+    return appended;
   }
 
   async settle(
@@ -246,7 +257,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     const kept = prepareTrim(trim);
     await this.#sessions.use((client) => this.#trim(client, trim, kept));
     this.#pipeline.flushed();
-    this.#seen(0, trim.upTo);
+    this.#log.seen(0, trim.upTo);
   }
 
   async rewrite(rewrite: contract.Rewrite): Promise<void> {
@@ -261,12 +272,18 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     return [];
   }
 
+  override async read(query: contract.EventQuery): Promise<contract.StoredEvent[]> {
+    const events = await super.read(query);
+    this.#log.has(events.at(-1));
+    return events;
+  }
+
   head(): contract.Seq {
-    return this.#head;
+    return this.#log.head;
   }
 
   horizon(): contract.Seq {
-    return this.#horizon;
+    return this.#log.horizon;
   }
 
   backup(directory: string, options: contract.BackupOptions = {}): Promise<contract.BackupManifest> {
@@ -276,7 +293,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
   }
 
   health(): contract.StoreHealth {
-    return { state: this.#state, reason: this.#reason, damagedRows: [], head: this.#head };
+    return { state: this.#state, reason: this.#reason, damagedRows: [], head: this.#log.head };
   }
 
   onHealth(listener: (health: contract.StoreHealth) => void): void {
@@ -297,28 +314,19 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#set('closed', 'closed');
   }
 
-  /** Waits for another node as long as a killed node can appear alive. */
-  async #beAlone(mayWait: () => boolean): Promise<void> {
-    for (;;) {
-      const other = await this.#sessions.use((client) => this.#leases.other(client));
-      if (other === null) return;
-      if (!mayWait()) {
-        const where = other.url === null ? other.name : `${other.name} at ${other.url}`;
-        throw new StoreUnavailable(`${this.#opened.address.shown} is in use by another hub: ${where}`);
-      }
-      await sleep(this.#clock, LOOK_MS);
-    }
-  }
-
   #newLane(): WritePipeline {
     const { primary } = this.#opened;
     const { onPoint = () => {} } = this.#options;
     return new WritePipeline({
       clock: this.#clock,
-      connect: (durability) => primary.connect(durability, true),
+      connect: async (durability) => {
+        const client = await primary.connect(durability, true);
+        await this.#log.check(client);
+        return client;
+      },
       turn: () => ++this.#turn,
       isWorking: (other) => this.#sessions.use((client) => isWorking(client, other)),
-      written: (head) => this.#seen(head, 0),
+      written: (head) => this.#log.seen(head, 0),
       refused: (error) => this.#heartbeat.refused(error),
       gone: () => void this.#heartbeat.poke(),
       point: onPoint,
@@ -376,11 +384,6 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       if (error instanceof Damaged) this.#heartbeat.damaged(error);
       throw error;
     }
-  }
-
-  #seen(head: contract.Seq, horizon: contract.Seq): void {
-    this.#head = Math.max(this.#head, head);
-    this.#horizon = Math.max(this.#horizon, horizon);
   }
 
   #set(state: contract.StoreHealth['state'], reason: string | null): void {

@@ -70,6 +70,8 @@ export class WritePipeline {
   #settlesWithCommits = 0;
   /** Settles that may not be on the disk, and sessions that end when the server does. [WRITE-PIPELINE-6] */
   #unflushed: { readonly jobs: readonly Job[]; readonly since: ReadonlySet<Client> } = nothingUnflushed;
+  /** Jobs of the present statement. */
+  #writing: readonly Job[] = [];
   #stopped = false;
 
   constructor(options: PipelineOptions) {
@@ -97,6 +99,16 @@ export class WritePipeline {
     this.#unflushed = nothingUnflushed;
   }
 
+  /** The server lacks what these jobs were decided on: none goes there any more. (SESSION-CHECKS-1) */
+  abandon(error: StoreUnavailable): void {
+    this.#unflushed = nothingUnflushed;
+    for (const job of this.#writing) {
+      job.withdrawn = true;
+      job.fail(job.sent ? new OutcomeUnknown(error.message) : error);
+    }
+    this.#queue.refuse(error);
+  }
+
   /** Stops asking for the outcome of commits in doubt. */
   stop(): void {
     this.#stopped = true;
@@ -121,7 +133,9 @@ export class WritePipeline {
   async #writeGroup(group: readonly Job[]): Promise<void> {
     const isMark = ({ commit, settle }: Job) => commit === null && settle === null;
     const jobs = group.filter((job) => !isMark(job));
+    this.#writing = jobs;
     if (jobs.length > 0) await this.#write(jobs, false);
+    this.#writing = [];
     for (const mark of group.filter(isMark)) mark.done(null);
   }
 

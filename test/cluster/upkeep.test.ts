@@ -5,7 +5,7 @@
 import { sessionBody } from '../support/bodies.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { eventually } from '../support/plain-partner.ts';
-import { newSchema, sharedPostgres, startPostgres } from '../support/postgres.ts';
+import { newSchema, sharedPostgres, startPostgres, startStandby } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 import { goesOn, mustAddUp, mustNotFail, restartInTurn, startLoad } from './load.ts';
@@ -80,6 +80,41 @@ t.test('upkeep', { skip }, async (t) => {
     await goesOn(load);
     await load.stop();
     await mustAddUp(t, server, 'away', [load], emsp);
+  });
+
+  t.test('a standby without the last acknowledged writes becomes the primary', atLength, async (t) => {
+    const former = await startPostgres(t);
+    const standby = await startStandby(t, former, 's1');
+    const url = (schema: string) =>
+      former.url(schema).replace(/127[^/]*/, `127.0.0.1:${former.port},127.0.0.1:${standby.port}`);
+    const nodes = await startNodes(t, { ...former, url }, 'lossy', { env: { ...env, ...shortLease } });
+    await untilJoined(nodes.all);
+    const { cpo, emsp } = await routedPair(t, nodes);
+    const isThere = (path: string) => emsp.received.some((received) => received.path.endsWith(path));
+    const push = async (name: string, count: number) => {
+      const pushed: string[] = [];
+      for (let n = 0; n < count; n++) {
+        const { status } = await cpo.call('PUT', `/2.2.1/sessions/NL/CPO/${name}${n}`, sessionBody(`${name}${n}`));
+        if (status === 200) pushed.push(`/${name}${n}`);
+      }
+      return pushed;
+    };
+    await push('KEPT', 3);
+    const row = "select from lossy.rows where id like '%kept2'";
+    await eventually('the standby has them', async () => (await standby.query(row)).length === 1);
+    await standby.stop();
+    const lost = await push('LOST', 20);
+    await eventually('all were delivered', () => lost.every(isThere));
+    await former.kill();
+    await standby.start();
+    await standby.query('select pg_promote()');
+    const next: string[] = [];
+    await eventually('writes are acknowledged', async () => next.push(...(await push(`NEXT${next.length}-`, 5))) >= 30);
+    await eventually('what was acknowledged since is delivered', () => next.every(isThere));
+    for (const node of nodes.all) {
+      const ready = await (await fetch(`${node.url}/readyz`)).json();
+      t.match(ready, { warning: /the database has lost the end of the log/ });
+    }
   });
 
   t.test('an isolated node answers from memory for a minute and no longer', atLength, async (t) => {

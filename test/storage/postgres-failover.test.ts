@@ -1,7 +1,9 @@
 /** A standby is promoted while the former primary lives on and takes commits that nothing confirms: no two nodes have the log, and none stays behind. */
+import type { Fence } from '../../storage/contract.ts';
+import { KnownLog } from '../../storage/postgres/session-checks.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
-import { type PostgresServer, postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
+import { openSession, type PostgresServer, postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { event, row, until } from './support.ts';
@@ -59,6 +61,58 @@ t.test('the former primary stays up after a failover', longer, async (t) => {
     ['before', 'after'],
     'on the new primary',
   );
+});
+
+t.test('[SESSION-CHECKS-1] a standby is promoted that lacks the end of the log', longer, async (t) => {
+  const former = await startPostgres(t);
+  const standby = await startStandby(t, former, 's1');
+  const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
+  const store = await nodeOf(t, former.url('lossy').replace(`127.0.0.1:${former.port}`, hosts), 'a');
+  await until(() => store.held() !== null);
+  const before = store.held() as Fence;
+  await store.append({ fence: before, idem: '1', events: [event({ stream: 'kept' })] });
+  const heads = () => standby.query<{ head: number }>('select head from lossy.log where head = 1');
+  await until(async () => (await heads().catch(() => [])).length > 0);
+  await standby.stop();
+  for (const idem of ['2', '3']) await store.append({ fence: before, idem, events: [event({ stream: 'lost' })] });
+  const floors = [{ dest: 'NL-EMS', seq: 3 }];
+  await store.settle(before, [], floors);
+  await former.kill();
+  await standby.start();
+  await standby.query('select pg_promote()');
+  // Sent as soon as the next primary is found: it must not reach its log.
+  await until(() =>
+    store.settle(before, [], floors).then(
+      () => false,
+      () => store.losses().length > 0,
+    ),
+  );
+  t.match(store.losses(), [/lost the end of the log: event 3 was there, and now it ends at event 1$/]);
+  await until(() => store.held() !== null);
+  t.not(store.held()?.token, before?.token, 'whoever held it restores anew');
+  t.match(store.health(), { state: 'open', reason: /lost the end of the log/ });
+  t.strictSame(await standby.query('select * from lossy.floors'), []);
+  const next = await store.append({ fence: store.held(), idem: '4', events: [event({ stream: 'next' })] });
+  t.equal(next.first, 2, 'it has the sequence of a lost one');
+});
+
+t.test('[SESSION-CHECKS-1] a log that has grown past a loss is another one', longer, async (t) => {
+  const server = await startPostgres(t);
+  const store = await nodeOf(t, server.url('grown'), 'a');
+  await store.append({ fence: null, idem: '1', events: [event({ at: '2026-01-01T00:00:00.000Z' })] });
+  const client = await openSession(t, server, 'checks');
+  await client.query('set search_path = grown');
+  const errors: Error[] = [];
+  const log = new KnownLog((error) => errors.push(error));
+  log.has({ seq: 1, at: '2026-01-01T00:00:00.000Z' });
+  await log.check(client);
+  log.has({ seq: 1, at: '2026-01-01T00:00:00.001Z' });
+  await log.check(client);
+  const other = new KnownLog((error) => errors.push(error));
+  other.has({ seq: 1, at: '2026-01-01T00:00:00.001Z' });
+  await t.rejects(other.check(client), /event 1 was there, and now another one stands in its place/);
+  t.equal(errors.length, 1);
+  await other.check(client);
 });
 
 async function pairOf(t: Test): Promise<readonly [PostgresServer, PostgresServer]> {

@@ -190,6 +190,7 @@ t.test(
         warnings: () => ['a warning'],
         forget() {},
       },
+      known: { losses: [], check: async () => {} },
       doubts: () => [],
       changed: (state: string, reason: string | null) => states.push(`${state}: ${reason}`),
     };
