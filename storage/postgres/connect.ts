@@ -8,6 +8,7 @@
  * CONNECT-3  A connection that failed is never used again.
  * CONNECT-4  The server ends a transaction for whose locks other nodes wait when its node is silent between two of its
  *     statements, and a session whose machine is gone.
+ * CONNECT-5  A pooler is refused: what a session set, or prepared, would hold for statements of others, and not for its own.
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
 import { every } from '../../src/kit/clock.ts';
@@ -65,6 +66,9 @@ const OPTIONS = Object.entries({
 const SESSION =
   "select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) is not null;";
 export const LAZY = 'set synchronous_commit = off;';
+const SERVER = 'select pg_is_in_recovery() as standby, pg_backend_pid() as pid';
+const POOLED =
+  'a connection pooler stands between this node and the database: a node needs sessions of its own, so HUB_STORE must name the server itself';
 /** A plan with merges reads whole indexes. */
 const FOR_WRITES = 'set enable_mergejoin = off;';
 
@@ -136,9 +140,10 @@ export class Primary {
       const path = `set search_path = "${this.#address.schema}";`;
       const settings = `${SESSION} ${forWrites ? FOR_WRITES : ''} ${lazy} ${path}`;
       await within(client, CONNECT_MS, client.query(settings));
-      const asked = client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby');
+      const asked = client.query<{ standby: boolean; pid: number }>(SERVER);
       const { rows } = await within(client, CONNECT_MS, asked);
       if (rows[0]?.standby !== false) throw new StoreUnavailable('the database server became a standby');
+      if (rows[0].pid !== pidOf(client)) throw new StoreUnavailable(POOLED);
       if (this.#closed) throw new StoreUnavailable('closed');
       return client;
     } catch (error) {
@@ -184,7 +189,7 @@ export class Primary {
     } catch (error) {
       this.#all.delete(client);
       destroy(client);
-      throw error;
+      throw state(error) === '08P01' ? new StoreUnavailable(`${wordsOf(error)}: ${POOLED}`, { cause: error }) : error;
     }
   }
 
@@ -377,8 +382,8 @@ function isOfTheNetwork(error: Error): boolean {
   return isConnect || GONE_CODES.test(code) || GONE_WORDS.test(error.message) || error instanceof AggregateError;
 }
 
-/** Codes of a server that starts, stops, or has no room or sessions left. */
-const AWAY_CODES = /^(08|53|57P)/;
+/** Codes of a server that starts, stops, or has no room or sessions left; 08P01 is a pooler's. [CONNECT-5] */
+const AWAY_CODES = /^(08(?!P01)|53|57P)/;
 
 /** Whether an error, or a cause of it, tells of a server that is away, and not of settings. */
 const isAway = (error: unknown): boolean =>

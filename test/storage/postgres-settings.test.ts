@@ -1,6 +1,7 @@
 /** Which servers and addresses are taken and which are refused, each for a reason that is named; and how a schema is made. */
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { DatabaseAway } from '../../storage/postgres/connect.ts';
 import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres/settings.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
 import { parsePostgresUrl } from '../../storage/postgres/url.ts';
@@ -192,6 +193,28 @@ function suite(server: PostgresServer): void {
     const store = await slow;
     t.equal(store.health().state, 'open');
     await store.close();
+  });
+
+  t.test('[CONNECT-5] a connection pooler is refused: it gives a session a process number of its own', async (t) => {
+    const pooler = createServer((client) => {
+      const behind = connect(server.port, '127.0.0.1');
+      for (const socket of [client, behind])
+        socket.on('error', () => {}).on('close', () => [client, behind].map((end) => end.destroy()));
+      client.pipe(behind);
+      behind.on('data', (bytes) => {
+        const key = bytes.indexOf(Buffer.from('K\0\0\0\x0c', 'latin1'));
+        if (key >= 0) bytes.writeInt32BE(1, key + 5);
+        client.write(bytes);
+      });
+    });
+    await once(pooler.listen(0, '127.0.0.1'), 'listening');
+    t.teardown(() => pooler.close());
+    const { port } = pooler.address() as AddressInfo;
+    const url = server.url('pooled').replace(String(server.port), String(port));
+    const refused = { name: 'StoreUnavailable', message: /a connection pooler .* must name the server itself$/ };
+    const error = await openPostgresStore({ url, node: 'a' }).catch((error: unknown) => error);
+    t.match(error, refused);
+    t.notOk(error instanceof DatabaseAway, 'no waiting mends that');
   });
 
   t.test(
