@@ -83,7 +83,9 @@ export class Addresses {
     const store = this.#store;
     const others = store?.nodes().filter(({ id, alive, url }) => alive && url !== null && id !== store.id) ?? [];
     const areStrangers = !this.#isKnown && others.some(({ id }) => this.reached(id) === 'stranger' && this.#isSure(id));
-    return areStrangers ? 'no other node takes the HUB_CLUSTER_SECRET of this one' : null;
+    return areStrangers
+      ? 'no other node takes the HUB_CLUSTER_SECRET of this one, or their clocks differ by more than five minutes'
+      : null;
   }
 
   /** [ADDRESSES-3] */

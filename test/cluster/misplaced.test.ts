@@ -29,7 +29,7 @@ const cases = {
   },
   secret: {
     of: async () => ({ HUB_CLUSTER_SECRET: `${clusterSecret}-of-its-own` }),
-    warning: 'no other node takes the HUB_CLUSTER_SECRET of this one',
+    warning: 'no other node takes the HUB_CLUSTER_SECRET of this one, or their clocks differ by more than five minutes',
     reached: 'no: another secret, or no node',
     // It can pass nothing on to the owner.
     status: 503,
