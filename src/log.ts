@@ -3,13 +3,14 @@
  * output.
  *
  * LOG-1  The code logs no secret; redaction by field name is a second safety net, for secrets inside larger objects. A
- *     line of plain values is checked with a loop over its field names, because pino's path search costs more than the
- *     rest of a request's line.
+ *     line of plain values is checked with a loop over its field names and written here, the same text as pino's, because pino's
+ *     path search costs more than the rest of a request's line, and its serializer twice as much as `JSON.stringify`.
  * LOG-2  A line never waits for stderr (`stderr-lines.ts`), but on a terminal, where it is written at once.
  */
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import pretty from 'pino-pretty';
 import type { Log } from './hub/ports/ports.ts';
+import { systemClock } from './kit/system-clock.ts';
 import { stderrLines } from './stderr-lines.ts';
 
 /** Field names whose values are redacted, at the top of a line or up to three levels down. */
@@ -32,24 +33,36 @@ const secretNames: ReadonlySet<string> = new Set(secretFields);
 
 const levels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly (keyof Log)[];
 
-/** `level` as in `HUB_LOG_LEVEL`. `stream` is for tests. */
-export function createLog(level: string, stream: DestinationStream = standardError()): Log {
+/** `level` as in `HUB_LOG_LEVEL`. `stream` is for tests. `instant` returns the time of day, RFC 3339. */
+export function createLog(
+  level: string,
+  stream: DestinationStream = standardError(),
+  instant = () => new Date(systemClock.wall()).toISOString(),
+): Log {
+  const timestamp = () => `,"time":"${instant()}"`;
   const options: LoggerOptions = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp,
     formatters: { level: (label) => ({ level: label }) },
+    redact: { paths: redactedPaths, censor: '[secret]' },
   };
-  const plain = pino(options, stream);
-  const searched = pino({ ...options, redact: { paths: redactedPaths, censor: '[secret]' } }, stream);
-  const lines = levels.map((name) => [name, lineOf(name, plain, searched)]);
+  const searched = pino(options, stream);
+  const lines = levels.map((name) => {
+    const write = (members: string) => stream.write(`{"level":"${name}"${timestamp()}${members}}\n`);
+    return [name, lineOf(name, searched, write)];
+  });
   return Object.fromEntries(lines) as Record<(typeof levels)[number], Log['info']>;
 }
 
 /** [LOG-1] */
-function lineOf(level: (typeof levels)[number], plain: Logger, searched: Logger): Log['info'] {
-  if (!plain.isLevelEnabled(level)) return () => {};
-  return (fields, message) => (isPlain(fields) ? plain : searched)[level](fields, message);
+function lineOf(level: (typeof levels)[number], searched: Logger, write: (members: string) => void): Log['info'] {
+  if (!searched.isLevelEnabled(level)) return () => {};
+  return (fields, message) => {
+    if (!isPlain(fields)) return searched[level](fields, message);
+    const own = JSON.stringify(fields).slice(1, -1);
+    write(`${own && `,${own}`},"msg":${JSON.stringify(message)}`);
+  };
 }
 
 function isPlain(fields: object): boolean {

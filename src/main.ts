@@ -38,6 +38,7 @@ import type { Tenure } from './cluster/tenure.ts';
 import { viewOf } from './cluster-view.ts';
 import { type Config, ConfigError, listenUrl, plainBeyondLoopback, type Tls } from './config.ts';
 import { ownDirectory, refuseShared } from './data-directory.ts';
+import { instantText } from './domain/instant.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
 import { directoryKey } from './hub/kernel/directory.ts';
 import type { Clock } from './kit/clock.ts';
@@ -93,7 +94,7 @@ const settledMs = 10_000;
 
 function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnType<typeof createLog> {
   const { logLevel, egressAllow, objectsPerParty } = config;
-  const log = createLog(logLevel, to);
+  const log = createLog(logLevel, to, () => instantText(clock.wall()));
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
   log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
   log.info({ objectsPerParty }, 'objects that a party may have stored; 0 = no limit');

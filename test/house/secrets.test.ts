@@ -213,3 +213,25 @@ t.test('a token in a log line is masked', async (t) => {
     time: /^\d{4}-\d\d-\d\dT.*Z$/,
   });
 });
+
+t.test('a line of plain values has the text that pino gives one with an object in it [LOG-1]', async (t) => {
+  const lines: string[] = [];
+  const log = createLog('info', { write: (line) => lines.push(line) }, () => '2026-01-02T03:04:05.678Z');
+  const values = {
+    text: 'a "b" \\ \n \u0001 é 😀 \ud800',
+    long: 'x'.repeat(50),
+    number: -1.5,
+    none: null,
+    missing: undefined,
+  };
+  const plain = { ...values, infinite: Number.NaN, isTrue: true };
+  for (const level of ['debug', 'info', 'warn', 'error'] as const) {
+    log[level](plain, 'said "so"\n');
+    log[level]({ ...plain, object: {} }, 'said "so"\n');
+    log[level]({}, 'nothing');
+    log[level]({ object: {} }, 'nothing');
+  }
+  t.equal(lines.length, 12, 'debug is below the level');
+  t.equal(lines[2], '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"nothing"}\n');
+  for (let at = 0; at < lines.length; at += 2) t.equal(lines[at], lines[at + 1]?.replace(',"object":{}', ''));
+});
