@@ -20,9 +20,9 @@ import { inspectIsolated } from './level/inspect-isolated.ts';
 import { openDatabase } from './level/leveldb.ts';
 import { readMarks } from './level/marks.ts';
 import { acknowledged, Primary, wordsOf } from './postgres/connect.ts';
+import { type PostgresAddress, parsePostgresUrl } from './postgres/options.ts';
 import { insert, recordsIn, recordsOf, Tally } from './postgres/records.ts';
 import { isEmpty, migrate } from './postgres/schema.ts';
-import { type PostgresAddress, parsePostgresUrl } from './postgres/url.ts';
 import { counting } from './postgres/write-sql.ts';
 import { headOf } from './records.ts';
 

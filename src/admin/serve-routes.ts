@@ -6,18 +6,17 @@
  * SERVE-ROUTES-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
  * SERVE-ROUTES-4  Where the requests of a caller are bounded, lists are no files: a file has no end that could be bounded.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerRole } from '../api/audit.ts';
-import { HubError } from '../domain/errors.ts';
 import type { Trace } from '../domain/events.ts';
 import { masking } from '../domain/mask.ts';
 import { nextTurn } from '../kit/system-clock.ts';
-import { collectBody } from '../transport/body.ts';
 import { outlastSilence } from '../transport/client-connection.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
 import { otherMethods, servedMethods, withHead } from '../transport/methods.ts';
 import type { AuditTrail } from './audit-trail.ts';
+import { acceptJsonAlone } from './json-bodies.ts';
 import { fileOf, isFile } from './list-files.ts';
 import { Problem, problemOf } from './problem.ts';
 import type { AdminRoute, Caller } from './route.ts';
@@ -206,21 +205,4 @@ function loggedPath(request: FastifyRequest): string {
 
 function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
-}
-
-// The parser of the operators' and the portal's doors.
-
-/** Accepts only JSON bodies, regardless of parsers of the outer scope. An empty body counts as absent. */
-export function acceptJsonAlone(admin: FastifyInstance): void {
-  admin.removeAllContentTypeParsers();
-  admin.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
-    const { bodyLimit: limit } = request.routeOptions;
-    const received = await new Promise<Buffer | HubError>((tell) => collectBody(payload, { limit }, tell));
-    if (received instanceof HubError) throw received;
-    try {
-      return received.length === 0 ? undefined : JSON.parse(received.toString('utf8'));
-    } catch (error) {
-      throw new Problem(400, `the body is not JSON: ${(error as Error).message}`);
-    }
-  });
 }

@@ -17,9 +17,9 @@ import { expiring, type Sealing } from '../domain/expiring.ts';
 import type { AuditVerbs, NotedAct } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { noteAct } from './audit-trail.ts';
+import { acceptJsonAlone } from './json-bodies.ts';
 import { Problem } from './problem.ts';
 import type { NamedOperator } from './route.ts';
-import { acceptJsonAlone } from './serve-routes.ts';
 
 /** What the answer of the provider must fit. */
 const pending = z.object({ state: z.string(), nonce: z.string(), verifier: z.string() });

@@ -24,15 +24,11 @@
 import type { Seq, StoreHealth } from '../../storage/contract.ts';
 import { every, sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
-import { changeNotice } from './change-notice.ts';
+import { changeNotice, HeadPoll, Pings } from './announcements.ts';
 import { closed, Doorway } from './doorway.ts';
-import { HeadPoll } from './head-poll.ts';
-import { keptMs as isolatedMs, KnownOwner } from './known-owner.ts';
-import { Membership } from './membership.ts';
+import { keptMs as isolatedMs, KnownOwner, Membership } from './membership.ts';
 import type { NodeParts, Place, Role, Served, Slowness } from './node-parts.ts';
-import { Pings } from './pings.ts';
-import type { Having } from './shared.ts';
-import { beginTenure, type Tenure } from './tenure.ts';
+import { beginTenure, type Having, type Tenure } from './tenure.ts';
 
 const rolePollMs = 50;
 const retryMs = 1000;

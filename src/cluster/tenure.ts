@@ -1,13 +1,13 @@
 /**
- * A tenure: one period of ownership. It gives a hub a view of the store that can write only under the fencing token of
+ * A hub's view of the node's store, which outlives every hub of the node; and a tenure: one period of ownership. It gives a hub a view of the store that can write only under the fencing token of
  * that period.
  *
  * TENURE-1  A tenure keeps the fencing token that it began with. Late writes of a stopped hub are refused, even when
  *     the same process has become the owner again under a later token.
  * TENURE-2  A tenure ends for good with `end()`, or as soon as the store no longer holds its fencing token.
  */
-import type { Fence, Store, StoreHealth } from '../../storage/contract.ts';
-import { type Having, sharedBy } from './shared.ts';
+import type { Appended, Commit, Fence, Store, StoreHealth } from '../../storage/contract.ts';
+import { withMethods } from '../kit/with-methods.ts';
 
 export interface Tenure {
   readonly token: number;
@@ -38,4 +38,28 @@ export function beginTenure(store: Store, fence: Fence, appended: Having['append
     },
     store: sharedBy(store, { held, onHealth: (listener) => void listeners.push(listener), appended }),
   };
+}
+
+// A hub's view of the node's store, with its own fence, health listeners and commit hook. The store outlives every hub
+// of the node, so closing the view leaves the store open.
+
+/** What a view replaces of the store. */
+export interface Having {
+  readonly held: () => Fence | null;
+  readonly onHealth: (listener: (health: StoreHealth) => void) => void;
+  /** Runs after a commit is durable; the commit is acknowledged when the result has resolved. */
+  readonly appended: (commit: Commit, appended: Appended) => Promise<void> | void;
+}
+
+export function sharedBy(store: Store, { held, onHealth, appended }: Having): Store {
+  return withMethods(store, {
+    held,
+    onHealth,
+    async append(commit) {
+      const written = await store.append(commit);
+      await appended(commit, written);
+      return written;
+    },
+    close: async () => {},
+  });
 }

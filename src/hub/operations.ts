@@ -17,15 +17,14 @@ import {
 import { type Endpoint, isRegistered, keyOf, type Partner, type PartyId, type PartyRole } from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Clock } from '../kit/clock.ts';
-import type { ObjectQuota } from './exchange/object-quota.ts';
 import type { Context } from './kernel/context.ts';
 import { partnerStream, routeStream } from './kernel/directory.ts';
-import type { Quota } from './kernel/quota.ts';
+import type { ObjectQuota, Quota } from './kernel/quota.ts';
 import { routePut } from './kernel/row-codecs.ts';
 import { courierActor } from './partners/partner-actors.ts';
 import type { Operations, Vitals } from './ports/operator.ts';
 import type { Recovered } from './recovery.ts';
-import { actorCounts } from './views/actor-counts.ts';
+import { actorCounts } from './views/actor-feed.ts';
 import { overdueAfterMs } from './views/overview.ts';
 import { orphanView } from './views/views.ts';
 

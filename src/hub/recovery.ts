@@ -16,7 +16,7 @@ import type { Commands } from './exchange/commands.ts';
 import type { OrphanCases } from './exchange/orphan-cases.ts';
 import type { Context } from './kernel/context.ts';
 import { directoryKey } from './kernel/directory.ts';
-import { partnerHistory } from './kernel/partner-history.ts';
+import { partnerHistory } from './kernel/log-reads.ts';
 import type { Audit } from './maintain/audit.ts';
 import type { DeadGroups } from './maintain/dead-groups.ts';
 import type { Expiry } from './maintain/expiry.ts';

@@ -9,17 +9,19 @@
  *     network of the hub. Operators get the reason.
  * PARTNERS-VERSIONS-2  What is listed with http on the host of a partner that is called by https is called by https, too: its token
  *     does not cross the network readable, and a port of http that is closed or redirects would take no delivery.
+ * PARTNERS-VERSIONS-3  Such an endpoint takes the roles that a partner of these parties has in the module and that no other
+ *     endpoint of the module states. When several endpoints would share several roles, none is guessed.
  */
 import { randomUUID } from 'node:crypto';
 import { HubError, mayRefuseToken, type Outcome } from '../domain/errors.ts';
+import { isModule, modules } from '../domain/modules.ts';
 import type { TokenEncoding } from '../domain/partner-settings.ts';
-import type { Endpoint, InterfaceRole } from '../domain/party.ts';
+import type { Endpoint, InterfaceRole, PartyRole, Role } from '../domain/party.ts';
 import type { Quirk } from '../domain/quirks.ts';
 import type { Discovered, Discovering, PartnerClient, PartnerVersions } from '../hub/ports/ports.ts';
 import { parsedUrl, secured } from '../kit/url.ts';
 import { soleObject } from '../transport/envelope.ts';
 import { urlRefusal } from './egress.ts';
-import { type ListedEndpoint, openRoles } from './open-roles.ts';
 
 export interface PartnerVersionsSettings {
   /** Timeout of each of the two requests, ms. */
@@ -190,3 +192,46 @@ function readRole(value: unknown, identifier: string): InterfaceRole | null | un
 }
 
 const unusable = (why: string) => new HubError('partnerUnusable', { message: `Cannot use the versions: ${why}` });
+
+// Interface roles of endpoints that come without one: some partners list a module once and leave its role out. [D74]
+
+/** An endpoint as the partner lists it; `role` is null when it has none. */
+export interface ListedEndpoint {
+  readonly identifier: string;
+  readonly role: InterfaceRole | null;
+  readonly url: string;
+}
+
+/** Modules without stored objects, by the role of their sender. The hub sends `hubclientinfo`. */
+const senders: Readonly<Record<string, Role | 'HUB'>> = {
+  commands: 'EMSP',
+  chargingprofiles: 'EMSP',
+  hubclientinfo: 'HUB',
+};
+
+/** The endpoints that had no role, with those that they take: none, one or both. */
+export function openRoles(
+  listed: readonly ListedEndpoint[],
+  parties: readonly Pick<PartyRole, 'role'>[],
+): (ListedEndpoint & { readonly role: InterfaceRole })[] {
+  const byModule = new Map<string, ListedEndpoint[]>();
+  for (const endpoint of listed) {
+    const same = byModule.get(endpoint.identifier);
+    if (same) same.push(endpoint);
+    else byModule.set(endpoint.identifier, [endpoint]);
+  }
+  return [...byModule].flatMap(([identifier, all]) => {
+    const without = all.filter(({ role }) => role === null);
+    const stated = new Set(all.map(({ role }) => role));
+    const open = rolesIn(identifier, parties).filter((role) => !stated.has(role));
+    if (without.length > 1 && open.length > 1) return [];
+    return without.flatMap((endpoint) => open.map((role) => ({ ...endpoint, role })));
+  });
+}
+
+/** The interface roles that a partner of these parties has in a module; none when the hub does not know the module. */
+function rolesIn(identifier: string, parties: readonly Pick<PartyRole, 'role'>[]): InterfaceRole[] {
+  const sender = isModule(identifier) ? modules[identifier].owner : senders[identifier];
+  if (sender === undefined) return [];
+  return [...new Set(parties.map(({ role }) => (role === sender ? 'SENDER' : 'RECEIVER')))];
+}

@@ -2,9 +2,8 @@
 import * as keys from '../keys.ts';
 import { headOf } from '../records.ts';
 import { type EventHead, indexKeysOf, stageIndexes } from './event-log.ts';
-import { DigestMaker, type IndexDigest, type Tally } from './index-digest.ts';
 import { type Batch, chunks, type Database, fetch, type OnPoint } from './leveldb.ts';
-import { type Floors, Sealing } from './seal.ts';
+import { DigestMaker, type Floors, type IndexDigest, Sealing, type Tally } from './seal.ts';
 
 /** Of an examination. */
 interface Repairs {

@@ -12,12 +12,13 @@
  * TRIM-5  A trim is synced before the next one is prepared. Each horizon counts the kept events of the trims before it:
  *     if a power cut took an earlier trim but not a later one, events would remain that no horizon counts.
  */
+
 import type { Kept, RowKey, Seq, StoredEvent, Trim } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { encode, headOf, inspect } from '../records.ts';
 import { type EventHead, type EventReader, indexKeys, type RowHead, type Touched } from './event-log.ts';
-import type { IndexDigest } from './index-digest.ts';
 import { type Batch, compact, type Database } from './leveldb.ts';
+import type { IndexDigest } from './seal.ts';
 import { encodeHorizon, minus, plus } from './trim-point.ts';
 import type { Found } from './verify.ts';
 

@@ -11,6 +11,7 @@
  * VERIFY-REST-4  It repairs nothing. Whatever it finds, the store is reopened and verified whole, as after a failed
  *     write.
  */
+
 import { sleep } from '../../src/kit/clock.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { Damaged, type Seq, StoreUnavailable } from '../contract.ts';
@@ -18,8 +19,8 @@ import * as keys from '../keys.ts';
 import { inspect } from '../records.ts';
 import { restful } from './backup.ts';
 import type { Verified } from './event-log.ts';
-import { type IndexDigest, Tally } from './index-digest.ts';
 import { chunks, type Database } from './leveldb.ts';
+import { type IndexDigest, Tally } from './seal.ts';
 import { type Horizon, plus } from './trim-point.ts';
 import type { Found } from './verify.ts';
 

@@ -15,18 +15,18 @@
  * VERIFY-6  A block that cannot be read, or a record under a wrong key, quarantines the store: the engine can neither
  *     say what the block contained nor compact it.
  */
+
 import type { RowKey, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { ListCache, RowCache, TwoGenerations } from './caches.ts';
 import { type EventHead, indexKeysOf, type RowHead, type Touched } from './event-log.ts';
-import { DigestMaker, IndexDigest, Tally } from './index-digest.ts';
 import { chunks, type Database, type OnPoint } from './leveldb.ts';
 import { judge, type Marks } from './marks.ts';
 import { mend } from './mend.ts';
 import { OrderIndex } from './order-index.ts';
 import { OpenDeliveries } from './outbox.ts';
-import { type Seal, Sealing } from './seal.ts';
+import { DigestMaker, IndexDigest, type Seal, Sealing, Tally } from './seal.ts';
 import { type Horizon, NO_HORIZON, plus, readHorizon } from './trim-point.ts';
 import { isBarred } from './unopened.ts';
 

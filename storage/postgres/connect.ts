@@ -15,7 +15,7 @@ import { every } from '../../src/kit/clock.ts';
 import { Limit } from '../../src/kit/concurrency.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { Damaged, StoreUnavailable } from '../contract.ts';
-import type { PostgresAddress } from './url.ts';
+import type { PostgresAddress } from './options.ts';
 
 /** How a session commits; `lazy`: the server answers before the commit is on disk. */
 export type Durability = 'flushed' | 'lazy';

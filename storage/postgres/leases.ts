@@ -1,6 +1,6 @@
 /**
  * The leases of the nodes and the ownership of the log: each node renews its lease in the database, and one live node
- * holds the log.
+ * holds the log. How long a node's way to the database takes decides between nodes that could.
  *
  * LEASES-1  The fencing token of the log, not the lease, keeps a former owner from writing (WRITE-PARAMETERS-2). Leases
  *     only decide which node should try.
@@ -19,15 +19,17 @@
  *     database's clock may be moved, so it decides only about rows not seen before. A row that was seen with more of
  *     its lease left counts for that longer time, unless no lease is so long: then that clock was put back.
  * LEASES-9  Each node tells the others how long its way to the database takes. One whose way is slow beside another's
- *     (`trips.ts`) leaves a free log to that one, as a node does that others may be unable to reach (LEASES-7). Only a
+ *     leaves a free log to that one, as a node does that others may be unable to reach (LEASES-7). Only a
  *     node that could take the log well tells it.
+ * LEASES-10  A way is as long as the shortest of the last `counted` beats: a busy machine makes some of them long, a slow
+ *     link all.
+ * LEASES-11  It is slow when it takes more than `slowMs`, and `slowTimes` that of another live node: never of two nodes
+ *     at once.
  */
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../../src/kit/clock.ts';
-import type { Fence, Seq } from '../contract.ts';
-import { StoreUnavailable } from '../contract.ts';
+import { type Fence, type Seq, StoreUnavailable } from '../contract.ts';
 import { ask } from './connect.ts';
-import { type Slowness, Trips } from './trips.ts';
 import { LOG } from './write-sql.ts';
 
 const HELD_PART = 0.8;
@@ -329,4 +331,37 @@ export function patience(clock: Clock, ttlMs: number): () => boolean {
     askedAt = now;
     return leftMs >= 0;
   };
+}
+
+// How long a node's way to the database takes, beside that of other nodes.
+
+const counted = 10;
+const [slowMs, slowTimes] = [50, 4];
+
+/** Round trips to the database, ms. */
+export interface Slowness {
+  readonly ms: number;
+  /** The shortest of the other live nodes. */
+  readonly otherMs: number;
+}
+
+class Trips {
+  readonly #last: number[] = [];
+
+  add(ms: number): void {
+    this.#last.push(ms);
+    if (this.#last.length > counted) this.#last.shift();
+  }
+
+  /** Whole ms; null until there were enough beats. [LEASES-10] */
+  ms(): number | null {
+    return this.#last.length < counted ? null : Math.ceil(Math.min(...this.#last));
+  }
+
+  /** Null unless this node's way is slow. [LEASES-11] */
+  slowness(others: readonly (number | null)[]): Slowness | null {
+    const ms = this.ms();
+    const otherMs = Math.min(...others.map((each) => each ?? Number.POSITIVE_INFINITY));
+    return ms !== null && ms > slowMs && ms > slowTimes * otherMs ? { ms, otherMs } : null;
+  }
 }

@@ -18,8 +18,8 @@ import { type Clock, sleep } from '../../src/kit/clock.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { beginLocking, destroy, type Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
+import type { PostgresAddress } from './options.ts';
 import { mustBeSafe } from './settings.ts';
-import type { PostgresAddress } from './url.ts';
 import { APPEND, appendMeanwhile, counting, HOUR, totals } from './write-sql.ts';
 
 const RACES_MAX = 5;

@@ -16,6 +16,7 @@
  *     still awaited.
  * POSTGRES-STORE-3  While the database is unreachable writes are refused at once; they resume without a restart.
  */
+
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { type Clock, sleep, withTimeout } from '../../src/kit/clock.ts';
@@ -25,15 +26,13 @@ import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.t
 import { writePostgresBackup } from './backup.ts';
 import { ask, awayOr, Primary, Sessions, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { type ClusterNode, Leases, patience } from './leases.ts';
-import type { PostgresStoreOptions } from './options.ts';
+import { type ClusterNode, Leases, patience, type Slowness } from './leases.ts';
+import { type PostgresAddress, type PostgresStoreOptions, parsePostgresUrl } from './options.ts';
 import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
 import { isWorking, KnownLog } from './session-checks.ts';
 import { prepareTrim, trimsOf } from './trim.ts';
-import type { Slowness } from './trips.ts';
-import { type PostgresAddress, parsePostgresUrl } from './url.ts';
 import { Watch } from './watch.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
 import { type Job, WritePipeline } from './write-pipeline.ts';

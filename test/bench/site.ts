@@ -11,7 +11,7 @@ import type { CommandEvent, ObjectEventData } from '../../src/domain/events.ts';
 import { applyToObject } from '../../src/domain/fold.ts';
 import { objectKey, streamOf } from '../../src/domain/object.ts';
 import { type Partner, partyKey, type Role } from '../../src/domain/party.ts';
-import { commandRow, foundAgainBy } from '../../src/hub/exchange/command-rows.ts';
+import { commandRow, foundAgainBy } from '../../src/hub/exchange/command-routing.ts';
 import { objectPut, ownerPut, partnerPut, routePut } from '../../src/hub/kernel/row-codecs.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import type { Commit, Fence, NewEvent, Put, Store } from '../../storage/contract.ts';

@@ -1,5 +1,5 @@
-/** To whom a node passes requests on while it does not reach the database, and until it knows who the owner is. [KNOWN-OWNER-1] */
-import { KnownOwner, keptMs } from '../../src/cluster/known-owner.ts';
+/** To whom a node passes requests on while it does not reach the database, and until it knows who the owner is. [MEMBERSHIP-2] */
+import { KnownOwner, keptMs } from '../../src/cluster/membership.ts';
 import type { PeerNode, SharedStore } from '../../src/cluster/node-parts.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';

@@ -144,7 +144,7 @@ t.test('each change of host that waits counts against the quota of its partner [
   t.equal(await countOf(hub, 'partner.hostChangeAsked'), 3, 'each is recorded');
 });
 
-t.test('a rotation uses up a confirmation; one that the store refused does not [HOST-CHANGES-1]', async (t) => {
+t.test('a rotation uses up a confirmation; one that the store refused does not [PARTNER-RECORDER-2]', async (t) => {
   let refusals = 0;
   const wrap = wrapStore((store) => ({
     append: async (commit) => {

@@ -854,7 +854,7 @@ t.test('a replay of a time span reads only the log of that span', async (t) => {
 });
 
 t.test(
-  'a replay of a time span misses nothing when the wall clock was a day behind meanwhile [LOG-SPAN-2]',
+  'a replay of a time span misses nothing when the wall clock was a day behind meanwhile [LOG-READS-2]',
   async (t) => {
     const clock = new SimulatedClock('2026-03-02T09:40:00Z');
     const hub = await hubFor(t, {}, { clock });

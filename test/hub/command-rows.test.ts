@@ -1,7 +1,7 @@
 /** The rows by which a later step finds a command follow from its events alone, also once it has ended. */
 
 import type { CommandEvent } from '../../src/domain/events.ts';
-import { foundAgainBy } from '../../src/hub/exchange/command-rows.ts';
+import { foundAgainBy } from '../../src/hub/exchange/command-routing.ts';
 import { foldCommand } from '../../src/hub/maintain/row-rebuild.ts';
 import type { StoredEvent } from '../../storage/contract.ts';
 import { t } from '../support/tap.ts';

@@ -1,5 +1,5 @@
 /** Commands through a door beside the owner, in one process: the door forwards and relays, and the owner keeps every wait. [COMMANDS-5] */
-import { sharedBy } from '../../src/cluster/shared.ts';
+import { sharedBy } from '../../src/cluster/tenure.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
 import type { HubKind, HubPorts } from '../../src/hub/ports/ports.ts';

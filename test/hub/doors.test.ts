@@ -1,5 +1,5 @@
 /** A door beside a whole hub on one store, in one process: what each does when the other has changed what it knows. */
-import { sharedBy } from '../../src/cluster/shared.ts';
+import { sharedBy } from '../../src/cluster/tenure.ts';
 import type { ObjectChange } from '../../src/domain/object.ts';
 import { applyToPartner, type Partner } from '../../src/domain/party.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';

@@ -1,6 +1,6 @@
 /** The history of a hub: what passed by minute and hour, over restarts, refusals of the store, and the end of its time. */
 import type { HistoryView, MonthlyReport, PartnerHistory } from '../../src/api/history.ts';
-import { sharedBy } from '../../src/cluster/shared.ts';
+import { sharedBy } from '../../src/cluster/tenure.ts';
 import { createHub } from '../../src/hub/create-hub.ts';
 import { hoursKind, minutesKind } from '../../src/hub/maintain/history.ts';
 import { locationBody } from '../support/bodies.ts';

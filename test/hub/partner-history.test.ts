@@ -1,6 +1,6 @@
 /** A start after weeks in which a partner failed now and then. */
 import { join } from 'node:path';
-import { partnerHistory } from '../../src/hub/kernel/partner-history.ts';
+import { partnerHistory } from '../../src/hub/kernel/log-reads.ts';
 import type { StoredEvent } from '../../storage/contract.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair } from '../support/hub-in-process.ts';
@@ -19,7 +19,7 @@ const change = (
   party: null,
 });
 
-t.test('[PARTNER-HISTORY-1] a start reads the events of a partner once, in pages, and holds the latest', async (t) => {
+t.test('[LOG-READS-4] a start reads the events of a partner once, in pages, and holds the latest', async (t) => {
   const dataDir = join(directoryFor(t), 'data');
   const first = await hubFor(t, {}, {}, dataDir);
   await routedPair(t, first, {});

@@ -2,8 +2,7 @@
  * Facts that nobody waits for, gathered.
  */
 
-import type { Noted } from '../../src/hub/kernel/recorder.ts';
-import { WriteCoalescer } from '../../src/hub/kernel/write-coalescer.ts';
+import { type Noted, WriteCoalescer } from '../../src/hub/kernel/recorder.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 
@@ -27,7 +26,7 @@ function scene() {
   return { clock, recorded, notes: coalescer, add };
 }
 
-t.test('facts are recorded together, in order, with the instant of their arrival [WRITE-COALESCER-1]', async (t) => {
+t.test('facts are recorded together, in order, with the instant of their arrival [RECORDER-9]', async (t) => {
   const { clock, recorded, add } = scene();
   add('one');
   clock.advance(19);
@@ -51,7 +50,7 @@ t.test('facts beyond the size of a batch are recorded at once, and without facts
   t.equal(recorded.length, 1);
 });
 
-t.test('closing flushes the pending facts, and a later fact is written at once [WRITE-COALESCER-2]', async (t) => {
+t.test('closing flushes the pending facts, and a later fact is written at once [RECORDER-10]', async (t) => {
   const { recorded, notes: coalescer, add } = scene();
   add('one');
   coalescer.close();

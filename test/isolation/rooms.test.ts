@@ -168,7 +168,7 @@ t.test('metrics name the five partners that use most of each room', async (t) =>
   const cpos: PlainPartner[] = [];
   for (let n = 0; n < 7; n++) {
     const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: `CP${n}` });
-    // One may be counted twice while it is stored. [OBJECT-QUOTA-2]
+    // One may be counted twice while it is stored. [QUOTA-9]
     for (let id = 0; id <= 2 * n; id++) {
       const body = { ...tariffBody(`T${id}`), party_id: `CP${n}` };
       await cpo.push('PUT', `/2.2.1/tariffs/NL/CP${n}/T${id}`, body);

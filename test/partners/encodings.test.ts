@@ -7,7 +7,7 @@ import type { Outcome } from '../../src/domain/errors.ts';
 import type { OutboundCall } from '../../src/hub/ports/ports.ts';
 import { partnerClient } from '../../src/partners/client.ts';
 import { egressGuard } from '../../src/partners/egress.ts';
-import { foreignText } from '../../src/partners/wire/content.ts';
+import { foreignText } from '../../src/partners/wire/exchange.ts';
 import { callsOfAllKinds } from '../support/all-calls.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';

@@ -1,11 +1,11 @@
 /** Which interface roles endpoints take that come without one. [D74] */
-import { openRoles } from '../../src/partners/open-roles.ts';
+import { openRoles } from '../../src/partners/versions.ts';
 import { t } from '../support/tap.ts';
 
 const url = 'https://partner.example/x';
 
 t.test(
-  'an endpoint without a role gets the roles that its module and the parties leave open [OPEN-ROLES-1]',
+  'an endpoint without a role gets the roles that its module and the parties leave open [PARTNERS-VERSIONS-3]',
   async (t) => {
     const table: [parties: string, listed: string, taken: string][] = [
       ['CPO', 'locations tariffs sessions cdrs', 'locations/SENDER tariffs/SENDER sessions/SENDER cdrs/SENDER'],

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
-import { parsePostgresUrl } from '../../storage/postgres/url.ts';
+import { parsePostgresUrl } from '../../storage/postgres/options.ts';
 import { allocator, allocatorIn } from '../support/allocator.ts';
 import { startChildHub } from '../support/child-hub.ts';
 import { directoryFor } from '../support/directory.ts';

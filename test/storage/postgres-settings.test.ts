@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { DatabaseAway } from '../../storage/postgres/connect.ts';
+import { parsePostgresUrl } from '../../storage/postgres/options.ts';
 import { type ServerSettings, unsafeSettings, warningOf } from '../../storage/postgres/settings.ts';
 import { openPostgresStore } from '../../storage/postgres/store.ts';
-import { parsePostgresUrl } from '../../storage/postgres/url.ts';
 import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -76,7 +76,7 @@ t.test('an address names hosts, schema and known parameters of the server; other
     t.throws(() => parsePostgresUrl(url), { name: 'TypeError', message: why });
 });
 
-t.test('[POSTGRES-URL-1] a connection to another machine is verified unless the operator says otherwise', async (t) => {
+t.test('[OPTIONS-1] a connection to another machine is verified unless the operator says otherwise', async (t) => {
   const verified = { rejectUnauthorized: true };
   for (const [where, ssl] of [
     ...(['db1', '10.0.0.11', 'db1,127.0.0.1', '127.evil.example', '127.1', '[::2]', 'localhost.example'] as const).map(

@@ -2,6 +2,7 @@
  * The seal: a store that serves before all of it was verified. Whatever is damaged is found, by a read or in the background,
  * nothing wrong is served meanwhile, and the store ends as one that was verified whole at its start.
  */
+
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync } from 'node:fs';
@@ -10,7 +11,7 @@ import { Level } from 'level';
 import type { Store, StoreHealth } from '../../storage/contract.ts';
 import * as keys from '../../storage/keys.ts';
 import { DirtyFlag } from '../../storage/level/dirty-flag.ts';
-import { DigestMaker, IndexDigest } from '../../storage/level/index-digest.ts';
+import { DigestMaker, IndexDigest } from '../../storage/level/seal.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { RECENT_EVENTS } from '../../storage/level/verify.ts';
 import { encode } from '../../storage/records.ts';
@@ -154,7 +155,7 @@ t.test('[SEAL-1] [LEVEL-REWRITE-1] a rewrite removes the seal, and with it every
   }
 });
 
-t.test('[SEAL-1] [INDEX-DIGEST-1] [INDEX-DIGEST-3] the seal follows appends and trims', async (t) => {
+t.test('[SEAL-1] [SEAL-6] [SEAL-8] the seal follows appends and trims', async (t) => {
   const directory = directoryFor(t);
   const rounds = isAtLength ? 6 : 3;
   for (let round = 0; round < rounds; round += 1) {
@@ -413,7 +414,7 @@ t.test('[SEAL-1] the index by correlation id follows an event that is kept under
   t.ok(points.includes('rest.verified'), 'what the seal says is so');
 });
 
-t.test('[INDEX-DIGEST-3] parts that trims have emptied are merged', async (t) => {
+t.test('[SEAL-8] parts that trims have emptied are merged', async (t) => {
   const starts = ['c/', 's/', ...Array.from({ length: 4200 }, (_, i) => `s/${String(i).padStart(6, '0')}`)];
   const digest = new IndexDigest(starts);
   const held = Array.from({ length: 5000 }, (_, i) => keys.streamKey('stream', i + 1));
@@ -477,7 +478,7 @@ for (const count of someOf(kills)) {
   });
 }
 
-t.test('[INDEX-DIGEST-2] names beyond ASCII belong to the part in whose range the database has them', async (t) => {
+t.test('[SEAL-7] names beyond ASCII belong to the part in whose range the database has them', async (t) => {
   const names = ['a', 'z', 'ä', 'é', '\uffee', '\u{1f600}'].flatMap((name) =>
     Array.from({ length: 3000 }, (_, i) => keys.streamKey(`${name}${i}`, i + 1)),
   );

@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, r
 import { join } from 'node:path';
 import { newDataKey, privateKeyIn, publicKeyIn, unwrappedKey } from '../../storage/level/backup-keys.ts';
 import { restoreBackup, verifyStore } from '../../storage/level/restore.ts';
-import { filesBelow, openedFile, sealFile } from '../../storage/level/sealed-files.ts';
+import { filesBelow, openedFile, sealFile } from '../../storage/level/sealed-backup.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { backupKeysIn } from '../support/backup-keys.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -43,7 +43,7 @@ t.test('a sealed file is unsealed to its content, of any length', async (t) => {
   }
 });
 
-t.test('[SEALED-FILES-1] a file that was changed, cut, lengthened, renamed or recombined does not open', async (t) => {
+t.test('[SEALED-BACKUP-4] a file that was changed, cut, lengthened, renamed or recombined does not open', async (t) => {
   const { to, name, dataKey, sealed } = await sealedFile(t, 2 * chunk + 100);
   const flipped = (at: number) => {
     const changed = Buffer.from(sealed);

@@ -1,6 +1,6 @@
 /** Rows that a hub has written long ago, in numbers that no test could have it make one by one. */
 import type { CommandRecord } from '../../src/domain/command.ts';
-import { commandRow as rowOf } from '../../src/hub/exchange/command-rows.ts';
+import { commandRow as rowOf } from '../../src/hub/exchange/command-routing.ts';
 import type { Put } from '../../storage/contract.ts';
 import type { TestHub } from './hub-in-process.ts';
 

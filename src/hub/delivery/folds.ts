@@ -10,7 +10,7 @@ import type { HubObject } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { perTurn } from '../../kit/turns.ts';
-import { changesMax, type Folded, foldedTo, unfolded } from '../kernel/object-history.ts';
+import { changesMax, type Folded, foldedTo, unfolded } from '../kernel/log-reads.ts';
 
 const keptMax = 16 * 1024 * 1024;
 /** Of an object that is kept, beside its body: characters in place of an estimate of its bytes. */

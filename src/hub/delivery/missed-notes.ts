@@ -24,7 +24,7 @@ import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesOf } from '../kernel/object-history.ts';
+import { changesOf } from '../kernel/log-reads.ts';
 import type { Recording } from '../kernel/recorder.ts';
 import { objectPut, readObject } from '../kernel/row-codecs.ts';
 import type { DeliveryMemory } from './delivery-row.ts';

@@ -9,8 +9,8 @@ import { enumValue, metBy, type Quirk, type QuirksMet } from '../../domain/quirk
 import { withTimeout } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
+import type { WriteCoalescer } from '../kernel/recorder.ts';
 import { peekObject, readObject } from '../kernel/row-codecs.ts';
-import type { WriteCoalescer } from '../kernel/write-coalescer.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { AuthorizeAnswer, AuthorizeRequest, Caller } from '../ports/hub.ts';
 import type { HeaderParty } from '../ports/ports.ts';

@@ -34,7 +34,7 @@ import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { catalogueAudience, type Directory, notRoutedTo } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
-import type { Quota } from '../kernel/quota.ts';
+import type { ObjectQuota, Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import {
   billedKey,
@@ -53,7 +53,6 @@ import type { Accepted, Caller, Reserve } from '../ports/hub.ts';
 import type { CallSubject } from '../ports/ports.ts';
 import { initiatorOf } from './attribution.ts';
 import { instrument } from './instrument.ts';
-import type { ObjectQuota } from './object-quota.ts';
 import type { OrphanCases } from './orphan-cases.ts';
 import { owedRequests } from './owed-requests.ts';
 

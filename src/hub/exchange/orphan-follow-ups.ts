@@ -18,7 +18,7 @@ import type { OrphanRecord } from '../../domain/orphan.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Clock } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesOf } from '../kernel/object-history.ts';
+import { changesOf } from '../kernel/log-reads.ts';
 import { billedKey, readObject, rowData } from '../kernel/row-codecs.ts';
 
 /**

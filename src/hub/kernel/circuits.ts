@@ -28,7 +28,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import type { CircuitView } from '../ports/operator.ts';
 import type { HubPorts, HubSettings } from '../ports/ports.ts';
 import { partnerStream } from './directory.ts';
-import { historyAfter } from './partner-history.ts';
+import { historyAfter } from './log-reads.ts';
 import type { Recorder } from './recorder.ts';
 import { heard } from './row-codecs.ts';
 import type { Timers } from './timers.ts';

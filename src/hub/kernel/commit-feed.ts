@@ -14,7 +14,7 @@ import { type Clock, sleep, withTimeout } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Log } from '../ports/ports.ts';
 import { directoryKey } from './directory.ts';
-import { withoutWho } from './who.ts';
+import { withoutWho } from './row-codecs.ts';
 
 /** Back-off after a read of the log that failed or found nothing, ms. */
 const readAgainMs = 200;

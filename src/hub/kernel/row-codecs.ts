@@ -1,10 +1,12 @@
 /**
  * Converts read models to and from rows of the store, and stored events to the events of state machines.
+ *
+ * ROW-CODECS-1  Only lists of events show it: what is folded or dispatched has no such field, so that rows and memory do not
+ *     depend on who acted.
  */
 import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storage/contract.ts';
 import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
-import type { HubObject } from '../../domain/object.ts';
-import { sortableDate } from '../../domain/object.ts';
+import { type HubObject, sortableDate } from '../../domain/object.ts';
 import { notRegistered } from '../../domain/ownership.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
@@ -214,4 +216,19 @@ export async function rowData<T>(store: Store, key: RowKey): Promise<T | null> {
 /** A stored event as the event of the state machine of its stream; machines know hub time alone. */
 export function heard(clock: Clock, event: StoredEvent): { type: string; at: number; data: unknown; seq: number } {
   return { type: event.type, at: clock.steady(Date.parse(event.at)), data: event.data, seq: event.seq };
+}
+
+// The name of the operator who caused an event, which the log keeps in the event's data. [D80]
+
+export const whoField = 'who';
+
+/** The data as the log keeps them. */
+export const signed = (data: object, operator: string): object => ({ ...data, [whoField]: operator });
+
+/** [ROW-CODECS-1] */
+export function withoutWho(event: StoredEvent): StoredEvent {
+  const recorded = (event.data ?? {}) as Record<string, unknown>;
+  if (!(whoField in recorded)) return event;
+  const { [whoField]: _, ...data } = recorded;
+  return { ...event, data };
 }

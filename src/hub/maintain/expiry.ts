@@ -15,7 +15,7 @@ import { dayMs, sleep } from '../../kit/clock.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesOf } from '../kernel/object-history.ts';
+import { changesOf } from '../kernel/log-reads.ts';
 import { billedKey, objectFromRow, rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
 import { removalOf } from './removal.ts';
 

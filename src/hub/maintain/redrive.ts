@@ -28,7 +28,7 @@ import { laneKey } from '../delivery/lanes.ts';
 import { type DeliveryStanding, openRows } from '../delivery/outbox-writer.ts';
 import { logPage } from '../delivery/window.ts';
 import type { Context } from '../kernel/context.ts';
-import { completeSpan } from '../kernel/log-span.ts';
+import { completeSpan } from '../kernel/log-reads.ts';
 import type { Recording } from '../kernel/recorder.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 import type { Jobs, StepResult } from './jobs.ts';

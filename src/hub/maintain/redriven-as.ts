@@ -31,7 +31,7 @@ import { laneKey } from '../delivery/lanes.ts';
 import { noteOf } from '../delivery/missed-notes.ts';
 import type { DeliveryStanding } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import { changesMax, changesOf } from '../kernel/object-history.ts';
+import { changesMax, changesOf } from '../kernel/log-reads.ts';
 import type { Recording } from '../kernel/recorder.ts';
 import { readObject } from '../kernel/row-codecs.ts';
 import type { RedriveOptions } from '../ports/operator.ts';

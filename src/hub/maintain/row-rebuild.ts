@@ -16,11 +16,11 @@ import { applyToPull, type QuarantineRecord } from '../../domain/pull.ts';
 import type { RefusedRecord, Tallies } from '../../domain/report.ts';
 import type { Route } from '../../domain/routing.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
-import { commandRow, foundAgainBy } from '../exchange/command-rows.ts';
+import { commandRow, foundAgainBy } from '../exchange/command-routing.ts';
 import { orphanRow } from '../exchange/orphan-records.ts';
 import type { Context } from '../kernel/context.ts';
 import { directoryPut } from '../kernel/directory.ts';
-import { changeOf } from '../kernel/object-history.ts';
+import { changeOf } from '../kernel/log-reads.ts';
 import {
   billedKind,
   billedPut,
@@ -30,8 +30,8 @@ import {
   ownersKind,
   partnerPut,
   routePut,
+  withoutWho,
 } from '../kernel/row-codecs.ts';
-import { withoutWho } from '../kernel/who.ts';
 import { webhookPut } from '../notify/notifier.ts';
 import { conditionPut, stream as notices } from '../notify/watch.ts';
 import { refusedRow, refusedStream, reportRow, reportStream } from '../partners/reports.ts';

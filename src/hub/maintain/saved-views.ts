@@ -8,7 +8,7 @@ import { HubError } from '../../domain/errors.ts';
 import type { SavedView, SavedViewEvent, Trace } from '../../domain/events.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
-import type { SavedViewVerbs } from '../ports/matters.ts';
+import type { SavedViewVerbs } from '../ports/operator.ts';
 
 const kind = 'views';
 const viewsMax = 200;

@@ -16,8 +16,7 @@ import { isWanted, type Notice, sealedFor, type Webhook, type WebhookEvent } fro
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 import type { WebhookChoices, WebhookVerbs } from '../ports/operator.ts';
-import type { Telling, Told } from '../ports/ports.ts';
-import { mailOf, webhookBody } from './body.ts';
+import type { Mail, Telling, Told } from '../ports/ports.ts';
 import { Outlet, type Owed, type Recipient, type Standing } from './outlet.ts';
 import { Watch, type WatchParts } from './watch.ts';
 
@@ -294,4 +293,25 @@ export class Notifier implements WebhookVerbs {
       this.#keep(resealed, 0);
     }
   }
+}
+
+// What a notification looks like to its receivers: a JSON body for webhooks, a text for mail.
+
+const linkTo = (consoleUrl: string, page: string): string => `${consoleUrl}/console${page}`;
+
+/** In the form that Standard Webhooks advises. */
+function webhookBody({ at, notice }: Owed, consoleUrl: string): string {
+  const { type, subject, parties, what, since, page } = notice;
+  const data = { party: parties[0] ?? null, parties, subject, what, since, link: linkTo(consoleUrl, page) };
+  return JSON.stringify({ type, timestamp: at, data });
+}
+
+/** One mail for all; `name` is that of the hub. */
+function mailOf(batch: readonly Owed[], name: string, consoleUrl: string): Mail {
+  const [first] = batch;
+  const subject = batch.length === 1 && first ? first.notice.what : `${batch.length} notifications`;
+  const blocks = batch.map(({ at, notice: { type, what, since, page } }) =>
+    [what, `  ${type}, since ${since}, sent at ${at}`, `  ${linkTo(consoleUrl, page)}`].join('\n'),
+  );
+  return { subject: `[${name}] ${subject}`, text: `${blocks.join('\n\n')}\n` };
 }

@@ -14,7 +14,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import { hourMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
-import type { PortalVerbs } from '../ports/portal.ts';
+import type { PortalVerbs } from '../ports/operator.ts';
 
 const sessionMs = 8 * hourMs;
 /** [PORTAL-ACCESS-3] */

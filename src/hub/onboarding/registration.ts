@@ -6,7 +6,7 @@
  *     endpoints.
  * REGISTRATION-2  The hub stores the tokens that it issues only as digests; a token leaves the hub once, in the answer
  *     that issues it.
- * REGISTRATION-3  A partner has one exchange at a time (`exchange-queue.ts`): of two concurrent ones, the second sees
+ * REGISTRATION-3  A partner has one exchange at a time (`own-exchange.ts`): of two concurrent ones, the second sees
  *     the result of the first.
  * REGISTRATION-4  An exchange calls the partner outside the turn in which the partner's events are recorded, so that no
  *     other event waits for those calls. In that turn it checks its preconditions again: an exchange that was
@@ -41,10 +41,14 @@ import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, IssuedCredentials } from '../ports/hub.ts';
 import type { Discovered } from '../ports/ports.ts';
-import { ExchangeQueue } from './exchange-queue.ts';
-import { HostChanges } from './host-changes.ts';
-import { type Invitation, ownExchange } from './own-exchange.ts';
-import { type PartnerEvents, type PartnerRecording, partnerRecorder, type RecordPartner } from './partner-recorder.ts';
+import { ExchangeQueue, type Invitation, ownExchange } from './own-exchange.ts';
+import {
+  HostChanges,
+  type PartnerEvents,
+  type PartnerRecording,
+  partnerRecorder,
+  type RecordPartner,
+} from './partner-recorder.ts';
 import { RegistrationLog } from './registration-log.ts';
 import { TokenUses } from './token-uses.ts';
 

@@ -8,7 +8,7 @@ import type { StoredEvent } from '../../../storage/contract.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerIdIn, partnerStream } from '../kernel/directory.ts';
-import { historyAfter, partnerHistory } from '../kernel/partner-history.ts';
+import { historyAfter, partnerHistory } from '../kernel/log-reads.ts';
 import { heard } from '../kernel/row-codecs.ts';
 
 /** Id of the courier actor of a partner. */

@@ -2,12 +2,12 @@
  * The interface through which the doors for operators call the hub: their verbs and the views that these return. Those
  * doors may also import `hub.ts` and `actor-view.ts`, and no more of the hub.
  */
-
 import type { AuditCheck, AuditEntry, AuditFilter } from '../../api/audit.ts';
 import type { CheckView } from '../../api/checks.ts';
 import type { CommandFilter, CommandView } from '../../api/commands.ts';
-import type { Page } from '../../api/common.ts';
+import type { Page, TriageView } from '../../api/common.ts';
 import type {
+  DeadGroup,
   DeliveryChange,
   DeliveryFilter,
   DeliveryView,
@@ -18,8 +18,9 @@ import type { EventFilter, EventPage } from '../../api/events.ts';
 import type { HistoryRange, HistoryView, MonthlyReport, PartnerHistory } from '../../api/history.ts';
 import type { BackupView, HubStatus } from '../../api/hub.ts';
 import type { DiscardFilter, DiscardPlan, JobView, RedriveFilter, RedrivePlan } from '../../api/jobs.ts';
+import type { OrphanView } from '../../api/orphans.ts';
 import type { OverviewTotals, OverviewView } from '../../api/overview.ts';
-import type { HandshakeView, PartyView, ProbeView } from '../../api/parties.ts';
+import type { HandshakeView, PartyView, PortalLink, PortalSession, ProbeView } from '../../api/parties.ts';
 import type { ErasureView, SubjectView } from '../../api/persons.ts';
 import type { PullFilter, PullView, QuarantineView } from '../../api/pulls.ts';
 import type { Reconciliation } from '../../api/reconciliation.ts';
@@ -27,7 +28,8 @@ import type { ReportView } from '../../api/report.ts';
 import type { RouteExplanation } from '../../api/routes.ts';
 import type { TraceView } from '../../api/trace.ts';
 import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../../api/webhooks.ts';
-import type { Trace } from '../../domain/events.ts';
+import type { ErrorCode } from '../../domain/errors.ts';
+import type { SavedView, Trace } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { NotificationKind } from '../../domain/notification.ts';
 import type { PartnerChoices } from '../../domain/partner-settings.ts';
@@ -35,9 +37,8 @@ import type { Endpoint, PartyId, PartyRole } from '../../domain/party.ts';
 import type { Person } from '../../domain/person.ts';
 import type { PulledModule } from '../../domain/pull.ts';
 import type { Route } from '../../domain/routing.ts';
+import type { DeadGroupName, TriageChange } from '../../domain/triage.ts';
 import type { WatchedActor, Watcher } from './actor-view.ts';
-import type { MatterVerbs, SavedViewVerbs } from './matters.ts';
-import type { PortalVerbs } from './portal.ts';
 import type { HeaderParty } from './ports.ts';
 
 export type { ContactsView } from '../../api/parties.ts';
@@ -319,4 +320,53 @@ export interface Operations
   actor(id: string): WatchedActor | undefined;
   /** Reports every change of an actor until the returned function is called. Without watchers it costs nothing. */
   watch(watcher: Watcher): () => void;
+}
+
+// The part of `Operations` by which operators handle orphan cases and groups of dead letters, and keep saved views
+// (addresses of the console under a name).
+
+export interface SavedViewVerbs {
+  savedViews(): Promise<SavedView[]>;
+  /** Replaces a view of the same name. Throws `conflict` when there are too many. */
+  saveView(name: string, path: string, trace: Trace): Promise<SavedView>;
+  /** Idempotent: resolves even when there is none. */
+  removeView(id: string, trace: Trace): Promise<void>;
+}
+
+/** `assignee` null: not filtered by assignee. */
+export interface MatterVerbs {
+  /** Dead letters by receiver, module and class, most first. */
+  deadGroups(assignee: string | null): Promise<DeadGroup[]>;
+  /** Throws `notFound` for a group without a dead letter. */
+  triageDeadGroup(group: DeadGroupName, change: TriageChange, trace: Trace): Promise<TriageView>;
+  /** Open and resolved cases. A watch in its grace is not a case yet; `state` GRACE lists those. [D77] */
+  orphans(state: string | null, assignee: string | null): Promise<OrphanView[]>;
+  /**
+   * Queries the CPO of an open case again; the note of the case gets the result. Throws `conflict` when the case is not
+   * open.
+   */
+  pullOrphan(id: string, trace: Trace): Promise<OrphanView>;
+  /** Throws `conflict` when the case is not open. */
+  triageOrphan(id: string, change: TriageChange, trace: Trace): Promise<OrphanView>;
+  /** Closes an open case by hand. */
+  resolveOrphan(id: string, note: string | null, trace: Trace): Promise<OrphanView>;
+}
+
+// How partners get into their portal.
+
+export interface PortalVerbs {
+  /** A link into the portal of a partner. Throws `notFound`, and `conflict` for one that is suspended. */
+  portalLink(id: PartyId, hours: number): PortalLink;
+  /** The session that a link opens; null when the link opens nothing any more. `link` is the fragment of its URL. */
+  openPortal(link: string): PortalSession | null;
+  /** Whose session a token is; null when it has ended. */
+  portalPartner(token: string): PartyId | null;
+  /** Throws `quotaExceeded` when the partner has used up its quota of the day. [QUOTA-6] */
+  portalAct(partner: PartyId): void;
+  /** Counts an initial token that the partner issues to itself; throws `quotaExceeded`. [PORTAL-ACCESS-3] */
+  portalToken(partner: PartyId): void;
+  /** Counts the characters that are written of an act; false, and nothing is counted, when the quota is used up. */
+  portalNoted(partner: PartyId, characters: number): boolean;
+  /** Counts an act that was refused. */
+  portalRefused(partner: PartyId, code: ErrorCode): void;
 }

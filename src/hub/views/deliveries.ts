@@ -11,10 +11,9 @@ import type { PartyId } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import { isWithin, logSpan } from '../kernel/log-span.ts';
+import { isWithin, logSpan } from '../kernel/log-reads.ts';
 import type { Order, PageRequest } from '../ports/operator.ts';
-import { readCursor } from './cursor.ts';
-import { LogWalk } from './log-walk.ts';
+import { LogWalk, readCursor } from './log-walk.ts';
 
 /** For each sequence the receivers that have a row of the wanted state. */
 type Places = ReadonlyMap<Seq, ReadonlySet<PartyId>>;

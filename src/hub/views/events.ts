@@ -6,8 +6,8 @@ import type { EventFilter, EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { ObjectEventData, Owed } from '../../domain/events.ts';
 import { concerns, type RolesOf, type SubjectFilter, subjectOf } from '../../domain/subject.ts';
-import { isWithin, logSpan } from '../kernel/log-span.ts';
-import { whoField } from '../kernel/who.ts';
+import { isWithin, logSpan } from '../kernel/log-reads.ts';
+import { whoField } from '../kernel/row-codecs.ts';
 import type { EventVerbs } from '../ports/operator.ts';
 import { LogWalk } from './log-walk.ts';
 

@@ -4,6 +4,7 @@
  * LOG-WALK-1  One request reads at most `step` × `stepsMax` (20,000) events; the next one continues at `rest`.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
+import { HubError } from '../../domain/errors.ts';
 import type { Order } from '../ports/operator.ts';
 
 /** Events of one step, and steps of one request at most: more would delay other requests. [LOG-WALK-1] */
@@ -74,3 +75,14 @@ export class LogWalk {
     return taken;
   }
 }
+
+// Cursors of operators' lists: one or two numbers, joined by a dot.
+
+/** The numbers of a cursor; none for the first page. Refuses text that no list of the hub issues. */
+export function readCursor(cursor: string | null): readonly number[] {
+  if (cursor === null) return [];
+  if (!/^\d{1,16}(\.\d{1,16})?$/.test(cursor)) throw notOurs();
+  return cursor.split('.').map(Number);
+}
+
+export const notOurs = () => new HubError('invalid', { message: 'cursor: not one of ours' });

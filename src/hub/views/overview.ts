@@ -7,8 +7,7 @@
  */
 import type { OverviewRow, OverviewTotals } from '../../api/overview.ts';
 import { instantText } from '../../domain/instant.ts';
-import type { Partner, PartyId } from '../../domain/party.ts';
-import { keyOf } from '../../domain/party.ts';
+import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import { isSnoozed } from '../../domain/triage.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { OrphanCases } from '../exchange/orphan-cases.ts';
@@ -17,7 +16,7 @@ import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { Retention } from '../maintain/retention.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import type { Operations } from '../ports/operator.ts';
-import { actorCounts } from './actor-counts.ts';
+import { actorCounts } from './actor-feed.ts';
 
 const freshMs = 1_000;
 /** A delivery that is due and not blocked is overdue after this long, ms: four times the default attempt time-out. */

@@ -21,8 +21,7 @@ import { authorizeStream, noEmsp } from '../exchange/authorize.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName } from '../kernel/row-codecs.ts';
 import { type PartnerReports, refusalsOf, refusedStream } from '../partners/reports.ts';
-import { candidatesFor, refusedAs, typesOf } from './trace-keys.ts';
-import { endsOf, relatedTo } from './trace-related.ts';
+import { candidatesFor, endsOf, refusedAs, relatedTo, typesOf } from './trace-related.ts';
 
 /** Of the own events of an object or a request, the newest are shown: so many at most. */
 const eventsMax = 10_000;

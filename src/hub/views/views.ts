@@ -24,14 +24,13 @@ import type { DeliveryMemory } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type DeliveryStanding, deadRows } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
-import type { TimeBounds } from '../kernel/log-span.ts';
-import { changeBy } from '../kernel/object-history.ts';
+import { changeBy, type TimeBounds } from '../kernel/log-reads.ts';
 import { keptShelves, objectFromRow, rowData } from '../kernel/row-codecs.ts';
 import type { DeadGroups } from '../maintain/dead-groups.ts';
 import type { DeliveryDetail, PageRequest } from '../ports/operator.ts';
-import { notOurs, readCursor } from './cursor.ts';
 import { deliveryLists } from './deliveries.ts';
 import { eventView, eventViews } from './events.ts';
+import { notOurs, readCursor } from './log-walk.ts';
 
 /** Rows that a filtered page examines, and rows per read: more would delay other requests. */
 const examinedMax = 5_000;
