@@ -5,9 +5,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from 'playwright-core';
 import type { DeliveryView } from '../../src/api/deliveries.ts';
-import { curlOf } from '../../src/console/page/data/curl.ts';
-import { laidOut } from '../../src/console/page/data/json-layout.ts';
 import { grown, type Loaded, refreshed } from '../../src/console/page/data/loaded.ts';
+import { curlOf, laidOut } from '../../src/console/page/data/request-text.ts';
 import { cdrBody, sessionBody } from '../support/bodies.ts';
 import { hubFor } from '../support/hub-in-process.ts';
 import { callsTo, quiet } from '../support/observed.ts';

@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';
-import { useCaller } from './data/caller.ts';
+import { useCaller } from './data/query.ts';
 import { type Caller, caller, mayAdminister, signOut, token } from './data/session.ts';
 import { type Theme, theme, themes } from './data/theme.ts';
 import { SignIn } from './pages/sign-in.tsx';

@@ -1,9 +1,10 @@
 /**
- * A hook for an action of the operator: runs it, blocks its button meanwhile, and shows the result as a notice.
+ * A hook for an action of the operator: runs it, blocks its button meanwhile, and shows the result as a notice; and the notices.
  */
+
+import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { ApiError } from './api.ts';
-import { say } from './notices.ts';
 
 export interface Action<Input extends unknown[]> {
   readonly isRunning: boolean;
@@ -24,4 +25,28 @@ export function useAction<Input extends unknown[]>(work: (...input: Input) => Pr
       .finally(() => setRunning(false));
   };
   return { isRunning, run };
+}
+
+// Short-lived notices for the operator: an action succeeded, or why it failed.
+
+export interface Notice {
+  readonly id: number;
+  readonly kind: 'done' | 'failed';
+  readonly text: string;
+}
+
+const shownMs = { done: 5_000, failed: 15_000 };
+const shownMax = 4;
+let count = 0;
+
+export const notices = signal<readonly Notice[]>([]);
+
+export function say(kind: Notice['kind'], text: string): void {
+  const notice = { id: ++count, kind, text };
+  notices.value = [...notices.value, notice].slice(-shownMax);
+  setTimeout(() => dismiss(notice.id), shownMs[kind]);
+}
+
+export function dismiss(id: number): void {
+  notices.value = notices.value.filter((notice) => notice.id !== id);
 }

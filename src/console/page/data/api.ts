@@ -1,7 +1,8 @@
 /**
  * Calls of the admin API, or of the portal's. A refusal becomes an `ApiError` with the hub's text; a 401 for the present token signs out.
  */
-import { askReason } from './reason.ts';
+
+import { signal } from '@preact/signals';
 import { api, isPortal, signOut, token } from './session.ts';
 
 export class ApiError extends Error {
@@ -120,4 +121,22 @@ async function problemIn(response: Response): Promise<string> {
   } catch {
     return `The hub answered HTTP ${response.status}.`;
   }
+}
+
+// The question why an operator acts, put when the hub refuses an act for want of a reason (`HUB_REQUIRE_REASON`). [D91]
+
+/** Takes the answer, null for none; null while nothing is asked. */
+export const asked = signal<((reason: string | null) => void) | null>(null);
+let answer: Promise<string | null> | null = null;
+
+/** Resolves to the operator's answer, null for none. Acts that need a reason at the same time share one question. */
+function askReason(): Promise<string | null> {
+  answer ??= new Promise((resolve) => {
+    asked.value = (reason) => {
+      asked.value = null;
+      answer = null;
+      resolve(reason);
+    };
+  });
+  return answer;
 }

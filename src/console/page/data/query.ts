@@ -5,6 +5,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { type ApiError, call } from './api.ts';
 import { type Polling, polling } from './polling.ts';
+import { type Caller, caller } from './session.ts';
 
 export interface Queried<T> {
   /** Undefined until the first answer. */
@@ -48,4 +49,15 @@ export function useQuery<T>(path: string | null, every: Pause<T> = 0): Queried<T
 
   const reload = useCallback(() => asking.current?.now(), []);
   return { ...state, reload };
+}
+
+// A hook that asks the hub whose token a reload has kept, until it answers: before, no action is shown.
+
+const retryMs = 2_000;
+
+export function useCaller(): void {
+  const { data } = useQuery<Caller>(caller.value === null ? '/caller' : null, retryMs);
+  useEffect(() => {
+    if (data) caller.value = data;
+  }, [data]);
 }

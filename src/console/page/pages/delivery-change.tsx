@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { DeliveryChange, DeliveryDetailView } from '../../../api/deliveries.ts';
 import { count } from '../data/format.ts';
-import { laidOut } from '../data/json-layout.ts';
+import { laidOut } from '../data/request-text.ts';
 import { Instant } from '../parts/time.tsx';
 
 interface Hunk {

@@ -2,11 +2,10 @@
  * The request that carries a delivery, as text and as a curl command. The hub masks the token: this page never has it.
  */
 import type { DeliveryDetailView } from '../../../api/deliveries.ts';
+import { say } from '../data/action.ts';
 import { copyText } from '../data/clipboard.ts';
-import { curlOf } from '../data/curl.ts';
 import { count } from '../data/format.ts';
-import { laidOut } from '../data/json-layout.ts';
-import { say } from '../data/notices.ts';
+import { curlOf, laidOut } from '../data/request-text.ts';
 
 export function RequestShown({ request }: { request: DeliveryDetailView['request'] }) {
   const { method, url, headers, body } = request;

@@ -2,10 +2,9 @@
  * Page of notifications: who is notified of what needs operators, by webhook and by mail, what each is owed, and a test of each.
  */
 import type { WebhookRedrive, WebhookTest, WebhookView } from '../../../api/webhooks.ts';
-import { useAction } from '../data/action.ts';
+import { say, useAction } from '../data/action.ts';
 import { call, type Page } from '../data/api.ts';
 import { count, many } from '../data/format.ts';
-import { say } from '../data/notices.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';

@@ -3,10 +3,9 @@
  */
 import { useState } from 'preact/hooks';
 import type { PartyView, PortalLink, ProbeView } from '../../../api/parties.ts';
-import { useAction } from '../data/action.ts';
+import { say, useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { many, spanMs } from '../data/format.ts';
-import { say } from '../data/notices.ts';
 import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
 import { Copied } from '../parts/copy.tsx';

@@ -2,8 +2,8 @@
  * A text to pass on, with a button that copies it.
  */
 import { useState } from 'preact/hooks';
+import { say } from '../data/action.ts';
 import { copyText } from '../data/clipboard.ts';
-import { say } from '../data/notices.ts';
 
 const copiedMs = 2_000;
 

@@ -2,7 +2,7 @@
  * Shows the notices: what succeeded, and why something failed; screen readers announce them.
  */
 import { signal } from '@preact/signals';
-import { dismiss, notices } from '../data/notices.ts';
+import { dismiss, notices } from '../data/action.ts';
 
 /** Dialogs that are open. While there is one all else is inert, so the notices are shown in it. */
 export const dialogs = signal(0);

@@ -3,8 +3,7 @@
  * required in the dialog that opens when the hub refused an action without a reason (`HUB_REQUIRE_REASON`). [D91]
  */
 import { useEffect, useState } from 'preact/hooks';
-import { pathWith } from '../data/api.ts';
-import { asked } from '../data/reason.ts';
+import { asked, pathWith } from '../data/api.ts';
 import { Answers } from './answers.tsx';
 import { Dialog } from './dialog.tsx';
 import { Form } from './form.tsx';
