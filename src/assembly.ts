@@ -24,7 +24,7 @@ import { sessionsOf, signIn } from './admin/sign-in.ts';
 import { gate } from './admin/tokens.ts';
 import type { ClusterView } from './api/hub.ts';
 import type { Operator } from './api/operators.ts';
-import { type Config, hubSettings } from './config.ts';
+import { type Config, hubSettings } from './config/config.ts';
 import { builtPages } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { masked } from './domain/mask.ts';
@@ -34,7 +34,8 @@ import { sealedTokens } from './hub/onboarding/sealed-tokens.ts';
 import type { HubKind, HubPorts, HubSettings, PostedNotification } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
-import type { Metrics } from './metrics.ts';
+import type { Metrics } from './metrics/metrics.ts';
+import { diskOf } from './metrics/upkeep-metrics.ts';
 import { admission } from './ocpi/admission.ts';
 import { closed, createHttpServer, type EarlyServer, type HttpServerOptions } from './ocpi/http-server.ts';
 import { type OtherNodes, type RateLimiter, rateLimiter } from './ocpi/limits.ts';
@@ -62,7 +63,6 @@ import {
 import { hubKeys } from './secrets.ts';
 import { isAtOperators, isWithin } from './transport/client-connection.ts';
 import type { Visitors } from './transport/visitors.ts';
-import { diskOf } from './upkeep-metrics.ts';
 import { root, version } from './version.ts';
 
 /**

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BackupKey, privateKeyIn, publicKeyIn, type Sealing } from '../storage/level/backup-keys.ts';
-import { type Config, ConfigError } from './config.ts';
+import { type Config, ConfigError } from './config/config.ts';
 
 const stagingIn = (dataDir: string): string => join(dataDir, 'store.unsealed');
 

@@ -7,7 +7,7 @@
 import { lstatSync, mkdtempSync, rmdirSync, statSync } from 'node:fs';
 import { access, constants, mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigError, settingIs } from './config.ts';
+import { ConfigError, settingIs } from './config/config.ts';
 
 /** Permissions of group and others. */
 const ofOthers = 0o077;

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { serverOptions } from './assembly.ts';
 import { type ChannelDoor, refuseOutside } from './cluster/channel.ts';
 import type { Front } from './cluster/front.ts';
-import { type Config, type Listener, listenUrl, settingIs } from './config.ts';
+import { type Config, type Listener, listenUrl, settingIs } from './config/config.ts';
 import { type Clock, sleep, withTimeout } from './kit/clock.ts';
 import { closed, createFrontServer } from './ocpi/http-server.ts';
 import type { Place } from './partners/egress.ts';

@@ -7,7 +7,7 @@
  *     loopback alone.
  */
 import { createTransport } from 'nodemailer';
-import type { Config } from './config.ts';
+import type { Config } from './config/config.ts';
 import type { Telling, Told } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import { bareHost } from './kit/url.ts';

@@ -34,7 +34,7 @@ import type { Served } from './cluster/node-parts.ts';
 import { Passing } from './cluster/passing.ts';
 import { pathOf } from './cluster/refusal.ts';
 import { type Having, sharedBy, type Tenure } from './cluster/tenure.ts';
-import { type Config, ConfigError, listenUrl, plainBeyondLoopback, type Tls } from './config.ts';
+import { type Config, ConfigError, listenUrl, plainBeyondLoopback, type Tls } from './config/config.ts';
 import { ownDirectory, refuseShared } from './data-directory.ts';
 import { instantText } from './domain/instant.ts';
 import type { CreatedHub } from './hub/create-hub.ts';
@@ -43,7 +43,8 @@ import type { Clock } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { cut, ended, inFlightGraceMs, listen, listenForNodes, listenForOperators, placesOf } from './listeners.ts';
 import { createLog } from './log.ts';
-import { createMetrics, type Metrics } from './metrics.ts';
+import { createMetrics, type Metrics } from './metrics/metrics.ts';
+import { outOfDate } from './metrics/upkeep-metrics.ts';
 import { endOfNode } from './node-release.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
@@ -52,7 +53,6 @@ import { openSharedStore, viewOf } from './shared-store.ts';
 import { FoundDamaged, reopenable, restored, Starting } from './starting.ts';
 import { isAtOperators } from './transport/client-connection.ts';
 import { createVisitors } from './transport/visitors.ts';
-import { outOfDate } from './upkeep-metrics.ts';
 import { version } from './version.ts';
 
 export interface ServingHub {

@@ -9,7 +9,7 @@ import type { Configuration, IDToken, UserInfoResponse } from 'openid-client';
 import { type NamedOperator, roleRank } from './admin/route.ts';
 import { type Pending, SignInFailed, type SignInProvider } from './admin/sign-in.ts';
 import { type Operator, operatorName } from './api/operators.ts';
-import type { Config } from './config.ts';
+import type { Config } from './config/config.ts';
 
 /** Limit of one call to the provider, s. */
 const timeoutS = 10;

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import type { z } from 'zod';
 import { type Operator, operator, operatorsFile } from './api/operators.ts';
-import { ConfigError } from './config.ts';
+import { ConfigError } from './config/config.ts';
 
 export const digestOfToken = (token: string): string => createHash('sha256').update(token).digest('base64url');
 

@@ -13,7 +13,7 @@
 import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type Config, ConfigError } from './config.ts';
+import { type Config, ConfigError } from './config/config.ts';
 import type { Log, Secrets } from './hub/ports/ports.ts';
 import { memoized } from './kit/memo.ts';
 

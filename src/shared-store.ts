@@ -7,7 +7,7 @@ import { removeUnsealed, sealingOf } from './backup-keys.ts';
 import type { Addresses } from './cluster/addresses.ts';
 import type { HubNode } from './cluster/node.ts';
 import type { SharedStore } from './cluster/node-parts.ts';
-import { type Config, ConfigError } from './config.ts';
+import { type Config, ConfigError } from './config/config.ts';
 import type { Clock } from './kit/clock.ts';
 import { systemClock } from './kit/system-clock.ts';
 import type { Starting } from './starting.ts';

@@ -8,7 +8,7 @@
  *     node sends.
  */
 import { randomBytes } from 'node:crypto';
-import { ConfigError } from '../config.ts';
+import { ConfigError } from '../config/config.ts';
 import { startBalancer } from '../sandbox/balancer.ts';
 import { freePort } from '../sandbox/free-port.ts';
 import type { Narrator } from '../sandbox/narrate.ts';

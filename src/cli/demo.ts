@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { ConfigError, loadConfig } from '../config.ts';
+import { ConfigError, loadConfig } from '../config/config.ts';
 import { withTimeout } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { Narrator } from '../sandbox/narrate.ts';

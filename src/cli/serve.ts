@@ -12,14 +12,14 @@
  */
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { type Config, ConfigError, loadConfig } from '../config.ts';
+import { type Config, ConfigError, loadConfig } from '../config/config.ts';
+import { flagOfSetting, type SettingName, settingNames, settings } from '../config/settings.ts';
 import type { Clock } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import type { ServingHub } from '../main.ts';
+import { outOfDate } from '../metrics/upkeep-metrics.ts';
 import { endOfNode } from '../node-release.ts';
-import { flagOfSetting, type SettingName, settingNames, settings } from '../settings.ts';
 import { stderrLines } from '../stderr-lines.ts';
-import { outOfDate } from '../upkeep-metrics.ts';
 import { stopSignal } from './stop-signal.ts';
 
 const notes = `

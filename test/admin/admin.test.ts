@@ -6,7 +6,7 @@ import { adminRoutes } from '../../src/admin/server.ts';
 import type { Page } from '../../src/api/common.ts';
 import type { EventView } from '../../src/api/events.ts';
 import type { PartyView } from '../../src/api/parties.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import type { Route } from '../../src/domain/routing.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { callOnce } from '../support/caller.ts';

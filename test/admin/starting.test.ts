@@ -2,7 +2,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { createLog } from '../../src/log.ts';
 import { startHub } from '../../src/main.ts';
 import { createEarlyServer, createHttpServer } from '../../src/ocpi/http-server.ts';

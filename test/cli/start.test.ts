@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { whereNext } from '../../src/cli/serve.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { builtHub } from '../support/child-hub.ts';
 import { command, runProcess } from '../support/command.ts';

@@ -1,5 +1,5 @@
 /** A node that starts while its database is away, and one that its database refuses. */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { callOnce } from '../support/caller.ts';

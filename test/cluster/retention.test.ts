@@ -1,7 +1,7 @@
 /**
  * The log is trimmed by the owner, on a simulated clock: never beyond what is still owed, and what is stored stays, whichever node is asked.
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { type ServingHub, startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { sessionBody } from '../support/bodies.ts';

@@ -2,7 +2,7 @@
  * A node whose HUB_SECRET_KEY does not open what another node sealed: it makes no call in the partner's name, passes requests on to the
  * owner, says what is wrong, and does not start anew. [DOORWAY-2]
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { routedPair } from '../support/hub-in-process.ts';

@@ -1,5 +1,5 @@
 /** Clock skew and an open transaction, as /readyz, /metrics, /admin/v1/cluster and `ocpi-hub cluster` report them. */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';

@@ -2,7 +2,7 @@
  * Commands and their results, through a real hub between real partners: which CPO is meant, what it receives, what the eMSP is
  * told, and each row of the error table.
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { locationBody, sessionBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closeCircuit, failures, type Meaning, moody, setEndpoint, urlFor } from '../support/forward-failures.ts';

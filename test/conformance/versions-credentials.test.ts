@@ -2,7 +2,7 @@
  * Discovery and the credentials exchange of a real hub: who gets in with which token, what a refusal leaves behind, and
  * what is still remembered after a rotation, a farewell and a restart.
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';

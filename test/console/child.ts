@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { commandMachine } from '../../machines/command.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { startHub } from '../../src/main.ts';
 
 const [dataDir = '', every] = process.argv.slice(2);

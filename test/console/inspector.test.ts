@@ -1,6 +1,6 @@
 /** The inspector of a whole hub: who may watch, what is shown of whom, and what never is. */
 import { setup } from 'xstate';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { type RunningHub, startHub } from '../../src/main.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';

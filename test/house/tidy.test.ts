@@ -356,7 +356,7 @@ const importTable: Readonly<Record<string, Room>> = {
       'undici',
       '../storage/contract.ts',
       '../src/hub/ports/ports.ts',
-      '../src/config.ts',
+      '../src/config/config.ts',
     ],
   },
   'src/kit': {
@@ -487,7 +487,7 @@ const importTable: Readonly<Record<string, Room>> = {
   },
   'src/cli': {
     file: 'probe.ts',
-    allowed: ['commander', '../main.ts', '../config.ts', '../sandbox/partner.ts', './serve.ts'],
+    allowed: ['commander', '../main.ts', '../config/config.ts', '../sandbox/partner.ts', './serve.ts'],
     refused: [
       '../hub/ports/hub.ts',
       '../ocpi/server.ts',
@@ -502,9 +502,14 @@ const importTable: Readonly<Record<string, Room>> = {
     allowed: ['commander', '../src/cli/serve.ts', '../src/version.ts'],
     refused: ['../src/main.ts', '../src/hub/ports/hub.ts', '../storage/level/store.ts', 'fastify'],
   },
+  'src/config': {
+    file: 'probe.ts',
+    allowed: ['node:fs', 'zod', './settings.ts', '../hub/ports/ports.ts', '../kit/url.ts'],
+    refused: ['../main.ts', '../hub/ports/hub.ts', '../ocpi/server.ts', '../../storage/contract.ts', 'fastify'],
+  },
   src: {
     file: 'secrets.ts',
-    allowed: ['node:crypto', './config.ts', './hub/ports/ports.ts', './kit/url.ts'],
+    allowed: ['node:crypto', './config/config.ts', './hub/ports/ports.ts', './kit/url.ts'],
     refused: ['./main.ts', './hub/ports/hub.ts', './ocpi/server.ts', '../storage/contract.ts', 'fastify'],
   },
 };

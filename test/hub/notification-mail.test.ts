@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { WebhookDetail } from '../../src/api/webhooks.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { inFlightGraceMs } from '../../src/listeners.ts';
 import { locationBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';

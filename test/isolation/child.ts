@@ -2,7 +2,7 @@
  * A hub in a process of its own for attacks: all of it is real, except that it does not feel how busy the machine is, which it shares with
  * its attackers. It does feel its heap.
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { startHub } from '../../src/main.ts';
 import { pressureGauge } from '../../src/process-load.ts';

@@ -1,7 +1,7 @@
 /**
  * A hub in a process of its own that can be asked what it holds: after collections of garbage, so that only what is in use counts.
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { startHub } from '../../src/main.ts';
 
 /** What a process and its hub hold at rest. */

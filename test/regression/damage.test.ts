@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Level } from 'level';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { startHub } from '../../src/main.ts';
 import { eventKey, seqOf } from '../../storage/keys.ts';
 import { openLevelStore } from '../../storage/level/store.ts';

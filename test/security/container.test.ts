@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { parsePostgresUrl } from '../../storage/postgres/options.ts';
 import { allocator, allocatorIn } from '../support/allocator.ts';

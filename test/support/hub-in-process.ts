@@ -1,7 +1,7 @@
 /**
  * A whole hub inside the test's process: real sockets, real LevelDB, for tests that replace the clock or look inside.
  */
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import type { Clock } from '../../src/kit/clock.ts';
 import { type Replaced, type RunningHub, startHub } from '../../src/main.ts';
 import type { HubAddress } from './caller.ts';

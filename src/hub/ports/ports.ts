@@ -283,7 +283,7 @@ export interface Telling {
   consoleUrl(): string;
 }
 
-/** Settings that the hub itself uses; `config.ts` documents the unit, source and effect of each. */
+/** Settings that the hub itself uses; `config/config.ts` documents the unit, source and effect of each. */
 export interface HubSettings {
   readonly publicUrl: string;
   readonly countryCode: string;

@@ -2,7 +2,7 @@
  * A hub that kills itself when it comes by a point of its store for the n-th time. Run with what `Pointed` says, as JSON; its clock goes on to
  * `jumpTo` at SIGUSR2.
  */
-import { loadConfig } from '../../../src/config.ts';
+import { loadConfig } from '../../../src/config/config.ts';
 import { facesOf } from '../../../src/kit/clock.ts';
 import { systemClock } from '../../../src/kit/system-clock.ts';
 import { startHub } from '../../../src/main.ts';

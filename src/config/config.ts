@@ -1,5 +1,5 @@
 /**
- * Reads environment variables and flags into one validated `Config`. `settings.ts` describes each setting.
+ * Reads environment variables and flags into one validated `Config`. `config/settings.ts` describes each setting.
  *
  * CONFIG-1  A flag overrides its environment variable; an empty variable counts as unset.
  * CONFIG-2  An invalid value stops the start with one line: the setting, its value, and what is expected. Secrets are
@@ -15,8 +15,8 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { getHeapStatistics } from 'node:v8';
-import type { HubSettings } from './hub/ports/ports.ts';
-import { bareHost } from './kit/url.ts';
+import type { HubSettings } from '../hub/ports/ports.ts';
+import { bareHost } from '../kit/url.ts';
 import { loopbackNetworks } from './setting-kinds.ts';
 import {
   flagOfSetting,

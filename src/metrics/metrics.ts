@@ -9,14 +9,14 @@
  * METRICS-4  Partners have no gauges before the hub is recovered: a 0 of that time would look like new dead letters afterwards.
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Sight } from '../storage/contract.ts';
-import type { ClockMeter } from './clock-watch.ts';
-import type { InspectorMeter } from './console/inspector.ts';
-import { ownedModules } from './domain/modules.ts';
-import { keptReasons } from './domain/ownership.ts';
-import type { Operations } from './hub/ports/operator.ts';
-import { type Meter, notedTypes } from './hub/ports/ports.ts';
-import { memoized } from './kit/memo.ts';
+import type { Sight } from '../../storage/contract.ts';
+import type { ClockMeter } from '../clock-watch.ts';
+import type { InspectorMeter } from '../console/inspector.ts';
+import { ownedModules } from '../domain/modules.ts';
+import { keptReasons } from '../domain/ownership.ts';
+import type { Operations } from '../hub/ports/operator.ts';
+import { type Meter, notedTypes } from '../hub/ports/ports.ts';
+import { memoized } from '../kit/memo.ts';
 import { type Cells, cellsIn } from './metric-cells.ts';
 import { type UpkeepMeter, upkeep } from './upkeep-metrics.ts';
 

@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
-import type { Clock } from './kit/clock.ts';
+import type { Clock } from '../kit/clock.ts';
 
 export interface UpkeepMeter {
   /** PEM of the certificate that is served from now on; null without TLS. */

@@ -4,7 +4,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { parsedUrl } from './kit/url.ts';
+import { parsedUrl } from '../kit/url.ts';
 
 /** A type of setting value: schema, unit, and the expectation in words for error messages. */
 export interface Kind<T> {

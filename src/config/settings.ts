@@ -1,9 +1,12 @@
 /**
- * The table of all settings: `config.ts` parses by it and `ocpi-hub serve --help` prints it, so that both agree.
+ * The table of all settings: `config/config.ts` parses by it and `ocpi-hub serve --help` prints it, so that both agree.
  *
  * SETTINGS-1  A setting has one name, its environment variable: `--data-dir` and `dataDir` derive from `HUB_DATA_DIR`.
  * SETTINGS-2  Every `_S`, `_H`, `_DAYS` and schedule setting accepts decimals.
  */
+
+import { bounds } from './bound-settings.ts';
+import { notify, oidc } from './operator-settings.ts';
 import {
   bearer,
   type CamelCase,
@@ -28,9 +31,6 @@ import {
   upperCase,
   whole,
 } from './setting-kinds.ts';
-import { bounds } from './settings-bounds.ts';
-import { notify } from './settings-notify.ts';
-import { oidc } from './settings-oidc.ts';
 
 export const settings = {
   HUB_HOST: setting(text('address', /^[\w.:-]+$/, 'an IP address or a host name'), '127.0.0.1', {
