@@ -81,7 +81,7 @@ const promised: Record<SettingName, unknown> = {
   HUB_CONFIRM_HOST_CHANGE: false,
   HUB_INITIAL_TOKEN_DAYS: 14,
   HUB_EVENTS_KEEP_DAYS: 90,
-  HUB_VERIFY_AT_START: 'all',
+  HUB_VERIFY_AT_START: 'recent',
   HUB_AUDIT_KEEP_DAYS: 365,
   HUB_SESSIONS_KEEP_DAYS: 0,
   HUB_CDRS_KEEP_DAYS: 0,
