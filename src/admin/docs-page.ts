@@ -242,6 +242,7 @@ const examples: Readonly<Record<string, string>> = {
   path: '/deliveries?state=DEAD',
   party: 'NL-TNM',
   receiver: 'NL-TNM',
+  sender: 'NL-TNM',
   identifier: 'sessions',
   url: 'https://example.com/ocpi/2.2.1/sessions',
   host: 'cpo.example:443',

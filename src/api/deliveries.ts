@@ -2,15 +2,7 @@
 import { z } from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
 import { triage, type View } from './common.ts';
-import {
-  boundsQuery,
-  classFilter,
-  moduleFilter,
-  objectFilter,
-  partnerFilter,
-  partyId,
-  senderFilter,
-} from './fields.ts';
+import { boundsQuery, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';
 
 export const deliveryState = z
   .enum(['PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'])
@@ -103,7 +95,7 @@ export const deliveryFilter = z.strictObject({
   state: deliveryState.exactOptional(),
   receiver: partyId.exactOptional(),
   partner: partnerFilter,
-  sender: senderFilter,
+  sender: partyId.exactOptional(),
   module: moduleFilter,
   class: classFilter,
   object: objectFilter,

@@ -27,11 +27,6 @@ export const partnerParams = z.strictObject({ id: partnerId });
 /** A filter by a partner. */
 export const partnerFilter = partnerId.exactOptional().meta({ description: 'a partner, by any of its parties' });
 
-/** A filter by the party whose objects the deliveries carry. */
-export const senderFilter = partyId
-  .exactOptional()
-  .meta({ description: 'the party that sent them, for example NL-CPO' });
-
 /** A bound on recorded instants, converted to their form: UTC with milliseconds, which compares as text. */
 export const bound = instant.transform((text) => new Date(text).toISOString());
 

@@ -2,14 +2,14 @@
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery } from './deliveries.ts';
-import { bound, classFilter, moduleFilter, objectFilter, partnerFilter, partyId, senderFilter } from './fields.ts';
+import { bound, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';
 
 const sequence = z.int().min(1);
 
 export const discardFilter = z.strictObject({
   receiver: partyId.exactOptional(),
   partner: partnerFilter,
-  sender: senderFilter,
+  sender: partyId.exactOptional(),
   module: moduleFilter,
   class: classFilter,
   object: objectFilter,
