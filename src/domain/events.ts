@@ -271,6 +271,10 @@ export interface Attempt {
   readonly unsent?: true;
 }
 
+/** Whether the receiver may have taken what it did not acknowledge, or did. */
+export const mayHaveArrived = ({ class: met, unsent }: Pick<Attempt, 'class' | 'unsent'>): boolean =>
+  !unsent && (met === 'delivered' || met === 'timeout' || met === 'unavailable');
+
 /** `more`: what the hub makes up for beside what its client did. */
 export function attemptOf(outcome: Outcome, at: string, more: readonly Quirk[] = []): Attempt {
   const quirks = [...new Set([...(outcome.quirks ?? []), ...more])];

@@ -2,11 +2,11 @@
  * That a receiver lacks an object, or a change of it, survives a stop and a kill before the object says so. [D82]
  */
 import { StoreUnavailable } from '../../storage/contract.ts';
-import { locationBody, sessionBody } from '../support/bodies.ts';
+import { locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { arrivals, itemsOf, quiet } from '../support/observed.ts';
-import { admin, type Received, type Reply } from '../support/plain-partner.ts';
+import { admin, eventually, type Received, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
@@ -17,6 +17,40 @@ const path = (module: string, id: string) => `/2.2.1/${module}/NL/CPO/${id}`;
 const json = ({ body }: Pick<Received, 'body'>) => JSON.parse(body) as Record<string, unknown>;
 const methods = (calls: readonly Received[]) => calls.map(({ method }) => method);
 const missed = (hub: TestHub) => itemsOf(hub, '/events?type=object.missed');
+
+t.test(
+  'an object that its receiver may have taken before it was a dead letter is ended there [MISSED-NOTES-3]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const asked = new Map<string, number>();
+    const { cpo, emsp } = await routedPair(t, hub, {
+      emsp({ method, path: of }) {
+        const times = (asked.get(of) ?? 0) + 1;
+        asked.set(of, times);
+        if (method !== 'PUT') return {};
+        return { status: of.endsWith('TAKEN') && times === 1 ? 500 : 400 };
+      },
+    });
+    const objects = [
+      ['tariffs', tariffBody],
+      ['locations', locationBody],
+    ] as const;
+    for (const id of ['TAKEN', 'REFUSED'])
+      for (const [module, body] of objects) await cpo.push('PUT', path(module, id), body(id));
+    await eventually('all four are noted', async () => (await missed(hub)).length === 4);
+    const came = await arrivals(hub, emsp, async () => {
+      for (const id of ['TAKEN', 'REFUSED'])
+        await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(1) });
+      await quiet(hub);
+      await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
+      for (const id of ['TAKEN', 'REFUSED']) await cpo.push('DELETE', path('tariffs', id));
+    });
+    t.same(
+      came.map(({ method, path: of }) => `${method} ${of.split('/').at(-1)}`),
+      ['PATCH TAKEN', 'DELETE TAKEN'],
+    );
+  },
+);
 
 /** A store that records a note only when `refusal` has nothing against it. */
 const withNotes = (refusal: (stream: string) => Error | null) =>

@@ -7,7 +7,8 @@
  * MISSED-NOTES-2  Notes are recorded one at a time, and one for all dead letters of a lane that wait. A note that is recorded
  *     again changes nothing, or has one more change go as a whole.
  * MISSED-NOTES-3  A receiver that has no version of the object is taken out of `sent`, as is that of a session; one that has
- *     an older version is `outdated`. A whole that arrived after the dead letter has made up for it: there is nothing to note.
+ *     an older version is `outdated`, as is one that may have taken the whole in spite of its answer: the end of the object goes to it, too.
+ *     A whole that arrived after the dead letter has made up for it: there is nothing to note.
  * MISSED-NOTES-4  Until the note is recorded `isOwed` knows which lanes miss a change.
  * MISSED-NOTES-5  A receiver without a version to which a later change is still to be sent stays in `sent`, and its note owed:
  *     that change goes as a whole (`isOwed`), which makes up for it. Looked at again when that change has ended.
@@ -17,16 +18,14 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { type Actor, formOf, type ObjectEventData } from '../../domain/events.ts';
-import { applyToObject } from '../../domain/fold.ts';
+import { formOf, mayHaveArrived, type ObjectEventData } from '../../domain/events.ts';
 import { isOwned } from '../../domain/modules.ts';
-import { type HubObject, keyIn, streamOf } from '../../domain/object.ts';
+import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/log-reads.ts';
-import type { Recording } from '../kernel/recorder.ts';
-import { objectPut, readObject } from '../kernel/row-codecs.ts';
+import { noteOf, readObject } from '../kernel/row-codecs.ts';
 import type { DeliveryMemory } from './delivery-row.ts';
 import type { Item } from './item.ts';
 import { laneKey } from './lanes.ts';
@@ -58,7 +57,8 @@ interface Waiting {
 }
 
 /** A change that did not arrive; of its event, whose body may be large, no more. */
-type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' | 'owner'>;
+type Gap = Pick<StoredEvent, 'seq' | 'stream'> &
+  Pick<ObjectEventData, 'module' | 'owner'> & { readonly isPart: boolean };
 
 /** Of a lane: up to `upTo` nothing arrived at the receiver; the first change that did, null while none is known. */
 interface Found {
@@ -302,7 +302,8 @@ export class MissedNotes {
     if (!event) return this.#drop(receiver, seq);
     const { stream, data } = event;
     const { module, owner } = data as ObjectEventData;
-    lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner }]);
+    const isPart = formOf(data as ObjectEventData, receiver) === 'part';
+    lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner, isPart }]);
   }
 
   /** Notes what dead letters of one lane owe. */
@@ -315,7 +316,9 @@ export class MissedNotes {
     Object.assign(this.#present, { lane, ended: 0 });
     if (!(await this.#isMadeUp(last, receiver))) {
       // The row of a session tells of its present eMSP alone: what it has of it makes no difference.
-      const hasBefore = !isOwned(last.module) && (await this.hasBefore({ receiver, seq, stream }));
+      const mayHave = async () =>
+        (await this.hasBefore({ receiver, seq, stream })) || (await this.#mayHaveTaken(receiver, gaps));
+      const hasBefore = !isOwned(last.module) && (await mayHave());
       const noted = await this.#record(last, receiver, hasBefore);
       if (noted && 'until' in noted) {
         // When it has ended meanwhile, the notes are looked at again at once.
@@ -329,6 +332,15 @@ export class MissedNotes {
       const isSame = () => !this.#replaced.has(`${receiver}/${one.seq}`);
       if (await this.#deliveries.noted(receiver, one.seq, isSame)) this.#drop(receiver, one.seq);
     }
+  }
+
+  async #mayHaveTaken(receiver: PartyId, gaps: readonly Gap[]): Promise<boolean> {
+    for (const { seq, isPart } of gaps) {
+      const { row } = await this.#deliveries.standing(receiver, seq);
+      const { attempts = [], whole = !isPart } = (row?.data ?? {}) as Partial<DeliveryMemory>;
+      if (whole && attempts.some(mayHaveArrived)) return true;
+    }
+    return false;
   }
 
   /** Whether a whole arrived after the change. [MISSED-NOTES-3] */
@@ -371,24 +383,4 @@ export class MissedNotes {
       return { at: await recorder.record({ ...noteOf(object, receiver, sent, behind), seen, trace: null }) };
     });
   }
-}
-
-/** Body of a PATCH that changes nothing. */
-const nothing = '{}';
-
-/** What says of an object that a receiver lacks it or a change of it; `by`: that a re-drive sends it after all. [REDRIVEN-AS-6] */
-export function noteOf(
-  object: HubObject,
-  receiver: PartyId,
-  sent: readonly PartyId[],
-  outdated: readonly PartyId[],
-  by?: Actor,
-): Required<Pick<Recording, 'facts' | 'puts'>> {
-  const { module, owner, key, id, lastUpdated, viewer, reason } = object;
-  const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
-  const data: ObjectEventData = { ...plain, owed: null, sent, outdated, receiver, warnings: [], ...(by && { by }) };
-  const event = { type: 'object.missed' as const, data };
-  const after = applyToObject(object, { ...event, body: nothing, to: [] });
-  const facts = [{ stream: streamOf(module, owner, key), event, party: null, body: nothing }];
-  return { facts, puts: after ? [objectPut(after)] : [] };
 }

@@ -22,7 +22,7 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { isOwnFault, isPartRefusal, type Outcome } from '../../domain/errors.ts';
-import { type Attempt, type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
+import { type Attempt, mayHaveArrived, type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -75,9 +75,6 @@ export function asDelivered({ form, module, attempts }: Item, outcome: Outcome):
   const isHere = isKnown && (outcome.isResent === true || attempts.some(mayHaveArrived));
   return isGone || isHere ? { ...outcome, class: 'delivered' } : outcome;
 }
-
-const mayHaveArrived = ({ class: met, unsent }: Attempt) =>
-  !unsent && (met === 'delivered' || met === 'timeout' || met === 'unavailable');
 
 export class Wholes {
   readonly notes: MissedNotes;

@@ -5,13 +5,16 @@
  *     depend on who acted.
  */
 import type { Put, Row, RowKey, Seen, Store, StoredEvent } from '../../../storage/contract.ts';
+import type { Actor, ObjectEventData } from '../../domain/events.ts';
+import { applyToObject } from '../../domain/fold.ts';
 import { isOwned, modules, type ObjectModule } from '../../domain/modules.ts';
-import { type HubObject, sortableDate } from '../../domain/object.ts';
+import { type HubObject, sortableDate, streamOf } from '../../domain/object.ts';
 import { notRegistered } from '../../domain/ownership.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { routeKey } from './directory.ts';
+import type { Recording } from './recorder.ts';
 
 /** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
 export const unownedShelf = 'unowned';
@@ -231,4 +234,24 @@ export function withoutWho(event: StoredEvent): StoredEvent {
   if (!(whoField in recorded)) return event;
   const { [whoField]: _, ...data } = recorded;
   return { ...event, data };
+}
+
+/** Body of a PATCH that changes nothing. */
+const nothing = '{}';
+
+/** What says of an object that a receiver lacks it or a change of it; `by`: that a re-drive sends it after all. [REDRIVEN-AS-6] */
+export function noteOf(
+  object: HubObject,
+  receiver: PartyId,
+  sent: readonly PartyId[],
+  outdated: readonly PartyId[],
+  by?: Actor,
+): Required<Pick<Recording, 'facts' | 'puts'>> {
+  const { module, owner, key, id, lastUpdated, viewer, reason } = object;
+  const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
+  const data: ObjectEventData = { ...plain, owed: null, sent, outdated, receiver, warnings: [], ...(by && { by }) };
+  const event = { type: 'object.missed' as const, data };
+  const after = applyToObject(object, { ...event, body: nothing, to: [] });
+  const facts = [{ stream: streamOf(module, owner, key), event, party: null, body: nothing }];
+  return { facts, puts: after ? [objectPut(after)] : [] };
 }

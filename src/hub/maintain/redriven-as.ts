@@ -28,12 +28,11 @@ import { keepNewest } from '../../kit/memo.ts';
 import { asOfIn, type DeliveryMemory, type RedrivenAs } from '../delivery/delivery-row.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { laneKey } from '../delivery/lanes.ts';
-import { noteOf } from '../delivery/missed-notes.ts';
 import type { DeliveryStanding } from '../delivery/outbox-writer.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, changesOf } from '../kernel/log-reads.ts';
 import type { Recording } from '../kernel/recorder.ts';
-import { readObject } from '../kernel/row-codecs.ts';
+import { noteOf, readObject } from '../kernel/row-codecs.ts';
 import type { RedriveOptions } from '../ports/operator.ts';
 
 /** A delivery that may be re-driven. */
