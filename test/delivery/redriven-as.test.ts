@@ -270,7 +270,7 @@ t.test(
     ]);
     t.match(
       (await admin(hub, 'GET', '/trace/NL-CPO%2FT1')).steps,
-      [{}, {}, {}, { summary: 'tariffs T1 was put back for NL-EMS: the next one goes to it as a whole' }, {}, {}],
+      [{}, {}, {}, {}, { summary: 'tariffs T1 was put back for NL-EMS: the next one goes to it as a whole' }, {}],
       'the trace says so',
     );
   },

@@ -298,7 +298,7 @@ export class Redrive {
     const delivery = deliveryId(receiver, event);
     const { owner: sender, module, id } = event.data as ObjectEventData;
     const data = { delivery, receiver, sender, module, object: objectName({ owner: sender, id }), job };
-    const facts = [...notes, { stream: `delivery:${delivery}`, event: { type, data }, party: null }];
+    const facts = [{ stream: `delivery:${delivery}`, event: { type, data }, party: null }, ...notes];
     const { correlationId, ...who } = trace;
     return recorder.record({
       facts,
