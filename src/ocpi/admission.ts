@@ -17,7 +17,7 @@
  *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
- * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, each in a turn of the event loop that is far from those of
+ * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, and then changed, each in a turn of the event loop that is far from those of
  *     other large texts (TURNS-2); partners take turns. What a driver waits for is read at once.
  * ADMISSION-7  Forwarding lag delays and refuses requests of the partners whose own deliveries wait: what one pushes to many
  *     receivers is no load of another one, whose deliveries take turns with those.
@@ -37,8 +37,8 @@ export interface Pass {
   hold(bytes: number): boolean;
   /**
    * Reserves room for a large read until the answer has ended, and waits for a read slot, which it keeps until the work
-   * has ended. Of several reads the largest counts: work that is repeated reads the same object again. Rejects with
-   * `unavailable` when there is no room.
+   * has ended. Of several reads the largest counts: work that is repeated reads the same object again, and what is done with a large
+   * text waits for a turn of its own. Rejects with `unavailable` when there is no room.
    */
   reserve(bytes: number): Promise<void>;
   /** Like `reserve`, but the room and the slot are free again when `read` has ended: the request goes on without its text. */
@@ -130,10 +130,11 @@ class AdmittedRequest implements Pass {
 
   async reserve(bytes: number): Promise<void> {
     const more = Math.max(0, bytes - this.#reserved);
-    if (this.#isTooMuch(more)) throw this.#room.refuse(this.#urgency);
+    if (more > 0 && this.#isTooMuch(more)) throw this.#room.refuse(this.#urgency);
     this.#reserved += more;
     this.#keep(more);
     // What a driver waits for goes at once, and nothing that waits for its turn keeps a slot.
+    this.#endReadTurn();
     if (this.#urgency !== 'driver') await this.#room.largeTurn(this.#partner);
     await this.#takeReadTurn();
   }

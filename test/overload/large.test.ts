@@ -84,6 +84,34 @@ t.test('a large body is checked in another turn than the one in which it is pars
 });
 
 t.test(
+  'a large object is changed in another turn than the one in which it is read [ADMISSION-6, INGEST-6]',
+  async (t) => {
+    const order: string[] = [];
+    let isWatched = false;
+    const wrap = wrapStore((store) => ({
+      async get(key) {
+        const row = await store.get(key);
+        if (isWatched && key.kind === 'sessions') {
+          order.push('read');
+          void largeTurn('NL-OTH')?.then(() => order.push('another large text'));
+        }
+        return row;
+      },
+      append: (commit) => {
+        if (isWatched) order.push('changed');
+        return store.append(commit);
+      },
+    }));
+    const { cpo } = await routedPair(t, await hubFor(t, {}, { wrap }));
+    await cpo.push('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1', { padding }));
+    isWatched = true;
+    await cpo.push('PATCH', '/2.2.1/sessions/NL/CPO/S1', { last_updated: '2026-01-02T03:05:00Z', kwh: 2 });
+    isWatched = false;
+    t.strictSame(order.slice(0, 3), ['read', 'another large text', 'changed']);
+  },
+);
+
+t.test(
   'the log is read in pieces of bounded size, and a backlog of large bodies arrives complete and in order',
   async (t) => {
     const hub = await hubFor(t);

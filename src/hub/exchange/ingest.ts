@@ -9,7 +9,8 @@
  * INGEST-4  Pulled objects take the same path, and never overwrite a push that arrived while the pulled page was in
  *     flight.
  * INGEST-5  A push whose caller no longer waits changes nothing: the caller may have pushed a newer state since.
- * INGEST-6  Memory for a large stored object is reserved before it is read, however small the push.
+ * INGEST-6  Memory for a large stored object is reserved before it is read, however small the push, and its change is worked out in
+ *     another turn than the one in which it was read.
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -113,6 +114,7 @@ export function ingest(
       const size = await objectsSize(store, change.module, [change.owner], key);
       if (size > 0) await reserve(size);
       const before = await readObject(store, change.module, change.owner, key, seen);
+      if (size > 0) await reserve(0);
       if (before === null && change.method !== 'DELETE') await objects.check(change.owner);
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.

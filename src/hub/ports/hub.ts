@@ -152,7 +152,7 @@ export interface CommandAnswer {
   readonly text: string;
 }
 
-/** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. */
+/** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. After 0 what was read is changed, in another turn. */
 export type Reserve = (characters: number) => Promise<void>;
 
 /** Like `Reserve`, for a request that goes on without what it has read: the memory is free again when `read` ends. */
