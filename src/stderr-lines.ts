@@ -2,14 +2,16 @@
  * The lines of the log on their way to stderr, which may be a file on a full disk, or a pipe whose reader is slow, stuck or gone.
  *
  * STDERR-LINES-1  Nothing waits for stderr. Lines are written in batches, at most `flushMs` later; what stderr refuses
- *     is tried again, in order. Beyond `heldMax` bytes lines are lost, and all are once the reader of a pipe has gone.
+ *     is tried again `refusedMs` later, in order. Beyond `heldMax` bytes lines are lost, and all are once the reader of a pipe has gone.
  * STDERR-LINES-2  The exit of the process writes what stderr takes at once, and drops the rest: it never waits.
  */
 import { write, writeSync } from 'node:fs';
-import { type Clock, every, sleep } from './kit/clock.ts';
+import { background, type Clock, sleep } from './kit/clock.ts';
 import { systemClock } from './kit/system-clock.ts';
 
 const flushMs = 200;
+/** Until stderr is tried again, ms. A pipe takes 64 KiB at an attempt: with 200 ms a busy hub lost lines although their reader kept up. */
+const refusedMs = 10;
 /** Bytes at which a batch is written before `flushMs` have passed. */
 const writtenAtOnce = 8 * 1024;
 /** Bytes that may wait; more takes that much more memory while stderr takes nothing. */
@@ -19,8 +21,9 @@ const exitMs = 1000;
 /** Between two attempts during that wait. A pipe holds 64 KiB, so 16 MiB take 256 attempts. */
 const retryMs = 2;
 
-class StderrLines {
+export class StderrLines {
   readonly #clock: Clock;
+  readonly #fd: () => number;
   #isStarted = false;
   /** Lines that no write has begun. */
   #held = '';
@@ -31,9 +34,12 @@ class StderrLines {
   #isWriting = false;
   #isRefused = false;
   #isGone = false;
+  /** Of the next attempt; null while none is due. */
+  #timer: unknown = null;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, fd = (): number => process.stderr.fd) {
     this.#clock = clock;
+    this.#fd = fd;
   }
 
   write(line: string): void {
@@ -43,6 +49,7 @@ class StderrLines {
     this.#held += line;
     this.#bytes += bytes;
     if (this.#bytes >= writtenAtOnce && !this.#isRefused) this.#writeBatch();
+    else this.#timer ??= this.#writeIn(flushMs);
   }
 
   /** Resolves once every line is written, or after `exitMs`. */
@@ -56,8 +63,16 @@ class StderrLines {
 
   #start(): void {
     this.#isStarted = true;
-    every(this.#clock, flushMs, () => this.#writeBatch());
     process.on('exit', () => this.#writeLast());
+  }
+
+  #writeIn(ms: number): unknown {
+    return background(
+      this.#clock.setTimeout(() => {
+        this.#timer = null;
+        this.#writeBatch();
+      }, ms),
+    );
   }
 
   #writeBatch(): void {
@@ -68,14 +83,19 @@ class StderrLines {
     }
     this.#isWriting = true;
     // Node makes a pipe non-blocking when `process.stderr` is first read: a full one refuses, and holds up no thread.
-    write(process.stderr.fd, this.#batch, (error, count) => {
+    write(this.#fd(), this.#batch, (error, count) => {
       this.#isWriting = false;
       this.#isRefused = error !== null;
       if (error?.code === 'EPIPE') return this.#giveUp();
-      if (error) return;
+      if (error) {
+        this.#clock.clearTimeout(this.#timer);
+        this.#timer = this.#writeIn(refusedMs);
+        return;
+      }
       this.#batch = this.#batch.subarray(count);
       this.#bytes -= count;
       if (this.#batch.length > 0 || this.#bytes >= writtenAtOnce) this.#writeBatch();
+      else if (this.#bytes > 0) this.#timer ??= this.#writeIn(flushMs);
     });
   }
 
@@ -91,7 +111,7 @@ class StderrLines {
     const begun = this.#isWriting ? [] : [this.#batch];
     let rest = Buffer.concat([...begun, Buffer.from(this.#held)]);
     try {
-      while (rest.length > 0) rest = rest.subarray(writeSync(process.stderr.fd, rest));
+      while (rest.length > 0) rest = rest.subarray(writeSync(this.#fd(), rest));
     } catch {
       // Nobody is left to be told.
     }

@@ -7,8 +7,11 @@ import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { nextTurn } from '../../src/kit/system-clock.ts';
+import { StderrLines } from '../../src/stderr-lines.ts';
 import { command } from '../support/command.ts';
 import { atLength, isAtLength } from '../support/share.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 
 /** Only so that a process that does not end fails its test. */
@@ -40,7 +43,7 @@ function opened(t: Test, path: string, flags: string | number): number {
 }
 
 /** A pipe that is full; `stderr` opens its end anew, `read` empties it and returns what it held. */
-function fullPipe(t: Test): { stderr(): number; read(): string } {
+function fullPipe(t: Test): { stderr(flags?: number): number; read(): string } {
   const path = join(t.testdirName, 'stderr');
   execFileSync('mkfifo', ['-m', '600', path]);
   const here = opened(t, path, constants.O_RDWR | constants.O_NONBLOCK);
@@ -51,7 +54,7 @@ function fullPipe(t: Test): { stderr(): number; read(): string } {
     untilBusy(() => parts.push(Buffer.from(buffer.subarray(0, readSync(here, buffer)))));
     return Buffer.concat(parts).toString().trim();
   };
-  return { stderr: () => opened(t, path, 'w'), read };
+  return { stderr: (flags = constants.O_WRONLY) => opened(t, path, flags), read };
 }
 
 function untilBusy(work: () => void): void {
@@ -110,4 +113,30 @@ t.test('a paused pipe loses no line of the log', atLength, async (t) => {
   for (const line of lines) t.match(JSON.parse(line), { level: String, time: String, msg: String });
   t.match(lines[0], 'private networks that URLs of partners may lead to');
   t.match(lines.at(-1), '"state":"closed"');
+});
+
+t.test('a full pipe is tried again after 10 ms, and takes all lines in order [STDERR-LINES-1]', async (t) => {
+  t.testdir({});
+  const { stderr, read } = fullPipe(t);
+  let refused = 0;
+  const clock = new SimulatedClock();
+  const setTimeout: typeof clock.setTimeout = (work, ms, ...args) => {
+    if (ms === 10) refused++;
+    return SimulatedClock.prototype.setTimeout.call(clock, () => work(...args), ms);
+  };
+  const end = stderr(constants.O_WRONLY | constants.O_NONBLOCK);
+  const lines = new StderrLines(Object.assign(clock, { setTimeout }), () => end);
+  const sent = Array.from({ length: 40_000 }, (_, n) => `line-${n}.`);
+  for (const line of sent) lines.write(`${line}\n`);
+  while (refused === 0) await nextTurn();
+  t.equal(read(), '', 'nothing was written to the full pipe');
+  const text = sent.join('');
+  let [got, answered] = ['', 0];
+  while (got.length < text.length) {
+    if (answered < refused) clock.advance(10);
+    answered = refused;
+    await nextTurn();
+    got += read().replaceAll('\n', '');
+  }
+  t.ok(got === text, 'every line arrived, in order');
 });
