@@ -6,7 +6,7 @@
  *     503 in the format of its door.
  * STARTING-2  The log has a line when the store begins to open, one every `logEveryMs` while it opens, and one when it
  *     is open: a start is never silent. A store that opened by its seal has another when all of it is verified.
- * STARTING-3  A store that turns out to be damaged while the hub restores from it is opened anew, once: the hub begins as
+ * STARTING-3  A store that turns out to be damaged while the hub restores from it is opened again, once: the hub begins as
  *     it would have with the damage known.
  * STARTING-4  A start that fails for what passes without it (a full disk, a database that is away) is tried again every
  *     `retryMs` until it succeeds or the process gets SIGTERM or SIGINT; `/readyz` and the log say why.

@@ -212,7 +212,7 @@ export interface ListPage {
   readonly rows: Row[];
   /** Number of rows that match the query without `offset`, `limit` and `after`. */
   readonly total: number;
-  /** Whether no matching row stands behind the page. */
+  /** Whether no matching row follows the page. */
   readonly isLast: boolean;
 }
 

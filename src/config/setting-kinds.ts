@@ -103,7 +103,7 @@ export const schedule: Kind<number[]> = {
   expected: 'a comma-separated list of numbers above 0, for example 1,2.5,10',
 };
 
-/** As it stands: an issuer is compared letter by letter. */
+/** Unchanged: an issuer is compared letter by letter. */
 export const issuerUrl: Kind<string> = {
   schema: z.url({ protocol: /^https?$/ }).refine((value) => parsedUrl(value) !== null && !/[?#@]/.test(value)),
   unit: 'URL',

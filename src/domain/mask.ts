@@ -134,7 +134,7 @@ function within(value: object, { field: of, isEvse, depth }: Place, field: strin
   return { field, isEvse: isEvse || field === 'evses', isToken, depth: depth + 1 };
 }
 
-/** The name that the value of a field is, or that stands at its end; undefined when there is none. */
+/** The name that the value of a field is, or that is at its end; undefined when there is none. */
 function nameIn(value: unknown, { field, isEvse, isToken }: Place): string | undefined {
   const text = typeof value === 'number' ? String(value) : value;
   if (typeof text !== 'string' || text === '') return undefined;

@@ -9,8 +9,8 @@
  * PERSON-3  JSON stays JSON: only inside texts is anything replaced, never in a literal, a date or a number, but for a number that is a
  *     uid, contract id or visual number.
  * PERSON-4  The time of a search grows with the text, not with the number of names.
- * PERSON-5  No name is missed that stands in the text in any case, as JSON escapes, as JSON within JSON or percent-encoded. One that
- *     does not stand there may be given as well.
+ * PERSON-5  No name is missed that occurs in the text in any case, as JSON escapes, as JSON within JSON or percent-encoded. One that
+ *     does not occur there may be given as well.
  */
 
 import type { ObjectModule } from './modules.ts';

@@ -101,7 +101,7 @@ export function createMetrics(version: string): Metrics {
     upkeep: kept.meter,
     async exposition(operations, load, rooms = {}, isRecovered = true) {
       read(operations, isRecovered);
-      // While the store cannot be read, the backup known before stands.
+      // While the store cannot be read, the backup known before stays.
       await kept.read(await operations?.lastBackup().catch(() => undefined));
       for (const [signal, share] of Object.entries(load)) full.set({ signal }, share);
       taken.reset();
@@ -298,7 +298,7 @@ function clustered({ counter, gauge }: Make): ClusterMeter {
   };
 }
 
-/** Metrics of state, alone in their registry; the returned function sets all of them anew at each scrape. [METRICS-2] */
+/** Metrics of state, alone in their registry; the returned function sets all of them again at each scrape. [METRICS-2] */
 function standing(registry: Registry): (operations: Operations | null, isRecovered: boolean) => void {
   const { counter, gauge } = makerIn(registry);
   const ready = gauge('ready', '1 when the hub accepts work');

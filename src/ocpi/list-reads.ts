@@ -11,17 +11,17 @@
  *     offset next, and for none that asked for the one by the items. Behind a full page both are one offset, which says nothing of
  *     the partner.
  * LIST-READS-3  A partner goes backward when it asks twice for the page before the last within `soonMs` of the last, and
- *     began the list anew in between neither by its filters nor by its first page. One that reads a list of two pages
+ *     began the list again in between neither by its filters nor by its first page. One that reads a list of two pages
  *     again without a pause, from an `offset=0` that it writes out, looks the same.
  * LIST-READS-4  Memory is bounded: of a partner and module the last list alone is remembered, with its last `endsMax`
- *     ends of pages for `endMs` each. A request for the first page begins the list anew.
+ *     ends of pages for `endMs` each. A request for the first page begins the list again.
  */
 import type { PartyId } from '../domain/party.ts';
 import type { Clock } from '../kit/clock.ts';
 import { keepNewest } from '../kit/memo.ts';
 import { type CursorPosition, type Page, type PageFound, previousOffset } from '../transport/pagination.ts';
 
-/** Within which a link is followed, ms: a later request is rather one that begins anew. */
+/** Within which a link is followed, ms: a later request is rather one that begins again. */
 const soonMs = 60_000;
 /** A reader may go back once. */
 const timesMin = 2;

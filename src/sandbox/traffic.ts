@@ -12,7 +12,7 @@ export interface TrafficOptions {
   readonly everyMs: number;
   /** Between two pushes of a session, milliseconds. */
   readonly stepMs?: number;
-  /** Told when no session could begin, and when one ended early. */
+  /** Called when no session could begin, and when one ended early. */
   readonly onProblem: (problem: string) => void;
 }
 

@@ -173,7 +173,7 @@ export function soleObjectText(text: string, data: unknown): string | undefined 
   return only && slice(text, only);
 }
 
-/** `timestamp` of an envelope that `readEnvelope` accepted, as it stands there; null when it has none, or no text. */
+/** `timestamp` of an envelope that `readEnvelope` accepted, as it is written there; null when it has none, or no text. */
 export function envelopeTime(text: string): string | null {
   const span = member(text, 0, 'timestamp');
   const value: unknown = span && JSON.parse(slice(text, span));

@@ -139,7 +139,7 @@ export interface PageFound {
   readonly count: number;
   /** Matching items in all. */
   readonly total: number;
-  /** Whether no matching item stands behind the page. */
+  /** Whether no matching item follows the page. */
   readonly isLast: boolean;
   readonly last: CursorPosition | null;
 }

@@ -88,7 +88,7 @@ export class Lifecycle {
   #horizon: Seq = 0;
   #token = 0;
   #warning: string | null = null;
-  /** One sentence for each mark that could not be used and was written anew. */
+  /** One sentence for each mark that could not be used and was written again. */
   #renewed: readonly string[] = [];
   /** Keys that verification read but a look-up did not find. */
   readonly #unfound = new Set<string>();

@@ -19,7 +19,7 @@
  * MARKS-6  A mark names its store, by the identity that the database has, too: the mark of another store claims nothing.
  * MARKS-7  A mark ahead of the log quarantines the store, unless the other mark describes a clean close that the
  *     database is exactly in, and the turns show that a file was exchanged.
- * MARKS-8  A mark that cannot be used is written anew only after every record was verified, and is kept under another
+ * MARKS-8  A mark that cannot be used is written again only after every record was verified, and is kept under another
  *     name.
  */
 import { type FileHandle, open, readdir, readFile, rename, stat } from 'node:fs/promises';

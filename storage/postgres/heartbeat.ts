@@ -3,7 +3,7 @@
  *
  * HEARTBEAT-1  Beats run one at a time, three per lease, on a connection of their own whose commits wait for no
  *     standby. The next beat comes earlier when another node's lease ends before it, to see whether that node renewed.
- * HEARTBEAT-2  A failed beat is repeated at once: the node finds the primary again, connects anew, and checks that
+ * HEARTBEAT-2  A failed beat is repeated at once: the node finds the primary again, reconnects, and checks that
  *     server's settings as at the start. What ended or silenced the former connection may have silenced the pool's, so
  *     these are renewed, too. If the repetition fails, the database is unreachable: every connection is destroyed.
  * HEARTBEAT-3  After the server refused a write or the session for it, nothing is written until a test write of this

@@ -18,7 +18,7 @@ import { bodyColumns, bodyOf } from './schema.ts';
 
 export type Entry = readonly [key: string, value: string];
 
-/** Key spaces to convert. Indexes follow from events, and each store makes its own records anew. */
+/** Key spaces to convert. Indexes follow from events, and each store makes its own records again. */
 const SPACES = ['e', 'o', 'p', 'd', 'f', 't'] as const;
 type Space = (typeof SPACES)[number];
 

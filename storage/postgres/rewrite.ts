@@ -37,7 +37,7 @@ const PUT_ROWS = `update rows r
   from json_to_recordset($1) k(kind text, owner text, id text, "newOwner" text, "newId" text, data text, body text, chars int)
   where r.kind = k.kind and r.owner = k.owner and r.id = k.id`;
 
-/** What stands already where a row goes: that row takes its place. */
+/** What is already where a row goes: that row takes its place. */
 const REPLACED = `with gone as (
     delete from rows r using json_to_recordset($1) k(kind text, owner text, id text, "newOwner" text, "newId" text)
       where r.kind = k.kind and r.owner = k."newOwner" and r.id = k."newId" and (k.owner, k.id) <> (k."newOwner", k."newId")

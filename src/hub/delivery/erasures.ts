@@ -2,7 +2,7 @@
  * Keeps the names of erased persons out of what is written of deliveries that were in memory at the erasure.
  *
  * ERASURES-1  From the begin of an erasure on, no attempt, row or event of a delivery that was owed before its end names
- *     the person, and the request is read from the log anew.
+ *     the person, and the request is read from the log again.
  * ERASURES-2  An erasure is forgotten when the next one begins after the log was trimmed up to its end: nothing before is owed.
  */
 import type { Seq } from '../../../storage/contract.ts';

@@ -5,7 +5,7 @@
  *     what is recorded beside them. A small fragment of a large object therefore counts the object.
  * QUOTA-2  Beyond the quota the pushes of that party alone are refused, until the day ends.
  * QUOTA-3  From `warnedFrom` of the quota on, the day has one warning in the log and one event.
- * QUOTA-4  Each process counts what it took itself, since its start: a restart begins anew, and several nodes grant as
+ * QUOTA-4  Each process counts what it took itself, since its start: a restart begins again, and several nodes grant as
  *     many quotas.
  * QUOTA-5  What is recorded of its refused pushes and of authorizations counts, too. Beyond the quota the body of a refused
  *     push and the fact of an authorization are not recorded; the authorization itself is never refused for that.

@@ -38,7 +38,7 @@ export const shelvesOf = (parties: Iterable<PartyId>): string[] => [
 /** Shelves of all sessions and CDRs that are stored and not forwarded. */
 export const keptShelves = (parties: Iterable<PartyId>): string[] => [unownedShelf, ...[...parties].map(keptShelf)];
 
-/** A row that stands in no list. */
+/** A row that is in no list. */
 export const unlisted = ({ kind, owner, id }: RowKey, data: unknown): Put => ({
   kind,
   owner,

@@ -49,7 +49,7 @@ function textOf(entry: AuditEntry): string {
   return JSON.stringify(fields);
 }
 
-/** What is wrong with an entry that stands behind another one, or is the first that is kept. */
+/** What is wrong with an entry that follows another one, or is the first that is kept. */
 function faultOf(entry: AuditEntry, before: AuditEntry | null, digest: string): AuditCheck['broken'] {
   const expected = before === null ? entry.n : before.n + 1;
   if (entry.n !== expected) return { n: expected, reason: 'missing' };

@@ -2,7 +2,7 @@
  * Re-drives deliveries: puts one delivery, or all that match a filter, back into their lanes; and discards dead letters.
  * [interface, Delivery rules 6; D53]
  *
- * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts anew.
+ * REDRIVE-1  A re-driven delivery keeps its id, correlation id and recorded attempts; its retry window starts again.
  * REDRIVE-2  A delivery is stale, and skipped unless forced, when the receiver has something later, or may no longer have the
  *     object; where later changes would be overwritten, the whole object is sent (`redriven-as.ts`).
  * REDRIVE-3  A pending delivery is not re-driven.

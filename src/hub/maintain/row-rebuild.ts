@@ -72,7 +72,7 @@ const folded =
     return found && rowOf(found);
   };
 
-/** Characters of bodies that are written in one turn of the event loop: each PATCH of a large location writes all of it anew. */
+/** Characters of bodies that are written in one turn of the event loop: each PATCH of a large location writes all of it again. */
 const turnChars = 1024 * 1024;
 
 export async function foldObject(events: readonly StoredEvent[]): Promise<HubObject | null> {
@@ -89,7 +89,7 @@ export async function foldObject(events: readonly StoredEvent[]): Promise<HubObj
   return object;
 }
 
-/** Whether an event of an object deleted it, or sent that anew. */
+/** Whether an event of an object deleted it, or sent that again. */
 export const isEnd = ({ data }: StoredEvent): boolean => (data as ObjectEventData).method === 'DELETE';
 
 const object: Rebuild = async ({ kind, owner, id }, history) => {

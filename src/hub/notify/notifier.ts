@@ -282,7 +282,7 @@ export class Notifier implements WebhookVerbs {
     return recorder.record({ facts, puts: [webhookPut(webhook)], trace });
   }
 
-  /** Seals secrets anew that are sealed under a previous key. */
+  /** Seals secrets again that are sealed under a previous key. */
   async #reseal(): Promise<void> {
     const { isStale, open, seal } = this.#context.ports.secrets;
     for (const { webhook } of [...this.#receivers.values()]) {

@@ -374,7 +374,7 @@ function reachable({ settings }: Partner, isReachable: boolean): string {
 
 const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;
 
-/** POST needs an initial token; a registered partner may use one, too, and then registers anew. [D9, D73] */
+/** POST needs an initial token; a registered partner may use one, too, and then registers again. [D9, D73] */
 function refuseRegistered(partner: Partner, kind: Credential['kind']): void {
   if (kind !== 'initial') throw new HubError(isRegistered(partner) ? 'alreadyRegistered' : 'invalidToken');
 }

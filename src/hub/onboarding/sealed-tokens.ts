@@ -1,5 +1,5 @@
 /**
- * Partner tokens as they are stored: sealed under the hub's secret key for one partner, and sealed anew after that key was
+ * Partner tokens as they are stored: sealed under the hub's secret key for one partner, and sealed again after that key was
  * replaced or the format has changed.
  */
 import type { Store } from '../../../storage/contract.ts';

@@ -84,7 +84,7 @@ export interface ListRequest {
 export interface Listed<T> {
   readonly items: readonly T[];
   readonly total: number;
-  /** Whether no matching item stands behind the page. */
+  /** Whether no matching item follows the page. */
   readonly isLast: boolean;
   /** Position of the last item; null on an empty page. */
   readonly last: Position | null;

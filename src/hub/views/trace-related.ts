@@ -3,7 +3,7 @@
  * of a session, and the authorizations of a token; and the ends and re-drives of the deliveries of both. [D78]
  *
  * TRACE-RELATED-1  One answer searches a bounded part of the log [LOG-WALK-1]; its cursor says where the next one goes on.
- * TRACE-RELATED-2  What stands inside objects has no index: one search reads at most `rowsMax` rows of a module for it.
+ * TRACE-RELATED-2  What is inside objects has no index: one search reads at most `rowsMax` rows of a module for it.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { TraceCandidate } from '../../api/trace.ts';

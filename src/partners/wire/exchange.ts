@@ -159,7 +159,7 @@ function fieldsOf(fields: Fields | string): Fields {
   return read;
 }
 
-/** What stands in a text for bytes that are not UTF-8. */
+/** Replaces bytes that are not UTF-8 in a text. */
 const replacement = '\ufffd';
 
 const encodingIn = /^content-encoding:/im;

@@ -87,7 +87,7 @@ function Recent() {
   );
 }
 
-/** Mounted anew for each key: the story of another one is not shown as this one's. */
+/** Mounted for each key: the story of another one is not shown as this one's. */
 function Traced({ pasted }: { pasted: string }) {
   const { key, module } = traceKeyOf(pasted);
   const path = `/trace/${encodeURIComponent(key)}`;

@@ -38,7 +38,7 @@ export function Plot({ title, times, curves, max }: PlotProps) {
   present.current = data;
   const colours = useColours();
 
-  // A canvas has no style sheet: another theme draws it anew.
+  // A canvas has no style sheet: another theme draws it again.
   useEffect(() => {
     let isGone = false;
     let watcher: ResizeObserver | undefined;
