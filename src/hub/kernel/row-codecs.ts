@@ -14,7 +14,6 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Route } from '../../domain/routing.ts';
 import type { Clock } from '../../kit/clock.ts';
 import { routeKey } from './directory.ts';
-import type { Recording } from './recorder.ts';
 
 /** Shelf of sessions and CDRs without an owning eMSP. It has no hyphen, so no party id can equal it. [D23] */
 export const unownedShelf = 'unowned';
@@ -246,7 +245,7 @@ export function noteOf(
   sent: readonly PartyId[],
   outdated: readonly PartyId[],
   by?: Actor,
-): Required<Pick<Recording, 'facts' | 'puts'>> {
+) {
   const { module, owner, key, id, lastUpdated, viewer, reason } = object;
   const plain = { module, method: 'PATCH', owner, id, within: [], lastUpdated, facts: {}, viewer, reason } as const;
   const data: ObjectEventData = { ...plain, owed: null, sent, outdated, receiver, warnings: [], ...(by && { by }) };
