@@ -10,7 +10,8 @@
  *     wherever the page lies.
  * ORDER-INDEX-4  An entry is one flat string, `upd 0 owner 0 id 0 shelf`: the shelf comes last, where it cannot change
  *     the order, so that the entry alone identifies its shelf.
- * ORDER-INDEX-5  For a kind whose rows are all listed, the index also knows which rows do not exist.
+ * ORDER-INDEX-5  The index also knows which rows exist, and which do not, of a kind with at most `unlistedMax` unlisted rows: a
+ *     look-up that does not find one of these has met a rotted index of the engine.
  * ORDER-INDEX-6  The index knows the size of large rows, listed or not.
  */
 import TinyQueue from 'tinyqueue';
@@ -19,6 +20,8 @@ import type { ListCache } from './caches.ts';
 import { SortedList } from './sorted-list.ts';
 
 const NUL = '\0';
+/** Names of unlisted rows that are held of a kind, some 100 bytes each: partners, routes and the like are fewer, what each object has is not. */
+const unlistedMax = 16_384;
 /** Sorts after every entry with the same (upd, owner, id) and before every entry of the next (ORDER-INDEX-4). */
 const BEHIND = '\x01';
 const HIGH_UNIT = /[\ud800-\uffff]/;
@@ -37,8 +40,8 @@ interface Kind {
   readonly entries: Map<string, string>;
   /** By the names of `listsOf`. */
   readonly lists: Map<string, SortedList<string>>;
-  /** Whether the kind ever had an unlisted row (ORDER-INDEX-5). */
-  hasUnlisted: boolean;
+  /** `owner 0 id` of unlisted rows; null once there were too many (ORDER-INDEX-5). */
+  unlisted: Set<string> | null;
   /** `owner 0 id` → characters, only for rows larger than `smallBody` (ORDER-INDEX-6). */
   readonly sizes: Map<string, number>;
 }
@@ -82,9 +85,10 @@ export class OrderIndex {
     if (entry !== undefined && entry === old) return;
     if (old !== undefined) this.#takeOut(kind, name, old);
     if (shelf === null || entry === undefined) {
-      kind.hasUnlisted = true;
+      if (kind.unlisted !== null && kind.unlisted.add(name).size > unlistedMax) kind.unlisted = null;
       return;
     }
+    kind.unlisted?.delete(name);
     kind.entries.set(name, entry);
     for (const of of listsOf(shelf, key.owner)) {
       let list = kind.lists.get(of);
@@ -101,6 +105,7 @@ export class OrderIndex {
     const name = nameOf(key);
     const old = kind.entries.get(name);
     kind.sizes.delete(name);
+    kind.unlisted?.delete(name);
     if (old !== undefined) this.#takeOut(kind, name, old);
   }
 
@@ -109,8 +114,10 @@ export class OrderIndex {
     return this.#kinds.get(key.kind)?.sizes.get(nameOf(key)) ?? 0;
   }
 
+  /** Whether the row certainly exists (ORDER-INDEX-5). */
   has(key: RowKey): boolean {
-    return this.#kinds.get(key.kind)?.entries.has(nameOf(key)) ?? false;
+    const kind = this.#kinds.get(key.kind);
+    return kind !== undefined && hasName(kind, nameOf(key));
   }
 
   /** Sort key of a listed row; undefined for a row that is not listed. */
@@ -122,7 +129,7 @@ export class OrderIndex {
   /** Whether the row certainly does not exist (ORDER-INDEX-5). */
   isAbsent(key: RowKey): boolean {
     const kind = this.#kinds.get(key.kind);
-    return kind === undefined || !(kind.hasUnlisted || kind.entries.has(nameOf(key)));
+    return kind === undefined || !(kind.unlisted === null || hasName(kind, nameOf(key)));
   }
 
   page(query: ListQuery): Page {
@@ -160,12 +167,15 @@ export class OrderIndex {
   #kind(name: string): Kind {
     let kind = this.#kinds.get(name);
     if (kind === undefined) {
-      kind = { entries: new Map(), lists: new Map(), hasUnlisted: false, sizes: new Map() };
+      kind = { entries: new Map(), lists: new Map(), unlisted: new Set(), sizes: new Map() };
       this.#kinds.set(name, kind);
     }
     return kind;
   }
 }
+
+const hasName = ({ entries, unlisted }: Kind, name: string): boolean =>
+  entries.has(name) || (unlisted?.has(name) ?? false);
 
 /** `join` makes flat strings, where `+` would keep a tree of parts alive for every entry. */
 const nameOf = ({ owner, id }: RowKey): string => [owner, id].join(NUL);

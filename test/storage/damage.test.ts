@@ -357,21 +357,28 @@ t.test('a block that cannot be read at all quarantines the store; everything els
 t.test('damage that verification finds and a look-up does not is reported as damage', async (t) => {
   const directory = directoryFor(t);
   await filled(directory, 20);
+  const before = await open(directory);
+  const unlisted = row('unlisted', { kind: 'partners', shelf: null });
+  await append(before, { puts: [unlisted] });
+  await before.close();
   const store = await open(directory);
   t.teardown(() => store.close());
-  // The place of two records in an index of the engine is lost while the store is open.
+  // The place of three records in an index of the engine is lost while the store is open.
   const { db } = (store as unknown as { lifecycle: Lifecycle }).lifecycle.mounted();
   const [lost] = (await collect(store.scan('sessions'))).filter(({ id }) => id === '7');
   if (!lost) throw new Error('verification has not read it');
   await db.del(keys.rowKey(lost));
+  await db.del(keys.rowKey(unlisted));
   await db.del(keys.eventKey(8));
   await t.rejects(store.get(lost), Damaged);
+  await t.rejects(store.get(unlisted), Damaged);
   await t.rejects(store.event(8), Damaged);
   const { state, reason, damagedRows } = store.health();
   t.equal(state, 'open');
-  t.match(reason, /2 records cannot be looked up/);
-  t.match(damagedRows, [{ id: lost.id }], 'the row is to be made again');
+  t.match(reason, /3 records cannot be looked up/);
+  t.match(damagedRows, [{ id: lost.id }, { id: unlisted.id }], 'the rows are to be made again');
   t.equal(await store.get({ ...lost, id: 'never' }), null, 'what never was is not damaged');
+  t.equal(await store.get({ ...unlisted, id: 'never' }), null);
 });
 
 t.test('a damaged filter that hides the newest version of a row from a look-up is bypassed', async (t) => {
