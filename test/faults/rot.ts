@@ -19,6 +19,9 @@ import { makeWorld, type World } from './world.ts';
 
 type Ending = 'refused' | 'aborted' | 'quarantined' | 'mended' | 'harmless';
 
+/** Kinds of files without which a hub starts: one that is refused then has been refused for something else, whatever was spoilt. */
+const unread: ReadonlySet<string> = new Set(['LOG', 'ballast']);
+
 interface Seen {
   readonly ending: Ending;
   readonly wrong: readonly string[];
@@ -42,7 +45,12 @@ export const rot: Part = {
           const { ending, wrong, said } = await look(world, truth, copy);
           rmSync(copy, { recursive: true });
           const isUntold = ending !== 'harmless' && said === '';
-          const told = [...wrong, ...(isUntold ? ['it said nothing'] : [])];
+          const isNeedless = ending === 'refused' && unread.has(kind);
+          const told = [
+            ...wrong,
+            ...(isUntold ? ['it said nothing'] : []),
+            ...(isNeedless ? ['the hub does not read this file'] : []),
+          ];
           const findings = told.map((text) => `seed ${seed}, ${done}: ${what}: ${ending} (${said}): ${text}`);
           const figures = { [ending]: 1, [`${ending} ${kind}`]: 1, wrongAnswers: wrong.length };
           total = plus(total, { ...nothing, done: 1, unexplained: told.length, findings, figures });

@@ -74,7 +74,7 @@ interface Chosen {
 function spoiltCopy(directory: string, copy: string, random: Random, { way, kind, files }: Chosen): Spoilt {
   const chosen = random.pick(files.filter((path) => kindOf(path) === kind));
   for (const path of files) {
-    mkdirSync(dirname(join(copy, path)), { recursive: true });
+    mkdirSync(dirname(join(copy, path)), { recursive: true, mode: 0o700 });
     // Room only, large, and never written in place.
     if (basename(path) === 'ballast') linkSync(join(directory, path), join(copy, path));
     else copyFileSync(join(directory, path), join(copy, path));
