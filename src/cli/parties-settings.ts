@@ -41,10 +41,10 @@ export function setVerb(): Command {
     run: async ({ hub, screen }, [given = '', ...changes], { name }) => {
       const chosen = Object.fromEntries(changes.map(changeOf));
       const path = await partyPath(hub, given);
-      const present = await hub.get<Shown>(path);
-      const named = name !== undefined && { business_details: { ...present.roles[0]?.business_details, name } };
-      const isAsked = name === undefined && changes.length === 0;
-      const party = isAsked ? present : await hub.send<Shown>('PATCH', path, { ...named, ...chosen });
+      const named = name !== undefined && { business_details: renamed(await hub.get<Shown>(path), name) };
+      const body = { ...named, ...chosen };
+      const isAsked = Object.keys(body).length === 0;
+      const party = isAsked ? await hub.get<Shown>(path) : await hub.send<Shown>('PATCH', path, body);
       screen.answer(party, ({ id, settings, hub_token }, page) => {
         const lines = settingRows.map(([name, row]) => ({ name, row, value: settingText(settings[name]) }));
         const issued =
@@ -53,6 +53,17 @@ export function setVerb(): Command {
       });
     },
   });
+}
+
+/** The hub gives all parties of a partner the same details: what one of them has alone would be lost. */
+function renamed({ id, roles }: Shown, name: string): object {
+  const details = new Map(roles.flatMap(({ business_details: its }) => (its ? [[JSON.stringify(its), its]] : [])));
+  const [only] = details.values();
+  if (details.size < 2) return { ...only, name };
+  const names = [...details.values()].map((its) => its.name).join(', ');
+  throw new Failure(
+    `nothing was changed: parties of ${id} have business details of their own (${names}), which one name for all would replace; its next PUT of credentials can rename one`,
+  );
 }
 
 /** A value as it is set. */

@@ -720,6 +720,20 @@ t.test('a partner is added, suspended and admitted again', async (t) => {
   });
   t.match((await at.run('parties show NL-TNM')).out, /^name +Renamed Charging$/m);
   t.match(await at.run('parties set NL-TNM --name ""'), { code: 2, err: /business_details.name/ });
+  const twoNames = ['One', 'Two'].map((name, n) => {
+    return {
+      role: 'CPO',
+      country_code: 'BE',
+      party_id: `TW${n}`,
+      business_details: { name, website: `https://${name}.example` },
+    };
+  });
+  await admin(at.hub, 'POST', '/parties', { roles: twoNames });
+  t.match(await at.run('parties set BE-TW0 link_prev=false --name Both'), {
+    code: 1,
+    err: /nothing was changed: parties of BE-TW0 have business details of their own \(One, Two\)/,
+  });
+  t.match(await admin(at.hub, 'GET', '/parties/BE-TW0'), { roles: twoNames, settings: { link_prev: true } });
   t.match((await at.run('parties show NL-TNM')).out, /roles +CPO NL-TNM, EMSP NL-TNM\n/);
   t.match((await at.run('parties suspend NL-EMS')).out, /^NL-EMS is SUSPENDED; ocpi-hub parties initial-token NL-EMS /);
   const token = /^ {2}(\S+)$/m.exec((await at.run('parties initial-token NL-EMS')).out)?.[1] ?? '';
