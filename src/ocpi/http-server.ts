@@ -19,7 +19,8 @@
  * HTTP-SERVER-9  While requests of several clients came within `aloneMs`, at most `beginsMax` begin in one turn of the event loop, of
  *     one client at most `beginsOfOneMax`; clients take turns. The head of a request takes microseconds, and what follows it, a refusal
  *     included, takes several times as long: hundreds that come at once are spread over turns, between which what another client
- *     waits for goes on. A client is the partner whose token was accepted last on the connection, else the address.
+ *     waits for goes on. A client is the partner whose token was accepted last on the connection, else the address
+ *     (CLIENT-CONNECTION-3).
  */
 
 import {
@@ -158,13 +159,13 @@ function limitedServer(options: HttpServerOptions, answer: RequestListener): Ser
     if (!socket.writable) return;
     response.setMaxListeners(listenersMax);
     seen(request, response);
-    const client = partnerOn(socket) || (socket.remoteAddress ?? '');
+    const client = partnerOn(socket) || (options.visitors?.ofConnection(socket) ?? socket.remoteAddress ?? '');
     const now = clock.monotonic();
     if (client !== latest) changedAt = now;
     latest = client;
     const turn = inTurns(now - changedAt < aloneMs, client);
     if (turn === null) handle(request, response, waitedMs);
-    else void turn.then(() => handle(request, response, waitedMs));
+    else void turn.then(() => handle(request, response, waitedMs + clock.monotonic() - now));
   };
   const listener = inTurn(begin, clock);
   const server = options.tls

@@ -14,6 +14,7 @@ import { atLength } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { type Test, t } from '../support/tap.ts';
 import { testCert, testKey } from '../support/tls.ts';
+import { welcome } from '../support/visitors.ts';
 
 const tls = { cert: testCert, key: testKey };
 
@@ -308,22 +309,26 @@ t.test('answers before and after that of a HEAD are distinguished', async (t) =>
   t.same(client.answers(), ['200', '/1', '200', '200', '/3']);
 });
 
+/** A connection from each of these addresses of this machine. */
+async function connected(t: Test, port: number, addresses: readonly string[]): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  for (const localAddress of addresses) {
+    const socket = connect({ host: '127.0.0.1', port, localAddress });
+    t.teardown(() => socket.destroy());
+    await once(socket.resume(), 'connect');
+    sockets.push(socket);
+  }
+  return sockets;
+}
+
 t.test('of requests that come at once 16 of a client begin in a turn, and 32 of all [HTTP-SERVER-9]', async (t) => {
   const clock = new SimulatedClock();
   const { app, port, begun, turns, releaseAll } = await scene(t, { clock });
   releaseAll();
   const served: Socket[] = [];
   app.server.on('connection', (socket: Socket) => served.push(socket));
-  const clients = async (count: number, address: number) => {
-    const sockets: Socket[] = [];
-    for (let n = 0; n < count; n++) {
-      const socket = connect({ host: '127.0.0.1', port, localAddress: `127.0.0.${address}` }).resume();
-      t.teardown(() => socket.destroy());
-      await once(socket, 'connect');
-      sockets.push(socket);
-    }
-    return sockets;
-  };
+  const clients = (count: number, address: number) =>
+    connected(t, port, Array<string>(count).fill(`127.0.0.${address}`));
   const partner = await clients(40, 1);
   await eventually('all have been accepted', () => served.length === partner.length);
   for (const socket of served) trust(socket, 'NL-CPO');
@@ -352,3 +357,33 @@ t.test('of requests that come at once 16 of a client begin in a turn, and 32 of 
   await eventually('all have begun', () => begun.length === 162);
   t.ok(most('/alone') > 16, 'a client that is alone is not held back');
 });
+
+t.test(
+  'addresses of one network are one client, and what waits too long for its turn is refused [HTTP-SERVER-9]',
+  async (t) => {
+    const clock = new SimulatedClock();
+    const visitors = { ...welcome, ofConnection: () => '2001:db8::/64' };
+    const { app, port, begun, turns, releaseAll } = await scene(t, { clock, visitors });
+    releaseAll();
+    const addresses = Array.from({ length: 40 }, (_, n) => `127.0.0.${n + 1}`);
+    const sockets = await connected(t, port, addresses);
+    for (const socket of sockets) socket.write(ask('/1'));
+    await eventually('all have begun', () => begun.length === sockets.length);
+    const counts = new Map<number, number>();
+    for (const turn of turns) counts.set(turn, (counts.get(turn) ?? 0) + 1);
+    t.equal(Math.max(...counts.values()), 16, 'in one turn');
+
+    let [came, refused] = [0, 0];
+    app.server.prependListener('request', (_request, response) => {
+      came += 1;
+      // Of those that came before it in this turn most wait.
+      if (came === sockets.length) clock.advance(30_001);
+      response.once('close', () => {
+        if (response.statusCode === 503) refused += 1;
+      });
+    });
+    for (const socket of sockets) socket.write(ask('/2'));
+    await eventually('all are answered', () => begun.length + refused === 2 * sockets.length);
+    t.ok(refused > 0, `${refused} refused`);
+  },
+);
