@@ -383,7 +383,8 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
   followed: created.followed,
   tokenUsed: created.tokenUsed,
   drain: created.drain,
-  handle: (request, response) => void app.server.emit('request', request, response),
+  // Not its server, which would have them wait for turns once more. [HTTP-SERVER-9]
+  handle: (request, response) => app.routing(request, response),
   upgrade: inspector.upgrade,
   close,
 });
