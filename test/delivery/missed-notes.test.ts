@@ -35,12 +35,16 @@ t.test(
       ['tariffs', tariffBody],
       ['locations', locationBody],
     ] as const;
-    for (const id of ['TAKEN', 'REFUSED'])
-      for (const [module, body] of objects) await cpo.push('PUT', path(module, id), body(id));
-    await eventually('all four are noted', async () => (await missed(hub)).length === 4);
+    // Of the second versions none can have arrived.
+    for (const version of [1, 2]) {
+      for (const id of ['TAKEN', 'REFUSED'])
+        for (const [module, body] of objects)
+          await cpo.push('PUT', path(module, id), { ...body(id), last_updated: at(version) });
+      await eventually('all four are noted', async () => (await missed(hub)).length === 4 * version);
+    }
     const came = await arrivals(hub, emsp, async () => {
       for (const id of ['TAKEN', 'REFUSED'])
-        await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(1) });
+        await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(3) });
       await quiet(hub);
       await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
       for (const id of ['TAKEN', 'REFUSED']) await cpo.push('DELETE', path('tariffs', id));
@@ -49,6 +53,37 @@ t.test(
       came.map(({ method, path: of }) => `${method} ${of.split('/').at(-1)}`),
       ['PATCH TAKEN', 'DELETE TAKEN'],
     );
+  },
+);
+
+t.test(
+  'that a location is private goes to its receiver behind a dead letter that it may have taken [WHOLES-4]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const asked: string[] = [];
+    let refuse = () => {};
+    const isRefused = new Promise<void>((resolve) => {
+      refuse = resolve;
+    });
+    const { cpo, emsp } = await routedPair(t, hub, {
+      async emsp({ method, path: of }) {
+        if (method !== 'PUT') return {};
+        const isFirst = !asked.includes(of);
+        asked.push(of);
+        if (isFirst && of.endsWith('TAKEN')) return { status: 500 };
+        await isRefused;
+        return { status: 400 };
+      },
+    });
+    const came = await arrivals(hub, emsp, async () => {
+      for (const id of ['TAKEN', 'REFUSED']) await cpo.push('PUT', path('locations', id), locationBody(id));
+      await eventually('both are being refused', async () => asked.length === 3);
+      for (const id of ['TAKEN', 'REFUSED'])
+        await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(1) });
+      refuse();
+    });
+    const ends = came.filter(({ method }) => method === 'PATCH').map(({ path: of }) => of.split('/').at(-1));
+    t.same(ends, ['TAKEN']);
   },
 );
 

@@ -7,7 +7,8 @@
  * MISSED-NOTES-2  Notes are recorded one at a time, and one for all dead letters of a lane that wait. A note that is recorded
  *     again changes nothing, or has one more change go as a whole.
  * MISSED-NOTES-3  A receiver that has no version of the object is taken out of `sent`, as is that of a session; one that has
- *     an older version is `outdated`, as is one that may have taken the whole in spite of its answer: the end of the object goes to it, too.
+ *     an older version is `outdated`, as is one that may have taken a whole in spite of its answer, this time or before: the end of the
+ *     object goes to it, too.
  *     A whole that arrived after the dead letter has made up for it: there is nothing to note.
  * MISSED-NOTES-4  Until the note is recorded `isOwed` knows which lanes miss a change.
  * MISSED-NOTES-5  A receiver without a version to which a later change is still to be sent stays in `sent`, and its note owed:
@@ -18,7 +19,7 @@
  */
 import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
-import { formOf, mayHaveArrived, type ObjectEventData } from '../../domain/events.ts';
+import { type Form, formOf, mayHaveArrived, type ObjectEventData } from '../../domain/events.ts';
 import { isOwned } from '../../domain/modules.ts';
 import { keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
@@ -57,13 +58,16 @@ interface Waiting {
 }
 
 /** A change that did not arrive; of its event, whose body may be large, no more. */
-type Gap = Pick<StoredEvent, 'seq' | 'stream'> &
-  Pick<ObjectEventData, 'module' | 'owner'> & { readonly isPart: boolean };
+type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' | 'owner'> & { readonly form: Form };
 
-/** Of a lane: up to `upTo` nothing arrived at the receiver; the first change that did, null while none is known. */
+/**
+ * Of a lane: up to `upTo` nothing arrived at the receiver; the first change that did, and the first that may have as a whole, null
+ * while none is known.
+ */
 interface Found {
   upTo: Seq;
   arrivedAt: Seq | null;
+  maybeAt: Seq | null;
 }
 
 /** Beyond so many lanes all are forgotten, and read again. */
@@ -118,8 +122,8 @@ export class MissedNotes {
 
   /** A change of a lane was delivered or became a dead letter. [MISSED-NOTES-5] */
   ended(lane: string, seq: Seq, state: 'DELIVERED' | 'DEAD'): void {
-    // A re-drive may have brought an early one.
-    if (state === 'DELIVERED') this.#found.delete(lane);
+    // A re-drive may have brought an early one, or tried to.
+    if (state === 'DELIVERED' || seq <= (this.#found.get(lane)?.upTo ?? 0)) this.#found.delete(lane);
     if (lane === this.#present.lane) this.#present.ended = seq;
     const waiting = this.#waiting.get(lane);
     if (waiting && seq >= waiting.until) this.#resume(lane);
@@ -156,18 +160,26 @@ export class MissedNotes {
     return isMissed;
   }
 
-  /** Whether any earlier delivery of the object arrived at the receiver: the first that did was a whole. [WHOLES-1] */
-  async hasBefore({ receiver, seq, stream }: Place): Promise<boolean> {
+  /**
+   * Whether any earlier delivery of the object arrived at the receiver: the first that did was a whole. `orMaybe`: also one that may
+   * have arrived as a whole. [WHOLES-1, MISSED-NOTES-3]
+   */
+  async hasBefore({ receiver, seq, stream }: Place, orMaybe = false): Promise<boolean> {
     const found = this.#foundOf(laneKey(receiver, stream));
+    const isMaybe = () => orMaybe && found.maybeAt !== null && found.maybeAt < seq;
+    if (isMaybe()) return true;
     if (seq <= found.upTo) return false;
     if (found.arrivedAt !== null && found.arrivedAt < seq) return true;
     for await (const change of changesOf(this.#context.store, stream, found.upTo)) {
       if (change.seq >= seq) return false;
-      if (await this.#hasArrived(change, receiver)) {
+      const has = await this.#hasFrom(change, receiver);
+      if (has === 'surely') {
         found.arrivedAt = change.seq;
         return true;
       }
+      if (has === 'maybe') found.maybeAt ??= change.seq;
       found.upTo = Math.max(found.upTo, change.seq);
+      if (isMaybe()) return true;
     }
     // More than `changesMax` changes: the part is sent, and healed when the receiver refuses it.
     return true;
@@ -177,19 +189,22 @@ export class MissedNotes {
     const known = this.#found.get(lane);
     if (known) return known;
     if (this.#found.size >= foundMax) this.#found.clear();
-    const found = { upTo: 0, arrivedAt: null };
+    const found = { upTo: 0, arrivedAt: null, maybeAt: null };
     this.#found.set(lane, found);
     return found;
   }
 
-  async #hasArrived({ seq, to, data, type }: StoredEvent, receiver: PartyId): Promise<boolean> {
+  /** Whether the receiver has a version of the object from this change. */
+  async #hasFrom({ seq, to, data, type }: StoredEvent, receiver: PartyId): Promise<'surely' | 'maybe' | 'no'> {
     // `object.missed` lists the remaining receivers and says nothing about what arrived.
-    if (type === 'object.missed') return false;
+    if (type === 'object.missed') return 'no';
     const { sent, forwarded, method } = data as ObjectEventData;
     // An `object.base` of an earlier version has no `sent`: with `forwarded` the receiver may have the object.
-    if (sent ? sent.includes(receiver) : forwarded) return true;
-    if (method === 'DELETE' || !to.includes(receiver)) return false;
-    return (await this.#deliveries.standing(receiver, seq)).state === 'DELIVERED';
+    if (sent ? sent.includes(receiver) : forwarded) return 'surely';
+    if (method === 'DELETE' || !to.includes(receiver)) return 'no';
+    const standing = await this.#deliveries.standing(receiver, seq);
+    if (standing.state === 'DELIVERED') return 'surely';
+    return mayHaveTaken(formOf(data as ObjectEventData, receiver), standing) ? 'maybe' : 'no';
   }
 
   /** Whether a change arrived at the receiver as the whole object. */
@@ -302,8 +317,8 @@ export class MissedNotes {
     if (!event) return this.#drop(receiver, seq);
     const { stream, data } = event;
     const { module, owner } = data as ObjectEventData;
-    const isPart = formOf(data as ObjectEventData, receiver) === 'part';
-    lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner, isPart }]);
+    const form = formOf(data as ObjectEventData, receiver);
+    lanes.set(stream, [...(lanes.get(stream) ?? []), { seq, stream, module, owner, form }]);
   }
 
   /** Notes what dead letters of one lane owe. */
@@ -317,7 +332,8 @@ export class MissedNotes {
     if (!(await this.#isMadeUp(last, receiver))) {
       // The row of a session tells of its present eMSP alone: what it has of it makes no difference.
       const mayHave = async () =>
-        (await this.hasBefore({ receiver, seq, stream })) || (await this.#mayHaveTaken(receiver, gaps));
+        mayHaveTaken(last.form, await this.#deliveries.standing(receiver, seq)) ||
+        (await this.hasBefore({ receiver, seq, stream }, true));
       const hasBefore = !isOwned(last.module) && (await mayHave());
       const noted = await this.#record(last, receiver, hasBefore);
       if (noted && 'until' in noted) {
@@ -332,15 +348,6 @@ export class MissedNotes {
       const isSame = () => !this.#replaced.has(`${receiver}/${one.seq}`);
       if (await this.#deliveries.noted(receiver, one.seq, isSame)) this.#drop(receiver, one.seq);
     }
-  }
-
-  async #mayHaveTaken(receiver: PartyId, gaps: readonly Gap[]): Promise<boolean> {
-    for (const { seq, isPart } of gaps) {
-      const { row } = await this.#deliveries.standing(receiver, seq);
-      const { attempts = [], whole = !isPart } = (row?.data ?? {}) as Partial<DeliveryMemory>;
-      if (whole && attempts.some(mayHaveArrived)) return true;
-    }
-    return false;
   }
 
   /** Whether a whole arrived after the change. [MISSED-NOTES-3] */
@@ -383,4 +390,10 @@ export class MissedNotes {
       return { at: await recorder.record({ ...noteOf(object, receiver, sent, behind), seen, trace: null }) };
     });
   }
+}
+
+/** Whether a dead letter that went as a whole may have arrived. */
+function mayHaveTaken(form: Form, { row }: DeliveryStanding): boolean {
+  const { attempts = [], whole = form === 'whole' } = (row?.data ?? {}) as Partial<DeliveryMemory>;
+  return whole && attempts.some(mayHaveArrived);
 }

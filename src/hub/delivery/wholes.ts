@@ -11,7 +11,8 @@
  *     replaces the fields that it carries, so the present object is sent; a location that is no longer public is not
  *     sent. [D21]
  * WHOLES-4  Where there is no whole that may be sent (the routing rule has ended, or it names an erased person), a part goes to a
- *     receiver that has a version of the object, and nothing goes to one that has none, has refused the part, or has something later.
+ *     receiver that has a version of the object, and nothing goes to one that has none, has refused the part, or has something later. That a
+ *     location is private goes to one that may have taken it in spite of its answers, too.
  * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (TURNS-2): many receivers may
  *     lack theirs at once.
  * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
@@ -123,8 +124,9 @@ export class Wholes {
   async #isMissing(item: Item, event: StoredEvent): Promise<boolean> {
     const { owner, module, facts } = event.data as ObjectEventData;
     const isKnown = item.seq < (this.#missing.get(laneOf(item)) ?? 0) || (await this.notes.isOwed(item));
-    // What a re-drive sends was decided by it, and what is private now goes as a part, to those who have a version.
-    if (item.isRedriven || facts.publish === false) return isKnown && !(await this.notes.hasBefore(item));
+    // What a re-drive sends was decided by it, and what is private now goes as a part, to those who have a version, or may.
+    const isPrivate = facts.publish === false;
+    if (item.isRedriven || isPrivate) return isKnown && !(await this.notes.hasBefore(item, isPrivate));
     if (isKnown) return true;
     if (!this.#deliveries.hasDead(item.receiver)) return false;
     const object = await readObject(this.#context.store, module, owner, keyIn(event));
