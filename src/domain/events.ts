@@ -271,9 +271,12 @@ export interface Attempt {
   readonly unsent?: true;
 }
 
-/** Whether the receiver may have taken what it did not acknowledge, or did. */
-export const mayHaveArrived = ({ class: met, unsent }: Pick<Attempt, 'class' | 'unsent'>): boolean =>
-  !unsent && (met === 'delivered' || met === 'timeout' || met === 'unavailable');
+/** Whether the receiver may have taken what it did not acknowledge, or did: not where it refused it or answered with a redirect. */
+export function mayHaveArrived({ class: met, unsent, http_status }: Pick<Attempt, 'class' | 'unsent' | 'http_status'>) {
+  if (unsent) return false;
+  if (met === 'invalid_response') return http_status === null || http_status < 300;
+  return met === 'delivered' || met === 'timeout' || met === 'unavailable';
+}
 
 /** `more`: what the hub makes up for beside what its client did. */
 export function attemptOf(outcome: Outcome, at: string, more: readonly Quirk[] = []): Attempt {

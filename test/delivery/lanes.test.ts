@@ -164,6 +164,31 @@ t.test('a CDR that its receiver says it has is DELIVERED where the hub sent it t
   t.equal(second?.attempts.length, 1);
 });
 
+t.test(
+  'a CDR that its receiver says it has is DELIVERED where it answered 200 without an envelope before [WHOLES-8]',
+  async (t) => {
+    const hub = await hubFor(t);
+    let answers = (): Reply => ({});
+    const { cpo } = await routedPair(t, hub, { emsp: () => answers() });
+    const known = '{"status_code":2001,"status_message":"CDR already exists.","timestamp":"2026-01-01T00:00:00Z"}';
+    for (const [first, state] of [
+      [{ text: '<p>Created</p>' }, 'DELIVERED'],
+      [{ status: 304 }, 'DEAD'],
+    ] as const) {
+      const replies: Reply[] = [first, { status: 400, text: known }];
+      answers = () => replies.shift() ?? {};
+      await postCdr(cpo, state, 'other');
+      await quiet(hub);
+      const [dead] = await deliveriesOf(hub);
+      await admin(hub, 'POST', `/deliveries/${dead?.id}/redrive`);
+      await quiet(hub);
+      t.match(await deliveriesOf(hub), [
+        { state, attempts: [{ class: 'invalid_response' }, { class: 'client_error' }] },
+      ]);
+    }
+  },
+);
+
 t.test('updates of an EVSE and of a connector share the lane of their location', async (t) => {
   const clock = new SimulatedClock(start);
   const hub = await hubFor(t, { ...plain, HUB_RETRY_SCHEDULE_S: '5' }, { clock });

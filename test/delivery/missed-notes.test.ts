@@ -28,31 +28,34 @@ t.test(
         const times = (asked.get(of) ?? 0) + 1;
         asked.set(of, times);
         if (method !== 'PUT') return {};
-        return { status: of.endsWith('TAKEN') && times === 1 ? 500 : 400 };
+        if (times > 1 || of.endsWith('REFUSED')) return { status: 400 };
+        return of.endsWith('TAKEN') ? { status: 500 } : { text: '<p>Created</p>' };
       },
     });
     const objects = [
       ['tariffs', tariffBody],
       ['locations', locationBody],
     ] as const;
+    const ids = ['TAKEN', 'GARBLED', 'REFUSED'];
     // Of the second versions none can have arrived.
     for (const version of [1, 2]) {
-      for (const id of ['TAKEN', 'REFUSED'])
+      for (const id of ids)
         for (const [module, body] of objects)
           await cpo.push('PUT', path(module, id), { ...body(id), last_updated: at(version) });
-      await eventually('all four are noted', async () => (await missed(hub)).length === 4 * version);
+      await eventually('all six are noted', async () => (await missed(hub)).length === 6 * version);
     }
     const came = await arrivals(hub, emsp, async () => {
-      for (const id of ['TAKEN', 'REFUSED'])
-        await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(3) });
+      for (const id of ids) await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(3) });
       await quiet(hub);
       await admin(hub, 'PUT', '/routes/NL-EMS/NL-CPO', { active: false });
-      for (const id of ['TAKEN', 'REFUSED']) await cpo.push('DELETE', path('tariffs', id));
+      for (const id of ids) await cpo.push('DELETE', path('tariffs', id));
     });
-    t.same(
-      came.map(({ method, path: of }) => `${method} ${of.split('/').at(-1)}`),
-      ['PATCH TAKEN', 'DELETE TAKEN'],
-    );
+    t.same(came.map(({ method, path: of }) => `${method} ${of.split('/').at(-1)}`).sort(), [
+      'DELETE GARBLED',
+      'DELETE TAKEN',
+      'PATCH GARBLED',
+      'PATCH TAKEN',
+    ]);
   },
 );
 
