@@ -263,7 +263,8 @@ t.test('a flood of refusals of one module displaces none of another, and no refu
   const start = { response_url: `${emsp.url}/result`, token: { uid: 'CARD0001', type: 'RFID', contract_id: 'C1' } };
   for (let round = 0; round < 6; round++) {
     if (round === 0) await emsp.call('POST', '/2.2.1/commands/START_SESSION', start);
-    for (let one = 0; one < 60; one++) await emsp.call('PUT', `/2.2.1/tokens/NL/EMS/${round}-${one}`, { uid: 'X' });
+    const flooded = round % 2 === 0 ? 'wallets' : 'tokens';
+    for (let one = 0; one < 60; one++) await emsp.call('PUT', `/2.2.1/${flooded}/NL/EMS/${round}-${one}`, { uid: 'X' });
     clock.advance(60_000);
     await hub.settled();
   }

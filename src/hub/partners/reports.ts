@@ -6,7 +6,7 @@
  *     a partner that repeats itself costs a bounded number of events. A crash loses the notes of that time.
  * REPORTS-2  Per partner the last `keptMax` refusals are kept, each with at most 65,536 characters of its body;
  *     of more than `pendingMax` different ones in one pause only the last are written. Beyond either number the oldest of the module with
- *     the most goes, so the flood of one module displaces no refusal of another, and none of a command.
+ *     the most goes, so the flood of one module displaces no refusal of another, and none of a command; nor does one of requests that no route takes.
  * REPORTS-3  A reader of a report writes what was noted on this node first.
  * REPORTS-4  What a client made up for in one call is counted once, whatever the call is for and however it ends.
  * REPORTS-5  A call is in flight to its partner until it has ended, whatever it is for; a partner without calls has
@@ -100,7 +100,7 @@ export class PartnerReports {
     const record = { ...push, count: count + 1, firstAt, lastAt: at };
     const kept = this.#quota.hasRoom(party) ? cut((body ?? '').replaceAll(queryOfResponse, '$1…')) : null;
     refused.delete(id);
-    const others = Array.from(refused, ([key, { record }]) => ({ id: key, module: record.module }));
+    const others = Array.from(refused, ([key, pending]) => ({ id: key, ...pending.record }));
     refused.set(id, { record, body: kept, correlationId, party });
     for (const gone of displaced(others, [push], refused.size - pendingMax)) refused.delete(gone.id);
   }
@@ -220,26 +220,34 @@ export class PartnerReports {
   /** The rows that must go so that with `added` more than there are no more than `keptMax`. [REPORTS-2] */
   async #overflow(partner: PartyId, added: number, written: ReadonlyMap<string, Pending>): Promise<Put[]> {
     if (added === 0) return [];
-    const { total, rows } = await this.#context.store.list(refusedOf(partner));
+    const { store } = this.#context;
+    const { total } = await store.list({ ...refusedOf(partner), limit: 1 });
+    const excess = total + added - keptMax;
+    if (excess <= 0) return [];
+    const { rows } = await store.list(refusedOf(partner));
     const others = rows.flatMap(({ id, data }) => (written.has(id) ? [] : [{ id, ...(data as RefusedRecord) }]));
     const records = [...written.values()].map(({ record }) => record);
-    const gone = displaced(others, records, total + added - keptMax);
+    const gone = displaced(others, records, excess);
     return gone.map(({ id }) => ({ kind: 'refused', owner: partner, id, gone: true }));
   }
 }
 
-type OfModule = Pick<RefusedPush, 'module'>;
+type OfModule = Pick<RefusedPush, 'module' | 'code'>;
+
+const unrouted: ReadonlySet<string> = new Set(['pathNotFound', 'methodNotAllowed']);
+/** What has no module is a command, or no route takes it. */
+const kindOf = ({ module, code }: OfModule): string => module ?? (unrouted.has(code) ? 'unrouted' : 'commands');
 
 /** Those of the older refusals, oldest first, that must go: each time one of the module that has the most of all. [REPORTS-2] */
 function displaced<T extends OfModule>(older: readonly T[], newer: readonly OfModule[], excess: number): T[] {
   const left = [...older];
-  const sizes = new Map<OfModule['module'], number>();
-  for (const { module } of [...left, ...newer]) addTo(sizes, module, 1);
-  const sizeOf = (one: OfModule | undefined): number => sizes.get(one?.module ?? null) ?? 0;
+  const sizes = new Map<string, number>();
+  for (const one of [...left, ...newer]) addTo(sizes, kindOf(one), 1);
+  const sizeOf = (one: OfModule | undefined): number => (one && sizes.get(kindOf(one))) ?? 0;
   return Array.from({ length: Math.max(0, Math.min(excess, left.length)) }, () => {
     const at = left.reduce((most, one, index) => (sizeOf(one) > sizeOf(left[most]) ? index : most), 0);
     const [gone] = left.splice(at, 1) as [T];
-    addTo(sizes, gone.module, -1);
+    addTo(sizes, kindOf(gone), -1);
     return gone;
   });
 }
