@@ -28,22 +28,28 @@ t.test(
         const times = (asked.get(of) ?? 0) + 1;
         asked.set(of, times);
         if (method !== 'PUT') return {};
-        if (times > 1 || of.endsWith('REFUSED')) return { status: 400 };
-        return of.endsWith('TAKEN') ? { status: 500 } : { text: '<p>Created</p>' };
+        if (times !== (of.endsWith('REDRIVEN') ? 3 : 1) || of.endsWith('REFUSED')) return { status: 400 };
+        return of.endsWith('GARBLED') ? { text: '<p>Created</p>' } : { status: 500 };
       },
     });
     const objects = [
       ['tariffs', tariffBody],
       ['locations', locationBody],
     ] as const;
-    const ids = ['TAKEN', 'GARBLED', 'REFUSED'];
-    // Of the second versions none can have arrived.
-    for (const version of [1, 2]) {
-      for (const id of ids)
+    const ids = ['GARBLED', 'REDRIVEN', 'REFUSED', 'TAKEN'];
+    const pushed = async (of: readonly string[], version: number, notes: number) => {
+      for (const id of of)
         for (const [module, body] of objects)
           await cpo.push('PUT', path(module, id), { ...body(id), last_updated: at(version) });
-      await eventually('all six are noted', async () => (await missed(hub)).length === 6 * version);
-    }
+      await eventually(`there are ${notes} notes`, async () => (await missed(hub)).length === notes);
+    };
+    await pushed(['REDRIVEN'], 0, 2);
+    const early = await deliveriesOf(hub, '?state=DEAD');
+    await pushed(ids, 1, 10);
+    for (const { id } of early) await admin(hub, 'POST', `/deliveries/${id}/redrive`);
+    await quiet(hub);
+    // Of the last versions none can have arrived, and the note of a re-drive said already what that of its end would.
+    await pushed(ids, 2, 20);
     const came = await arrivals(hub, emsp, async () => {
       for (const id of ids) await cpo.push('PATCH', path('locations', id), { publish: false, last_updated: at(3) });
       await quiet(hub);
@@ -51,10 +57,8 @@ t.test(
       for (const id of ids) await cpo.push('DELETE', path('tariffs', id));
     });
     t.same(came.map(({ method, path: of }) => `${method} ${of.split('/').at(-1)}`).sort(), [
-      'DELETE GARBLED',
-      'DELETE TAKEN',
-      'PATCH GARBLED',
-      'PATCH TAKEN',
+      ...['DELETE GARBLED', 'DELETE REDRIVEN', 'DELETE TAKEN'],
+      ...['PATCH GARBLED', 'PATCH REDRIVEN', 'PATCH TAKEN'],
     ]);
   },
 );

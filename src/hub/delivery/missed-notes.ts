@@ -60,10 +60,7 @@ interface Waiting {
 /** A change that did not arrive; of its event, whose body may be large, no more. */
 type Gap = Pick<StoredEvent, 'seq' | 'stream'> & Pick<ObjectEventData, 'module' | 'owner'> & { readonly form: Form };
 
-/**
- * Of a lane: up to `upTo` nothing arrived at the receiver; the first change that did, and the first that may have as a whole, null
- * while none is known.
- */
+/** Of a lane: up to `upTo` nothing arrived at the receiver; a change that did, and one that may have as a whole, null while none is known. */
 interface Found {
   upTo: Seq;
   arrivedAt: Seq | null;
@@ -122,8 +119,8 @@ export class MissedNotes {
 
   /** A change of a lane was delivered or became a dead letter. [MISSED-NOTES-5] */
   ended(lane: string, seq: Seq, state: 'DELIVERED' | 'DEAD'): void {
-    // A re-drive may have brought an early one, or tried to.
-    if (state === 'DELIVERED' || seq <= (this.#found.get(lane)?.upTo ?? 0)) this.#found.delete(lane);
+    // A re-drive may have brought an early one.
+    if (state === 'DELIVERED') this.#found.delete(lane);
     if (lane === this.#present.lane) this.#present.ended = seq;
     const waiting = this.#waiting.get(lane);
     if (waiting && seq >= waiting.until) this.#resume(lane);
@@ -325,16 +322,12 @@ export class MissedNotes {
   async #note(receiver: PartyId, gaps: readonly Gap[]): Promise<void> {
     const [first] = gaps;
     const last = gaps.reduce((one, other) => (other.seq > one.seq ? other : one), first as Gap);
-    const { seq, stream } = last;
-    const lane = laneKey(receiver, stream);
+    const lane = laneKey(receiver, last.stream);
     this.#replaced.clear();
     Object.assign(this.#present, { lane, ended: 0 });
     if (!(await this.#isMadeUp(last, receiver))) {
       // The row of a session tells of its present eMSP alone: what it has of it makes no difference.
-      const mayHave = async () =>
-        mayHaveTaken(last.form, await this.#deliveries.standing(receiver, seq)) ||
-        (await this.hasBefore({ receiver, seq, stream }, true));
-      const hasBefore = !isOwned(last.module) && (await mayHave());
+      const hasBefore = !isOwned(last.module) && (await this.#mayHave(last, receiver, gaps));
       const noted = await this.#record(last, receiver, hasBefore);
       if (noted && 'until' in noted) {
         // When it has ended meanwhile, the notes are looked at again at once.
@@ -348,6 +341,14 @@ export class MissedNotes {
       const isSame = () => !this.#replaced.has(`${receiver}/${one.seq}`);
       if (await this.#deliveries.noted(receiver, one.seq, isSame)) this.#drop(receiver, one.seq);
     }
+  }
+
+  async #mayHave({ seq, stream }: Gap, receiver: PartyId, gaps: readonly Gap[]): Promise<boolean> {
+    const found = this.#foundOf(laneKey(receiver, stream));
+    // One that was re-driven may be below what was read of its lane.
+    for (const { seq: at, form } of gaps)
+      if (mayHaveTaken(form, await this.#deliveries.standing(receiver, at))) found.maybeAt ??= at;
+    return found.maybeAt !== null || this.hasBefore({ receiver, seq, stream }, true);
   }
 
   /** Whether a whole arrived after the change. [MISSED-NOTES-3] */
