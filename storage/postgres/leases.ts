@@ -11,8 +11,8 @@
  * LEASES-4  A node judges others dead only after it has itself reached the database for a whole lease: after an outage
  *     of the database all leases have expired, and the first node to come back would take the log.
  * LEASES-5  A leaving owner hands the log over once every pending write has ended.
- * LEASES-6  A node that gave the log up holds it again only under a greater token: by then every write that was sent
- *     under the old one is committed or refused.
+ * LEASES-6  A node that gave the log up, or lost it, holds it again only under a greater token: by then every write that
+ *     was sent under the old one is committed or refused. So it does where the database has lost the claim of the old one.
  * LEASES-7  A node that others may be unable to reach, or whose writes the server refuses, leaves a free log to them for
  *     a lease, while another node lives.
  * LEASES-8  A node is dead when its row has not changed for a lease, by the monotonic clock of the judging node. The
@@ -96,8 +96,8 @@ const NODES = `select id, name, url, follows, trip_ms as "tripMs", alive, "isAhe
   from nodes, clock_timestamp() now, lateral (select expires > now and expires <= now + ${LEASE_MAX} as alive,
     expires > now + ${LEASE_MAX} as "isAhead") a`;
 const READ = `select token, owner, head, horizon from ${LOG} l`;
-/** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-8] */
-const CLAIM = `update log set token = token + 1, owner = $2, turn = 0
+/** Claims the log only while its owner is the one last read ($1) and has not renewed since ($3). [LEASES-6, LEASES-8] */
+const CLAIM = `update log set token = greatest(token, $4) + 1, owner = $2, turn = 0
   where owner is not distinct from $1
     and not exists (select from nodes n where n.id = log.owner and extract(epoch from n.expires)::text is distinct from $3)
   returning token, owner, head, horizon`;
@@ -124,7 +124,7 @@ export class Leases {
   #leaving = false;
   readonly #trips = new Trips();
   #isOffered = false;
-  /** The last fencing token that this node gave up. [LEASES-6] */
+  /** The last fencing token that this node gave up or lost. [LEASES-6] */
   #given = 0;
 
   constructor(options: LeaseOptions) {
@@ -198,8 +198,6 @@ export class Leases {
 
   /** Stops holding the log; the next beat releases it, and only a greater token can be held again. [LEASES-6] */
   giveUp(): void {
-    if (this.#held === null) return;
-    this.#given = this.#held.token;
     this.#lose();
   }
 
@@ -290,7 +288,7 @@ export class Leases {
   async #take(from: string | null): Promise<void> {
     const { id, durably } = this.#options;
     const seen = from === null ? null : (this.#rows.get(from)?.expires ?? null);
-    const [taken] = await durably((client) => ask<LogRow>(client, 'claim', CLAIM, [from, id, seen]));
+    const [taken] = await durably((client) => ask<LogRow>(client, 'claim', CLAIM, [from, id, seen, this.#given]));
     if (taken !== undefined) this.#gain(taken);
   }
 
@@ -310,6 +308,7 @@ export class Leases {
 
   #lose(): void {
     if (this.#held === null) return;
+    this.#given = this.#held.token;
     this.#held = null;
     this.#options.lost();
   }

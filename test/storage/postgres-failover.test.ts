@@ -63,17 +63,19 @@ t.test('the former primary stays up after a failover', longer, async (t) => {
   );
 });
 
-t.test('[SESSION-CHECKS-1] a standby is promoted that lacks the end of the log', longer, async (t) => {
+async function losesEnd(t: Test, isClaimLost: boolean): Promise<void> {
   const former = await startPostgres(t);
   const standby = await startStandby(t, former, 's1');
   const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
   const store = await nodeOf(t, former.url('lossy').replace(`127.0.0.1:${former.port}`, hosts), 'a');
   await until(() => store.held() !== null);
-  const before = store.held() as Fence;
-  await store.append({ fence: before, idem: '1', events: [event({ stream: 'kept' })] });
+  await store.append({ fence: store.held(), idem: '1', events: [event({ stream: 'kept' })] });
   const heads = () => standby.query<{ head: number }>('select head from lossy.log where head = 1');
   await until(async () => (await heads().catch(() => [])).length > 0);
   await standby.stop();
+  if (isClaimLost) store.giveUp();
+  await until(() => (store.held()?.token ?? 0) > Number(isClaimLost));
+  const before = store.held() as Fence;
   for (const idem of ['2', '3']) await store.append({ fence: before, idem, events: [event({ stream: 'lost' })] });
   const floors = [{ dest: 'NL-EMS', seq: 3 }];
   await store.settle(before, [], floors);
@@ -83,18 +85,22 @@ t.test('[SESSION-CHECKS-1] a standby is promoted that lacks the end of the log',
   // Sent as soon as the next primary is found: it must not reach its log.
   await until(() =>
     store.settle(before, [], floors).then(
-      () => false,
-      () => store.losses().length > 0,
+      () => true,
+      ({ name }: Error) => name === 'Fenced' || store.losses().length > 0,
     ),
   );
   t.match(store.losses(), [/lost the end of the log: event 3 was there, and now it ends at event 1$/]);
   await until(() => store.held() !== null);
-  t.not(store.held()?.token, before?.token, 'whoever held it restores anew');
+  t.ok((store.held()?.token ?? 0) > before.token, 'it restores again, under another token');
+  await t.rejects(store.settle(before, [], floors), { name: 'Fenced' });
   t.match(store.health(), { state: 'open', reason: /lost the end of the log/ });
   t.strictSame(await standby.query('select * from lossy.floors'), []);
   const next = await store.append({ fence: store.held(), idem: '4', events: [event({ stream: 'next' })] });
   t.equal(next.first, 2, 'it has the sequence of a lost one');
-});
+}
+
+t.test('[SESSION-CHECKS-1] a standby is promoted that lacks the end of the log', longer, (t) => losesEnd(t, false));
+t.test('[LEASES-6] and the claim of the node that held it', longer, (t) => losesEnd(t, true));
 
 t.test('[SESSION-CHECKS-1] a log that has grown past a loss is another one', longer, async (t) => {
   const server = await startPostgres(t);
