@@ -1,6 +1,6 @@
 /**
- * A hub's view of the node's store, which outlives every hub of the node; and a tenure: one period of ownership. It gives a hub a view of the store that can write only under the fencing token of
- * that period.
+ * A hub's view of the node's store, which outlives every hub of the node; and a tenure, one period of ownership, whose
+ * view can write only under the fencing token of that period.
  *
  * TENURE-1  A tenure keeps the fencing token that it began with. Late writes of a stopped hub are refused, even when
  *     the same process has become the owner again under a later token.

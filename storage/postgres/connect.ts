@@ -68,7 +68,7 @@ const SESSION =
 export const LAZY = 'set synchronous_commit = off;';
 const SERVER = 'select pg_is_in_recovery() as standby, pg_backend_pid() as pid';
 const POOLED =
-  'a connection pooler stands between this node and the database: a node needs sessions of its own, so HUB_STORE must name the server itself';
+  'a connection pooler is between this node and the database: a node needs sessions of its own, so HUB_STORE must name the server itself';
 /** A plan with merges reads whole indexes. */
 const FOR_WRITES = 'set enable_mergejoin = off;';
 

@@ -233,7 +233,7 @@ export class Heartbeat {
     try {
       this.#warning = await within(client, ttlMs, mustBeSafe(client, single));
       await within(client, ttlMs, client.query(LAZY));
-      await within(client, ttlMs, known.check(client));
+      await known.check(client);
       return client;
     } catch (error) {
       destroy(client);

@@ -6,11 +6,11 @@
  *     or read, before the session is used. A standby that is promoted without having confirmed every commit lacks the end
  *     of the log, and so does a server that was restored from a backup; new events would get the sequences of lost ones,
  *     which this node counts as delivered.
- * SESSION-CHECKS-2  A loss is reported until the node restarts, and checked for anew from where the log ends then.
+ * SESSION-CHECKS-2  A loss is reported until the node restarts, and the next one is found from where the log ends then.
  */
 import type { Client } from 'pg';
 import { type Seq, StoreUnavailable } from '../contract.ts';
-import { ask, pidOf } from './connect.ts';
+import { ask, destroy, pidOf, within } from './connect.ts';
 import { LOG } from './write-sql.ts';
 
 const WORKING = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
@@ -20,6 +20,8 @@ export async function isWorking(client: Client, other: Client): Promise<boolean>
   return (await ask(client, 'working', WORKING, [pidOf(other)])).length > 0;
 }
 
+/** Longest wait for the answer, ms: a session that falls silent here would hold up every write. */
+const CHECK_MS = 1500;
 const END = `select l.head, l.horizon, (select at from events where seq = $1) as at from ${LOG} l`;
 
 /** Where a log ends and begins. */
@@ -69,14 +71,23 @@ export class KnownLog implements Ends {
     this.#last = { seq: 0, at: '' };
   }
 
-  /** Rejects when the server lacks what is known. [SESSION-CHECKS-1] */
+  /** Destroys the session, and rejects, when its server lacks what is known or does not answer. [SESSION-CHECKS-1] */
   async check(client: Client): Promise<void> {
+    try {
+      await within(client, CHECK_MS, this.#compare(client));
+    } catch (error) {
+      destroy(client);
+      throw error;
+    }
+  }
+
+  async #compare(client: Client): Promise<void> {
     const [last, { head }] = [this.#last, this];
     const rows = await ask<Ends & { at: string | null }>(client, 'end', END, [last.seq]);
     const [end] = rows as [Ends & { at: string | null }];
     if (end.head >= head && (last.seq <= end.horizon || last.at === end.at)) return;
     const known = Math.max(head, last.seq);
-    const now = end.head < known ? `it ends at event ${end.head}` : 'another one stands in its place';
+    const now = end.head < known ? `it ends at event ${end.head}` : 'another one is in its place';
     const error = new StoreUnavailable(
       `the database has lost the end of the log: event ${known} was there, and now ${now}`,
     );

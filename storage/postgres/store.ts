@@ -2,7 +2,7 @@
  * The PostgreSQL store: implements `contract.ts` for several nodes on one database, of which one at a time holds the
  * log.
  *
- *     url, connect, settings                     which server, how to reach it, and whether its settings are safe
+ *     options, connect, settings                 which server, how to reach it, and whether its settings are safe
  *     schema, one-log                            tables, and migrations from older versions
  *     write-pipeline, write-parameters, -sql     writes: one function call for everything in the queue
  *     leases, heartbeat, watch                   whether this node holds the log and the database is healthy
@@ -16,7 +16,6 @@
  *     still awaited.
  * POSTGRES-STORE-3  While the database is unreachable writes are refused at once; they resume without a restart.
  */
-
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { type Clock, sleep, withTimeout } from '../../src/kit/clock.ts';

@@ -180,8 +180,11 @@ t.test('a schema of a newer version ends the start of a node with one line', atL
   await store.close();
   await server.query(`update ${schema}.meta set version = version + 1`);
   const counts = () =>
-    server.query(`select (select version from ${schema}.meta), (select count(*) from ${schema}.nodes)`);
+    server.query<{ version: number }>(
+      `select (select version from ${schema}.meta), (select count(*) from ${schema}.nodes)`,
+    );
   const before = await counts();
+  const version = before[0]?.version ?? 0;
   const tokens = { HUB_ADMIN_TOKEN: 'a'.repeat(32), HUB_SECRET_KEY: 'b'.repeat(64) };
   const { code, err } = await runProcess(['serve'], {
     HUB_DATA_DIR: directoryFor(t),
@@ -192,6 +195,9 @@ t.test('a schema of a newer version ends the start of a node with one line', atL
   const said = err.split('\n').filter((line) => line.startsWith('ocpi-hub:'));
   t.equal(code, 1);
   t.equal(said.length, 1);
-  t.match(said[0], /schema \w+ has version 8, made by a newer ocpi-hub; this one knows 7$/);
+  t.match(
+    said[0],
+    new RegExp(`schema ${schema} has version ${version}, made by a newer ocpi-hub; this one knows ${version - 1}$`),
+  );
   t.strictSame(await counts(), before);
 });

@@ -57,7 +57,11 @@ export function newSchema(name: string): string {
 }
 
 /** A session under an `application_name`, which the test or its end ends. */
-export async function openSession(t: Pick<Test, 'teardown'>, { port }: PostgresServer, name: string): Promise<Client> {
+export async function openSession(
+  t: Pick<Test, 'teardown'>,
+  { port }: Pick<PostgresServer, 'port'>,
+  name: string,
+): Promise<Client> {
   const client = new Client({ host: '127.0.0.1', port, user: 'hub', database: 'postgres', application_name: name });
   client.on('error', () => {});
   await client.connect();
