@@ -140,7 +140,7 @@ export const indexKeys = (stream: string, correlationId: string | null, seq: Seq
     ? [keys.streamKey(stream, seq)]
     : [keys.streamKey(stream, seq), keys.correlationKey(correlationId, seq)];
 
-/** A head up to the correlation id, where no text before has an escape: JSON has it then as it is. */
+/** Matches a head up to its correlation id when none of its texts has an escape: the stream and the id can then be used without parsing. */
 const PLAIN_NAMES = /\["([^"\\]*)","[^"\\]*","[^"\\]*",(?:null|"[^"\\]*"),(?:null|"([^"\\]*)")/y;
 
 /** Keys in the indexes of a sound event. Most heads need not be parsed for them, which would take eight times as long. */

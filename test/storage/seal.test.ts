@@ -67,6 +67,17 @@ async function make(directory: string): Promise<string> {
   return directory;
 }
 
+/** Ten events, 301 to 310, each of which is delivered at once, and one more, which makes the floors of before it durable. */
+async function appendDelivered(store: Store): Promise<void> {
+  const fence = store.held();
+  if (fence === null) throw new Error('no fence');
+  for (let i = 0; i < 10; i += 1) {
+    const { last } = await append(store, { events: [event({ to: ['A'] })] });
+    await store.settle(fence, [{ dest: 'A', seq: last, state: 'DELIVERED', data: 1 }], [{ dest: 'A', seq: last }]);
+  }
+  await append(store);
+}
+
 /** Everything that a reader may ask for, by name. */
 async function readings(store: Store): Promise<Map<string, () => Promise<unknown>>> {
   const reads = new Map<string, () => Promise<unknown>>();
@@ -298,13 +309,7 @@ t.test('[SEAL-4] a lost batch of settles after the seal: their deliveries are ow
   const killed = `${directory}-killed`;
   const store = await open(directory);
   await verified(store);
-  const fence = store.held();
-  if (fence === null) throw new Error('no fence');
-  for (let i = 0; i < 10; i += 1) {
-    const { last } = await append(store, { events: [event({ to: ['A'] })] });
-    await store.settle(fence, [{ dest: 'A', seq: last, state: 'DELIVERED', data: 1 }], [{ dest: 'A', seq: last }]);
-  }
-  await append(store);
+  await appendDelivered(store);
   copyOfRunning(directory, killed);
   await store.close();
   await bare(killed, (db) => db.batch().del(keys.deliveredKey('A', 305)).del(keys.deliveredKey('A', 306)).write());
@@ -333,13 +338,7 @@ for (const [title, { seq, damage }] of Object.entries(LEFT_UNCLEAN)) {
     await filled(directory);
     const killed = `${directory}-killed`;
     const store = await open(directory, { recent: Number.POSITIVE_INFINITY });
-    const fence = store.held();
-    if (fence === null) throw new Error('no fence');
-    for (let i = 0; i < 10; i += 1) {
-      const { last } = await append(store, { events: [event({ to: ['A'] })] });
-      await store.settle(fence, [{ dest: 'A', seq: last, state: 'DELIVERED', data: 1 }], [{ dest: 'A', seq: last }]);
-    }
-    await append(store);
+    await appendDelivered(store);
     copyOfRunning(directory, killed);
     await store.close();
     await bare(killed, (db) => db.batch().del(keys.deliveredKey('A', 250)).del(keys.deliveredKey('A', 305)).write());
