@@ -45,7 +45,8 @@ import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { limitConnections, type RequestSeen } from './connections.ts';
-import { type Begin, beyondLine, firstUnsent, inTurn, refuseInTurn } from './pipeline.ts';
+import { isRefusedLater, type RefuseConnection, refuserOf } from './parser-refusals.ts';
+import { type Begin, firstUnsent, inTurn } from './pipeline.ts';
 import { limitUnadmitted } from './unadmitted.ts';
 
 export interface HttpServerOptions {
@@ -209,7 +210,7 @@ function withoutStacks(socket: Socket): void {
 /**
  * Closes idle connections every `idleSweepMs` while the server closes. Without it, a connection that was busy when
  * closing began would delay the close by its keep-alive time. So would a connection without any byte received, as
- * browsers open them in advance, because Node counts it as busy. The interval uses the system clock, since sockets do
+ * browsers open them in advance, because Node counts it as busy, and one whose refusal waits for its turn. The interval uses the system clock, since sockets do
  * not follow a simulated one.
  */
 function closeIdleWhileClosing(server: Server): void {
@@ -222,7 +223,7 @@ function closeIdleWhileClosing(server: Server): void {
   }
   const sweep = () => {
     server.closeIdleConnections();
-    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+    for (const socket of open) if (socket.bytesRead === 0 || isRefusedLater(socket)) socket.destroy();
   };
   const close = server.close.bind(server);
   server.close = (done) => {
@@ -242,12 +243,13 @@ export interface EarlyServer {
 /** `answer` handles requests until the app takes over. */
 export function createEarlyServer(options: HttpServerOptions, answer: RequestListener): EarlyServer {
   let [handle, next] = [answer, answer];
-  const server = createFrontServer(options, (request, response) => handle(request, response));
+  const refuse = refuserOf(options);
+  const server = frontServer(options, (request, response) => handle(request, response), refuse);
   return {
     server,
     adopt(handler) {
       // The app listens for these itself.
-      server.off('clientError', refuseConnection);
+      server.off('clientError', refuse);
       next = handler;
       return server;
     },
@@ -259,8 +261,11 @@ export function createEarlyServer(options: HttpServerOptions, answer: RequestLis
 
 /** A server for a front that passes requests to an app which does not listen itself; same limits, same refusals. */
 export function createFrontServer(options: HttpServerOptions, answer: RequestListener): Server {
-  return limitedServer(options, answer).on('clientError', refuseConnection);
+  return frontServer(options, answer, refuserOf(options));
 }
+
+const frontServer = (options: HttpServerOptions, answer: RequestListener, refuse: RefuseConnection): Server =>
+  limitedServer(options, answer).on('clientError', refuse);
 
 /** `early`: the server that already listens for this app. */
 export function createHttpServer(options: HttpServerOptions = {}, early: EarlyServer | null = null): FastifyInstance {
@@ -271,7 +276,7 @@ export function createHttpServer(options: HttpServerOptions = {}, early: EarlySe
     genReqId: (request) => readId(request.headers['x-request-id']),
     requestIdHeader: false,
     rewriteUrl: (request) => routableUrl(request.url ?? '/'),
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: refuserOf(options),
     // While the server closes, requests on open connections still reach their door.
     return503OnClosing: false,
     routerOptions: { maxParamLength: segmentLengthMax },
@@ -353,31 +358,6 @@ function isRoutable(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** Status line and OCPI status by code of the error; absent: 400. */
-const refusals: Readonly<Record<string, readonly [status: string, ocpi: number]>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 2000],
-  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 2000],
-  [beyondLine]: ['503 Service Unavailable', 3000],
-};
-
-/** Answers HTTP that never became a request: late, oversized, malformed, or one too many. */
-function refuseConnection({ code }: NodeJS.ErrnoException, socket: Socket): void {
-  if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  // The error holds all that the read has brought: its code alone waits.
-  refuseInTurn(code, socket, () => refuseNow(code, socket));
-}
-
-function refuseNow(code: string | undefined, socket: Socket): void {
-  // The answer before it ends the connection.
-  if (!socket.writable) return;
-  // An answer has begun: it ends incomplete, for the refusal would be taken for a part of it.
-  if (firstUnsent(socket)?.headersSent) return void socket.destroy();
-  const [status, ocpi] = refusals[code ?? ''] ?? ['400 Bad Request', 2000];
-  const body = refusalText({ ocpi, message: status.slice(4) });
-  const head = [`HTTP/1.1 ${status}`, 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
-  socket.end(`${head.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
 }
 
 /**

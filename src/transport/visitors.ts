@@ -3,7 +3,7 @@
  * partner's valid token, nor the token of an operator who was accepted from that address before: callers who share an
  * address with an attacker keep working.
  *
- * VISITORS-1  Without an accepted token an address gets `rateUnauthenticatedPerS` answers a second. A further answer
+ * VISITORS-1  Without an accepted token an address gets `rateUnauthenticatedPerS` answers a second, refusals of what is no request included. A further answer
  *     waits for its turn on its open connection; when the wait would exceed `waitMsMax`, the connection is closed
  *     without an answer. Health checks have a limit of their own.
  * VISITORS-2  An address may try `rateFailedTokensPerS` wrong operator tokens a second. Beyond that a right one is

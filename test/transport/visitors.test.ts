@@ -203,6 +203,36 @@ t.test('an answer does not wait longer than its caller [UNADMITTED-1]', async (t
   );
 });
 
+t.test(
+  'what the parser refuses waits as well, and the connection is not read meanwhile [PARSER-REFUSALS-2]',
+  async (t) => {
+    const { open, answered, clock, handled, close } = await scene(t, { perS: 2, connectionsMax: 400 });
+    const malformed = 'GET /page HTTP/9.9\r\n\r\n';
+    for (const what of ['the first', 'the second']) {
+      const { socket } = await answered(`${what} is refused`, malformed);
+      await eventually('its connection ends', () => socket.destroyed);
+    }
+    const kept = await answered('a token is accepted', withToken('/page'));
+    kept.socket.write(malformed);
+    await eventually('a connection with a token waits for nobody', () => kept.statuses().length === 2);
+    const late = await open(malformed.repeat(2));
+    await answered('health is asked', get('/healthz'));
+    t.strictSame(late.statuses(), []);
+    clock.advance(501);
+    await eventually('it is refused', () => late.statuses().length > 0 && late.socket.destroyed);
+    t.strictSame(late.statuses(), [400], 'once');
+    const many = await Promise.all(Array.from({ length: 61 }, () => open(malformed)));
+    await eventually('one of them would wait for too long', () => many.some(({ socket }) => socket.destroyed));
+    t.equal(handled(), 2, 'none was a request');
+    await close();
+    await eventually('a stop waits for none of them', () => many.every(({ socket }) => socket.destroyed));
+    t.strictSame(
+      many.flatMap(({ statuses }) => statuses()),
+      [],
+    );
+  },
+);
+
 t.test('a refused token closes the connection, and pipelined requests behind it are dropped', async (t) => {
   const { open, handled } = await scene(t, { perS: 1000 });
   const one = await open(get('/door').repeat(200));
