@@ -9,6 +9,8 @@
  *     because of another one in its batch.
  * EVENT-LOG-4  Until the whole store is verified, a read checks every record that it meets, and the parts of an index
  *     that it relies on: it never gives less than there is.
+ * EVENT-LOG-5  `stage` yields behind each large record. The engine copies it in the thread of the event loop, and copies what the batch
+ *     already has as it grows: the next one is staged in another turn.
  */
 import { closing } from '../../src/kit/closing.ts';
 import {
@@ -20,6 +22,7 @@ import {
   type RowKey,
   type Seq,
   type StoredEvent,
+  smallBody,
 } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { CONTENT_AT, type Content, decode, encode, encodeBytes, headOf, inspect } from '../records.ts';
@@ -102,19 +105,24 @@ function checkEvent(event: NewEvent): void {
   if (event.body !== null) keys.checkText('the body of an event', event.body);
 }
 
-/** Adds a commit to a batch, beginning at the sequence `first`. Returns its last sequence. */
-export function stage(batch: Batch, { events, puts, due }: Prepared, first: Seq): Seq {
+/** Adds a commit to a batch, beginning at the sequence `first`. Returns its last sequence. [EVENT-LOG-5] */
+export function* stage(batch: Batch, { events, puts, due }: Prepared, first: Seq): Generator<void, Seq> {
   let seq = first;
   for (const { event, head, data } of events) {
     const key = keys.eventKey(seq);
     putRecord(batch, key, head, data, event.body);
     stageIndexes(batch, event.stream, event.correlationId, seq);
     seq += 1;
+    if (isLarge(event.body)) yield;
   }
   const last = seq - 1;
   for (const { put, key, data } of puts) {
-    if (put.gone) batch.del(key);
-    else putRecord(batch, key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body);
+    if (put.gone) {
+      batch.del(key);
+      continue;
+    }
+    putRecord(batch, key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body);
+    if (isLarge(put.body)) yield;
   }
   for (const { key: name, at } of due) {
     const key = keys.dueKey(name);
@@ -123,6 +131,8 @@ export function stage(batch: Batch, { events, puts, due }: Prepared, first: Seq)
   }
   return last;
 }
+
+const isLarge = (body: string | null) => body !== null && body.length > smallBody;
 
 /** `encodeBytes` returns a shared buffer, which is safe because the engine copies a value within `put`. */
 function putRecord(batch: Batch, key: string, head: string, data: string, body: string | null): void {

@@ -21,7 +21,8 @@ export interface Job {
   readonly alone?: boolean;
   /** Row versions that the commit was decided on. */
   readonly seen?: readonly NamedSeen[];
-  stage(batch: Batch, group: Group): void;
+  /** What it yields separates pieces that are staged in different turns of the event loop. */
+  stage(batch: Batch, group: Group): Iterable<void> | void;
   /** The batch is written: update memory and answer the caller. */
   done(found: Found): void;
   /** Unknown whether the batch was written: `found` is the reopened content, null when it did not reopen at once. */

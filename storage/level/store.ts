@@ -18,7 +18,7 @@
  */
 import { join } from 'node:path';
 import { background, every } from '../../src/kit/clock.ts';
-import { systemClock } from '../../src/kit/system-clock.ts';
+import { nextTurn, systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import { GroupCommit } from '../group-commit.ts';
@@ -242,11 +242,11 @@ class LevelStore extends Reads implements contract.Store {
         size: prepared.size,
         synced: true,
         seen: prepared.seen,
-        stage: (batch, group) => {
+        *stage(batch, group) {
           refusal = group.versions.refusal(prepared.seen, group.next - 1);
           if (refusal !== null) return;
           first = group.next;
-          last = stage(batch, prepared, first);
+          last = yield* stage(batch, prepared, first);
           group.next = last + 1;
           for (const { put, key } of prepared.puts) group.versions.written(key, put.gone ? null : last);
         },
@@ -281,7 +281,7 @@ class LevelStore extends Reads implements contract.Store {
       const seen = jobs.flatMap((job) => job.seen ?? []);
       const versions = await Versions.of(seen, db, found);
       const group: Group = { next: found.head + 1, opened: new Map(), versions };
-      for (const job of jobs) job.stage(batch, group);
+      for (const job of jobs) for (const _ of job.stage(batch, group) ?? []) await nextTurn();
       const what = synced ? 'commit' : 'settle';
       this.lifecycle.point(`${what}.before`);
       await batch.write(synced ? SYNCED : {});

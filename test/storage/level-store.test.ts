@@ -121,6 +121,35 @@ t.test('ANSWER fact 3: appends without await are stored in order of their calls'
   );
 });
 
+t.test('[EVENT-LOG-5] each large record of a commit is staged in a turn of the event loop of its own', async (t) => {
+  let turns = 0;
+  const count = () => {
+    turns += 1;
+    counting = setImmediate(count);
+  };
+  let counting = setImmediate(count);
+  t.teardown(() => clearImmediate(counting));
+  let staged = 0;
+  const onPoint = (name: string) => {
+    if (name === 'commit.before') staged = turns;
+  };
+  const store = await openLevelStore({ directory: `${directoryFor(t)}/store`, node: 'test', ballastBytes: 0, onPoint });
+  t.teardown(() => store.close());
+  const turnsOf = async (body: string): Promise<number> => {
+    const begun = turns;
+    const [puts, events] = [
+      ['A', 'B'].map((id) => ({ ...row(id), body })),
+      [event(), event()].map((one) => ({ ...one, body })),
+    ];
+    const { first } = await append(store, { puts, events });
+    t.equal((await store.event(first))?.body, body);
+    t.equal((await store.get({ kind: 'sessions', owner: 'NL-TNM', id: 'B' }))?.body, body);
+    return staged - begun;
+  };
+  const ofSmall = await turnsOf('x');
+  t.equal(await turnsOf('x'.repeat(100_000)), ofSmall + 4);
+});
+
 t.test('the queue is bounded: beyond it commits are refused at once, and the others are done', async (t) => {
   const store = await open(directoryFor(t));
   t.teardown(() => store.close());
