@@ -9,8 +9,8 @@
  *     because of another one in its batch.
  * EVENT-LOG-4  Until the whole store is verified, a read checks every record that it meets, and the parts of an index
  *     that it relies on: it never gives less than there is.
- * EVENT-LOG-5  `stage` yields behind each large record. The engine copies it in the thread of the event loop, and copies what the batch
- *     already has as it grows: the next one is staged in another turn.
+ * EVENT-LOG-5  `stage` yields behind each large record, so that the next one is staged in another turn: the engine copies it in the thread
+ *     of the event loop. It also copies what a batch has when the batch grows, by doubling: small records come before large ones.
  */
 import { closing } from '../../src/kit/closing.ts';
 import {
@@ -107,15 +107,19 @@ function checkEvent(event: NewEvent): void {
 
 /** Adds a commit to a batch, beginning at the sequence `first`. Returns its last sequence. [EVENT-LOG-5] */
 export function* stage(batch: Batch, { events, puts, due }: Prepared, first: Seq): Generator<void, Seq> {
+  let next = first;
+  for (const { event } of events) stageIndexes(batch, event.stream, event.correlationId, next++);
+  const last = next - 1;
+  for (const { key: name, at } of due) {
+    const key = keys.dueKey(name);
+    if (at === null) batch.del(key);
+    else batch.put(key, encode(key, json([at])));
+  }
   let seq = first;
   for (const { event, head, data } of events) {
-    const key = keys.eventKey(seq);
-    putRecord(batch, key, head, data, event.body);
-    stageIndexes(batch, event.stream, event.correlationId, seq);
-    seq += 1;
+    putRecord(batch, keys.eventKey(seq++), head, data, event.body);
     if (isLarge(event.body)) yield;
   }
-  const last = seq - 1;
   for (const { put, key, data } of puts) {
     if (put.gone) {
       batch.del(key);
@@ -123,11 +127,6 @@ export function* stage(batch: Batch, { events, puts, due }: Prepared, first: Seq
     }
     putRecord(batch, key, json([last, put.shelf, put.upd] satisfies RowHead), data, put.body);
     if (isLarge(put.body)) yield;
-  }
-  for (const { key: name, at } of due) {
-    const key = keys.dueKey(name);
-    if (at === null) batch.del(key);
-    else batch.put(key, encode(key, json([at])));
   }
   return last;
 }
