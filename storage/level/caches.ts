@@ -3,7 +3,8 @@
  * ago, and each change reads its row first (`RowCache`); partners tend to ask for the same pages (`ListCache`, by entry in the order
  * index). They are separate, so that a walk through a whole list evicts no recently written row.
  *
- * CACHES-1  Each cache is bounded in number of rows and in characters, and evicts the oldest first.
+ * CACHES-1  Each cache is bounded in number of rows and in characters, and evicts the oldest first. A row of more than `largestShare`
+ *     of those characters is not cached: it would evict as much, and one in a small process all.
  * CACHES-2  The row cache never differs from the database: a row is cached from when its batch is on the disk until it
  *     is written again, removed or evicted; of a row that was read for its version, or that is large, the sequence is cached, likewise.
  *     Reopening the database starts with an empty cache.
@@ -18,6 +19,8 @@ import { type Row, type Seq, smallBody } from '../contract.ts';
 const countMax = 16_384;
 /** 16 Mi characters (`countMax` entries of 1,024 each), or less in a process with a small heap. */
 const charactersMax = Math.min(16 << 20, getHeapStatistics().heap_size_limit / 64);
+/** The largest objects are locations of 4 MiB. */
+const largestShare = 1 / 8;
 
 /** Cache by name. [CACHES-1] */
 export class FifoCache<T> {
@@ -40,11 +43,13 @@ export class FifoCache<T> {
     return this.#kept.get(name);
   }
 
-  /** Replaces an entry of the same name and makes it the newest. */
+  /** Replaces an entry of the same name and makes it the newest; one that is too large is only removed. */
   add(name: string, value: T): void {
     this.delete(name);
+    const size = this.#sizeOf(value);
+    if (size > charactersMax * largestShare) return;
     this.#kept.set(name, value);
-    this.#characters += this.#sizeOf(value);
+    this.#characters += size;
     while (this.#kept.size > countMax || this.#characters > charactersMax) this.#dropOldest();
   }
 

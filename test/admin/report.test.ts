@@ -3,6 +3,7 @@
  */
 import type { ReportView } from '../../src/api/report.ts';
 import type { TraceView } from '../../src/api/trace.ts';
+import { append, event } from '../storage/support.ts';
 import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -87,6 +88,30 @@ t.test(
       'of several objects all are named',
     );
     await t.rejects(traceOf(hub, 'S3'), /404/);
+  },
+);
+
+t.test(
+  'a search among refused pushes reads 20,000 at most, and says so where it found nothing [TRACE-RELATED-2]',
+  async (t) => {
+    const hub = await hubFor(t);
+    const { cpo } = await routedPair(t, hub);
+    await cpo.call('PUT', path, withoutDate);
+    const { store } = hub.created.context;
+    const put = (n: number) => ({
+      ...{ kind: 'refused', owner: 'NL-CPO', id: `~${n}`, shelf: 'NL-CPO', upd: '2026', body: '' },
+      data: { object: `NL-CPO/Z${n}`, module: 'sessions' },
+    });
+    const rowsOf = (from: number, count: number) => Array.from({ length: count }, (_, n) => put(from + n));
+    t.match(await traceOf(hub, 'S1'), { kind: 'object', key: 'NL-CPO/S1' });
+    for (let n = 10_000; n < 29_999; n += 1_000) {
+      await append(store, { events: [event()], puts: rowsOf(n, Math.min(1_000, 29_999 - n)) });
+    }
+    const unknown = (key: string) => admin(hub, 'GET', `/trace/${key}`).catch(String);
+    t.notMatch(await unknown('S3'), /not all/, '20,000 are read');
+    await append(store, { events: [event()], puts: rowsOf(29_999, 1) });
+    t.match(await unknown('S3'), /nothing is known of S3; not all refused pushes were searched for it/);
+    t.match(await traceOf(hub, 'S1'), { kind: 'object', key: 'NL-CPO/S1' }, 'what was found is shown');
   },
 );
 

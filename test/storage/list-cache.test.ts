@@ -51,8 +51,11 @@ t.test('it is bounded in number and in characters, and evicts the oldest [CACHES
   t.equal(many.get('sessions', '0'), undefined);
   t.ok(many.get('sessions', '1'));
   const large = new ListCache();
-  for (const entry of ['a', 'b', 'c']) read(large, entry, 'x'.repeat(6 << 20));
+  for (const entry of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']) read(large, entry, 'x'.repeat(2 << 20));
   t.equal(large.get('sessions', 'a'), undefined);
   t.ok(large.get('sessions', 'b'));
-  t.ok(large.get('sessions', 'c'));
+  t.ok(large.get('sessions', 'i'));
+  read(large, 'j', 'x'.repeat((2 << 20) + 1));
+  t.equal(large.get('sessions', 'j'), undefined);
+  t.ok(large.get('sessions', 'b'), 'a row of more than an eighth of the characters evicts no other');
 });

@@ -25,11 +25,25 @@ t.test('it is bounded in number and in characters, and evicts the oldest [CACHES
   t.equal(many.get('0'), undefined);
   t.ok(many.get('1'));
   const large = new RowCache();
-  for (const name of ['a', 'b', 'c']) large.add(name, row(name, 'x'.repeat(6 << 20)));
+  const body = 'x'.repeat((2 << 20) - 100);
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']) large.add(name, row(name, body));
   t.equal(large.get('a'), undefined);
   t.ok(large.get('b'));
-  t.ok(large.get('c'));
-  large.delete('b');
-  large.add('d', row('d', 'x'.repeat(6 << 20)));
-  t.ok(large.get('c'), 'what was removed takes no room');
+  t.ok(large.get('i'));
+  large.delete('c');
+  large.add('j', row('j', body));
+  t.ok(large.get('b'), 'what was removed takes no room');
 });
+
+t.test(
+  'a row of more than an eighth of the characters evicts no other, and only its sequence is kept [CACHES-1]',
+  async (t) => {
+    const rows = new RowCache();
+    rows.add('small', row('small', 'x'));
+    rows.add('large', row('large', 'old'));
+    for (let n = 0; n < 9; n++) rows.add('large', { ...row('large', 'x'.repeat(2 << 20)), seq: 2 });
+    t.ok(rows.get('small'));
+    t.equal(rows.get('large'), undefined, 'nor is its former version kept');
+    t.equal(rows.seqOf('large'), 2);
+  },
+);

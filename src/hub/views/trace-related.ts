@@ -3,7 +3,8 @@
  * of a session, and the authorizations of a token; and the ends and re-drives of the deliveries of both. [D78]
  *
  * TRACE-RELATED-1  One answer searches a bounded part of the log [LOG-WALK-1]; its cursor says where the next one goes on.
- * TRACE-RELATED-2  What is inside objects has no index: one search reads at most `rowsMax` rows of a module for it.
+ * TRACE-RELATED-2  What is inside objects, and of what the refused pushes are, has no index: one search reads at most `rowsMax` rows of
+ *     a module, or of refused pushes, for it.
  */
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { TraceCandidate } from '../../api/trace.ts';
@@ -172,13 +173,16 @@ export async function candidatesFor(context: Context, id: string): Promise<ById>
   };
 }
 
-/** Refused pushes of objects that were never stored, by whichever partner, with this name or this id alone. */
+/** Refused pushes of objects that were never stored, by whichever partner, with this name or this id alone. [TRACE-RELATED-2] */
 export async function refusedAs({ store }: Context, key: string) {
   const wanted = key.toLowerCase();
   const found = new Map<string, TraceCandidate>();
   const streams: string[] = [];
   let read = 0;
+  let isWhole = true;
   for await (const { owner, id, data } of store.scan('refused')) {
+    isWhole = read < rowsMax;
+    if (!isWhole) break;
     read += 1;
     if (read % piece === 0) await nextTurn();
     const { object, module } = data as RefusedRecord;
@@ -187,7 +191,7 @@ export async function refusedAs({ store }: Context, key: string) {
     found.set(`${module} ${name}`, { module, key: object });
     streams.push(refusedStream(owner, id));
   }
-  return { streams, candidates: [...found.values()].slice(0, candidatesMax) };
+  return { streams, candidates: [...found.values()].slice(0, candidatesMax), isWhole };
 }
 
 async function withId(context: Context, module: ObjectModule, id: string): Promise<TraceCandidate[]> {

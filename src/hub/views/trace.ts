@@ -74,15 +74,15 @@ export async function traceOf(
     const { candidates, isWhole } = await candidatesFor(context, key);
     const keys = new Set(candidates.map((candidate) => candidate.key));
     if (keys.size > 1) return { ...none, kind: 'candidates', candidates: [...candidates] };
-    if (keys.size === 0 && !isWhole)
-      throw unknown(context, `${key}; not all locations and tokens were searched for it`);
+    if (keys.size === 0 && !isWhole) throw unknown(context, key, 'locations and tokens');
     [key = asked] = keys;
     if (keys.size === 1) own = await objectEvents(context, key);
   }
   if (own.length === 0 && isName(key)) own = await authorizationsOf(context, key);
   if (own.length === 0 && isName(key)) {
-    const { streams, candidates } = await refusedAs(context, key);
+    const { streams, candidates, isWhole } = await refusedAs(context, key);
     if (candidates.length > 1) return { ...none, kind: 'candidates', candidates };
+    if (candidates.length === 0 && !isWhole) throw unknown(context, key, 'refused pushes');
     key = candidates[0]?.key ?? key;
     own = await recentOf(context.store, streams);
   }
@@ -102,10 +102,12 @@ export async function traceOf(
 
 const isObjectKey = (key: string): boolean => /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);
 
-function unknown({ store }: Context, key: string): HubError {
+/** `unsearched`: of what more is stored than was searched. */
+function unknown({ store }: Context, key: string, unsearched?: string): HubError {
   const horizon = store.horizon();
+  const searched = unsearched ? `; not all ${unsearched} were searched for it` : '';
   const older = horizon > 0 ? `; events up to ${horizon} are older than what is kept` : '';
-  return new HubError('notFound', { message: `nothing is known of ${key}${older}` });
+  return new HubError('notFound', { message: `nothing is known of ${key}${searched}${older}` });
 }
 
 /** The newest events within both limits, at least one. */
