@@ -24,6 +24,7 @@
  */
 import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
+import type { ChangeTurn } from '../hub/ports/hub.ts';
 import { addTo } from '../kit/memo.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import { largeTurn, perTurn, turnstile } from '../kit/turns.ts';
@@ -37,10 +38,10 @@ export interface Pass {
   hold(bytes: number): boolean;
   /**
    * Reserves room for a large read until the answer has ended, and waits for a read slot, which it keeps until the work
-   * has ended. Of several reads the largest counts: work that is repeated reads the same object again, and what is done with a large
-   * text waits for a turn of its own. Rejects with `unavailable` when there is no room.
+   * has ended. Of several reads the largest counts: work that is repeated reads the same object again. Rejects with `unavailable`
+   * when there is no room; resolves to what waits for the turn in which the text may be changed. [ADMISSION-6]
    */
-  reserve(bytes: number): Promise<void>;
+  reserve(bytes: number): Promise<ChangeTurn>;
   /** Like `reserve`, but the room and the slot are free again when `read` has ended: the request goes on without its text. */
   reading<T>(bytes: number, read: () => Promise<T>): Promise<T>;
   /** Counts the bytes of the answer until it has been sent. */
@@ -128,15 +129,13 @@ class AdmittedRequest implements Pass {
     return !isRefused;
   };
 
-  async reserve(bytes: number): Promise<void> {
+  async reserve(bytes: number): Promise<ChangeTurn> {
     const more = Math.max(0, bytes - this.#reserved);
     if (more > 0 && this.#isTooMuch(more)) throw this.#room.refuse(this.#urgency);
     this.#reserved += more;
     this.#keep(more);
-    // What a driver waits for goes at once, and nothing that waits for its turn keeps a slot.
-    this.#endReadTurn();
-    if (this.#urgency !== 'driver') await this.#room.largeTurn(this.#partner);
-    await this.#takeReadTurn();
+    await this.#largeTurn();
+    return () => this.#largeTurn();
   }
 
   async reading<T>(bytes: number, read: () => Promise<T>): Promise<T> {
@@ -203,6 +202,13 @@ class AdmittedRequest implements Pass {
   #keep(bytes: number): void {
     this.#own += bytes;
     this.#room.keep(this.#partner, bytes);
+  }
+
+  /** What a driver waits for goes at once, and nothing that waits for its turn keeps a slot. */
+  async #largeTurn(): Promise<void> {
+    this.#endReadTurn();
+    if (this.#urgency !== 'driver') await this.#room.largeTurn(this.#partner);
+    await this.#takeReadTurn();
   }
 
   async #takeReadTurn(): Promise<void> {

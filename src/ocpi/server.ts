@@ -330,7 +330,7 @@ function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, reads }: 
     arrivedAt: () => new Date(clock.wall()).toISOString(),
     async reserve(characters) {
       touch(characters);
-      await pass.reserve(characters);
+      return pass.reserve(characters);
     },
     reading: (characters, read) => pass.reading(characters, read),
   };

@@ -51,11 +51,11 @@ t.test('a partner that was suspended after a door admitted it writes nothing', a
   const { cpo } = await routedPair(t, hub);
   const door = await doorOf(t, hub);
   const caller = callerAt(door, cpo);
-  t.equal((await door.hub.accept(caller, location('L1'), async () => {})).result, 'created');
+  t.equal((await door.hub.accept(caller, location('L1'), async () => async () => {})).result, 'created');
   await admin(hub, 'POST', '/parties/NL-CPO/suspend');
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'CONNECTED', 'the door was not told');
   await t.rejects(
-    door.hub.accept(caller, location('L2'), async () => {}),
+    door.hub.accept(caller, location('L2'), async () => async () => {}),
     { code: 'invalidToken' },
   );
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
@@ -207,7 +207,7 @@ async function redriveScene(t: Test, point: (meet: () => Promise<void>) => (stor
   const [dead] = await itemsOf(hub, '/deliveries?state=DEAD');
   meeting = async () => {
     const change = { ...location('L1'), body: JSON.stringify(locationBody('L1', { name: 'v2' })) };
-    await door.hub.accept(callerAt(door, cpo), change, async () => {});
+    await door.hub.accept(callerAt(door, cpo), change, async () => async () => {});
     await hub.created.followed(context.store.head());
   };
   reply = {};
@@ -295,7 +295,7 @@ t.test('a COMPLETED session whose eMSP is corrected through a door waits for its
     const facts = { status: 'COMPLETED', cdrToken: { party, uid: 'CARD1' } };
     const body = JSON.stringify(sessionBody(id, { status: 'COMPLETED' }));
     const change = { ...plain, facts, lastUpdated: '2026-03-01T10:00:00Z', body };
-    await door.hub.accept(callerAt(door, cpo), change, async () => {});
+    await door.hub.accept(callerAt(door, cpo), change, async () => async () => {});
     await hub.created.followed(hub.created.context.store.head());
   };
   const watched = async (id: string) => {
@@ -336,7 +336,7 @@ t.test('a PATCH that a door decided on before an erasure does not bring the name
   const body = JSON.stringify({ kwh: 7, last_updated: '2026-03-01T00:00:00Z' });
   const plain = { module: 'sessions', method: 'PATCH', owner: 'NL-CPO', id: 'S1', within: [], warnings: [] } as const;
   const change: ObjectChange = { ...plain, facts: {}, lastUpdated: '2026-03-01T00:00:00Z', body };
-  const patched = door.hub.accept(callerAt(door, cpo), change, async () => {});
+  const patched = door.hub.accept(callerAt(door, cpo), change, async () => async () => {});
   await eventually('it is decided', isHeld);
   t.match(await erase(), { state: 'DONE' });
   release();

@@ -281,7 +281,7 @@ t.test('[MAINTAIN-HISTORY-5] the owner counts the traffic of other nodes, once',
   const body = JSON.stringify(locationBody('D1'));
   const change = { module: 'locations', method: 'PUT', owner: 'NL-CPO', id: 'D1', within: [], warnings: [] } as const;
   const pushed = { ...change, facts: { publish: true }, lastUpdated: '2026-03-01T00:00:00Z', body };
-  await door.hub.accept({ partner, party, id: 'NL-CPO', trace }, pushed, async () => {});
+  await door.hub.accept({ partner, party, id: 'NL-CPO', trace }, pushed, async () => async () => {});
   created.follow(store.head());
   await created.followed(store.head());
   await push(hub);

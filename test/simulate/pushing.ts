@@ -24,7 +24,7 @@ export function push(world: World, member: Member, pushed: Pushed, tries = 0): v
     'push',
     async (hub, trace) => {
       const caller = world.callerOf(hub, member, trace);
-      return caller && hub.accept(caller, change, async () => {});
+      return caller && hub.accept(caller, change, async () => async () => {});
     },
     {
       change,

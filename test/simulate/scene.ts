@@ -65,7 +65,7 @@ export function push(world: World, pushed: Omit<Pushed, 'owner'>): Promise<unkno
   const change = changeOf({ ...pushed, owner: cpo.party });
   const verb = async (hub: Hub, trace: Trace) => {
     const caller = world.callerOf(hub, cpo, trace);
-    return caller && hub.accept(caller, change, async () => {});
+    return caller && hub.accept(caller, change, async () => async () => {});
   };
   return told(world, verb, change);
 }

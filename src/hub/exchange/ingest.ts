@@ -112,9 +112,9 @@ export function ingest(
       const stale = caller.isStale?.();
       if (stale && (await stale)) throw new HubError('unavailable', { retryAfterS: 1 });
       const size = await objectsSize(store, change.module, [change.owner], key);
-      if (size > 0) await reserve(size);
+      const changeTurn = size > 0 ? await reserve(size) : null;
       const before = await readObject(store, change.module, change.owner, key, seen);
-      if (size > 0) await reserve(0);
+      if (changeTurn) await changeTurn();
       if (before === null && change.method !== 'DELETE') await objects.check(change.owner);
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.

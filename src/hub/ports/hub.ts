@@ -152,8 +152,11 @@ export interface CommandAnswer {
   readonly text: string;
 }
 
-/** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. After 0 what was read is changed, in another turn. */
-export type Reserve = (characters: number) => Promise<void>;
+/** Resolves in a turn of the event loop in which what was read may be changed. */
+export type ChangeTurn = () => Promise<void>;
+
+/** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. */
+export type Reserve = (characters: number) => Promise<ChangeTurn>;
 
 /** Like `Reserve`, for a request that goes on without what it has read: the memory is free again when `read` ends. */
 export type Reading = <T>(characters: number, read: () => Promise<T>) => Promise<T>;
