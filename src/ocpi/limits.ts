@@ -59,7 +59,7 @@ const touchedPerRequest = 64 * 1024;
 
 const windowMs = 60_000;
 /** Part of a budget that all nodes together may have granted without telling each other. [LIMITS-1] */
-const untoldPart = 0.2;
+const unreportedPart = 0.2;
 /** When this many windows are kept, the next new one first removes those that have ended. */
 const windowsMax = 10_000;
 
@@ -68,7 +68,7 @@ interface Window {
   endsAt: number;
   spent: number;
   /** Of that, what was granted here and no other node knows. */
-  untold: number;
+  unreported: number;
 }
 
 /** `now` returns epoch ms. */
@@ -79,15 +79,15 @@ export function rateLimiter(rates: Rates, now: () => number, others?: OtherNodes
     const present = windows.get(key);
     if (present && at < present.endsAt) return present;
     if (windows.size >= windowsMax) sweep(windows, at);
-    const window = { endsAt, spent: 0, untold: 0 };
+    const window = { endsAt, spent: 0, unreported: 0 };
     windows.set(key, window);
     return window;
   };
   /** [LIMITS-1] */
   const tell = (party: PartyId, budget: Budget, window: Window, at: number) => {
-    if (!others || window.untold < (untoldPart * granted(rates, budget)) / (others.count() + 1)) return;
-    others.tell({ party, budget, count: window.untold, ageMs: windowMs - (window.endsAt - at) });
-    window.untold = 0;
+    if (!others || window.unreported < (unreportedPart * granted(rates, budget)) / (others.count() + 1)) return;
+    others.tell({ party, budget, count: window.unreported, ageMs: windowMs - (window.endsAt - at) });
+    window.unreported = 0;
   };
   /** `own`: what this request has spent of that window. */
   const take = (party: PartyId, budget: Budget, count: number, own: (window: Window) => number): Window => {
@@ -97,7 +97,7 @@ export function rateLimiter(rates: Rates, now: () => number, others?: OtherNodes
       throw new HubError('rateLimited', { retryAfterS: Math.ceil((window.endsAt - at) / 1000) });
     }
     window.spent += count;
-    window.untold += count;
+    window.unreported += count;
     tell(party, budget, window, at);
     return window;
   };

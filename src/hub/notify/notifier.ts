@@ -107,9 +107,9 @@ export class Notifier implements WebhookVerbs {
   }
 
   /** Ids of the receivers that did not take the last attempt. */
-  untold(): string[] {
-    const isUntold = ({ webhook, outlet }: Kept) => webhook?.active !== false && outlet.last?.isTaken === false;
-    return [...this.#receivers].flatMap(([id, kept]) => (isUntold(kept) ? [id] : [])).sort();
+  failing(): string[] {
+    const isFailing = ({ webhook, outlet }: Kept) => webhook?.active !== false && outlet.last?.isTaken === false;
+    return [...this.#receivers].flatMap(([id, kept]) => (isFailing(kept) ? [id] : [])).sort();
   }
 
   async webhook(id: string): Promise<WebhookDetail> {

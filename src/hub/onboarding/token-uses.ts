@@ -33,7 +33,7 @@ export class TokenUses {
   readonly #uses = new Map<PartyId, Map<string, Use>>();
   readonly #refused = new Map<PartyId, Refused>();
   /** Uses and refusals that the owner does not know, by the name of their timer. [TOKEN-USES-1] */
-  readonly #untold = new Map<string, number>();
+  readonly #unreported = new Map<string, number>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -108,13 +108,13 @@ export class TokenUses {
     const { clock, tellUse } = ports;
     if (!tellUse) return;
     const timer = `use:${party} ${digest}`;
-    const untold = this.#untold.get(timer) ?? 0;
-    this.#untold.set(timer, untold + 1);
-    if (untold > 0) return;
+    const unreported = this.#unreported.get(timer) ?? 0;
+    this.#unreported.set(timer, unreported + 1);
+    if (unreported > 0) return;
     timers.arm(timer, clock.now() + tellEveryMs, () => {
       const use = digest === '' ? this.#refused.get(party) : this.#uses.get(party)?.get(digest);
-      const count = this.#untold.get(timer) ?? 0;
-      this.#untold.delete(timer);
+      const count = this.#unreported.get(timer) ?? 0;
+      this.#unreported.delete(timer);
       if (use) tellUse({ party, digest, address: use.address, count, ageMs: clock.now() - use.at });
     });
   }

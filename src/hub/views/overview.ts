@@ -56,7 +56,7 @@ export function overview(
   matters: {
     readonly groups: Pick<DeadGroups, 'snoozed'>;
     readonly orphans: Pick<OrphanCases, 'openCases'>;
-    readonly notifier: Pick<Notifier, 'untold'>;
+    readonly notifier: Pick<Notifier, 'failing'>;
   },
 ): Pick<Operations, 'overview'> {
   const { directory, supervisor, circuits, contacts, ports, store } = context;
@@ -125,7 +125,7 @@ export function overview(
       snoozed_cases: snoozedCases(),
       quarantined,
       store: { state: storeState, reason },
-      untold: matters.notifier.untold(),
+      untold: matters.notifier.failing(),
       log_held: retention.held(),
     };
   }

@@ -97,7 +97,7 @@ function mattersOf(rows: readonly OverviewRow[], totals: OverviewTotals, now: nu
     ...(totals.store.state === 'open' ? [] : [storeMatter(totals.store)]),
     ...(totals.quarantined.length === 0 ? [] : [actorMatter(totals)]),
     // During a rolling upgrade, the owner may be of a version that does not name them.
-    ...(totals.untold?.length ? [untoldMatter(totals.untold)] : []),
+    ...(totals.untold?.length ? [failingMatter(totals.untold)] : []),
     ...partners(
       (found) => many(sum(found, awake), 'dead letter'),
       '/deliveries?state=DEAD',
@@ -174,8 +174,8 @@ function storeMatter({ state, reason }: OverviewTotals['store']): Matter {
   return { title, href: null, items: [], hint };
 }
 
-function untoldMatter(untold: OverviewTotals['untold']): Matter {
-  const items = untold.map((name) => ({ name, href: '/notifications', note: '' }));
+function failingMatter(failing: OverviewTotals['untold']): Matter {
+  const items = failing.map((name) => ({ name, href: '/notifications', note: '' }));
   return { title: 'Notifications are not taken', href: '/notifications', items };
 }
 
