@@ -1,7 +1,7 @@
 /**
- * Serves a table of routes: JSON, bearer tokens, problem details, the audit log.
+ * Serves a table of routes: bearer tokens and roles, JSON or files of lists, problem details, the audit log.
  *
- * SERVE-ROUTES-1  The token is checked before anything else, so that without one not even the existence of a path shows.
+ * SERVE-ROUTES-1  The token is checked before path, method and body, so that without one not even the existence of a path shows.
  * SERVE-ROUTES-2  While it is shut, as until recovery is complete, everything is answered 503.
  * SERVE-ROUTES-3  A viewer gets every answer, streamed or not, with the names of persons hidden, whatever the route.
  * SERVE-ROUTES-4  Where the requests of a caller are bounded, lists are no files: a file has no end that could be bounded.
