@@ -18,7 +18,7 @@ import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
-import { type Clock, withTimeout } from '../kit/clock.ts';
+import { type Clock, dayMs, hourMs, withTimeout } from '../kit/clock.ts';
 import { keepNewest } from '../kit/memo.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { turnstile } from '../kit/turns.ts';
@@ -50,9 +50,9 @@ const tries = 2;
 const otherFamilyMs = 50;
 const lookupsMax = 2;
 /** Bounds of a TTL, ms: with less than a second each connection would need a look-up of its own. */
-const [ttlMinMs, ttlMaxMs] = [1_000, 3_600_000];
+const [ttlMinMs, ttlMaxMs] = [1_000, hourMs];
 const failedMs = 5_000;
-const staleMaxMs = 86_400_000;
+const staleMaxMs = dayMs;
 const namesMax = 10_000;
 /** A connection tries three. [NAMES-5] */
 const addressesMax = 16;

@@ -7,10 +7,12 @@
  * ATTRIBUTION-2  The match is by `authorization_reference` first, else by the token's uid; a CDR first inherits from
  *     its session.
  */
+
 import type { Put, Seen, Store } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import type { HubObject, ObjectChange, ObjectFacts } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
+import { hourMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { isName, readObject, rowSeen } from '../kernel/row-codecs.ts';
 
@@ -56,7 +58,7 @@ export async function initiatorOf(
   }
   for await (const start of startsOf(context.store, change.owner, facts, seen)) {
     const ageMs = clock.now() - clock.steady(Date.parse(start.at));
-    if (ageMs <= settings.compatibilityWindowH * 3_600_000) return start.emsp;
+    if (ageMs <= settings.compatibilityWindowH * hourMs) return start.emsp;
   }
   return null;
 }

@@ -24,7 +24,7 @@
 import { HubError } from '../../domain/errors.ts';
 import { moduleNames } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { dayMs } from '../../kit/clock.ts';
+import { dayMs, hourMs } from '../../kit/clock.ts';
 import { Limit } from '../../kit/concurrency.ts';
 import type { Context } from './context.ts';
 
@@ -85,8 +85,8 @@ export function quota({ ports, recorder, settings }: Pick<Context, 'ports' | 're
 // How many objects a party may have stored, so that no party fills the store that all of them share, nor the memory that holds the order of
 // its lists.
 
-const exactMs = 3_600_000;
-const renewedMs = 86_400_000;
+const exactMs = hourMs;
+const renewedMs = dayMs;
 
 interface Count {
   objects: number;

@@ -9,11 +9,11 @@
  * TIMERS-4  The queue holds at most twice as many entries as there are deadlines, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
-import type { Clock } from '../../kit/clock.ts';
+import { type Clock, hourMs } from '../../kit/clock.ts';
 import type { Log } from '../ports/ports.ts';
 
 /** Longest timer, ms: Node fires a timer of more than 2^31 - 1 ms at once, so a longer wait is checked once an hour. */
-const longestTimerMs = 3_600_000;
+const longestTimerMs = hourMs;
 
 const goneMin = 64;
 

@@ -21,6 +21,7 @@
  * REGISTRATION-8  In an exchange that the hub began, the partner may use its token from its answer on. Until the exchange ends, the
  *     hub answers 503, not 401, to what an initial token may not do. [D81]
  */
+
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/events.ts';
@@ -34,6 +35,7 @@ import {
   type PartyId,
 } from '../../domain/party.ts';
 import { metBy } from '../../domain/quirks.ts';
+import { dayMs } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerStream } from '../kernel/directory.ts';
 import type { Quota } from '../kernel/quota.ts';
@@ -53,7 +55,7 @@ import { RegistrationLog } from './registration-log.ts';
 import { TokenUses } from './token-uses.ts';
 
 /** How long a token stays valid after the rotation that it requested, ms. [REGISTRATION-5] */
-const formerTokenMs = 24 * 3_600_000;
+const formerTokenMs = dayMs;
 
 type FormerToken = NonNullable<Partner['formerToken']>;
 
@@ -186,7 +188,7 @@ export class Registration {
   initialTokenEnd({ initialTokenDigest, initialTokenAt }: Partner): number | null {
     const { settings, ports } = this.#context;
     if (initialTokenDigest === null || initialTokenAt === undefined || settings.initialTokenDays === 0) return null;
-    return ports.clock.steady(Date.parse(initialTokenAt)) + settings.initialTokenDays * 86_400_000;
+    return ports.clock.steady(Date.parse(initialTokenAt)) + settings.initialTokenDays * dayMs;
   }
 
   /** The partner's tokens and requests that were refused, as operators see them. */

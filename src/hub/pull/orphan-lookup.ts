@@ -9,11 +9,13 @@
  * ORPHAN-LOOKUP-4  One list of a CPO is read at a time. It also answers the cases that wait meanwhile and whose time it covers, as far as it is
  *     read; a failure answers only the case whose turn it is, since the others may need less of the list.
  */
+
 import type { OrphanKind, Trace } from '../../domain/events.ts';
 import { secondText } from '../../domain/instant.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import { dateMs } from '../../domain/object.ts';
 import type { OrphanRecord } from '../../domain/orphan.ts';
+import { hourMs } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Taken } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
@@ -21,7 +23,7 @@ import { readObject } from '../kernel/row-codecs.ts';
 import { type ListOf, nameIn, type Refused, type SenderLists, unreadPages } from './sender-lists.ts';
 
 /** Margin, ms, before the session's last change and after now: clocks of CPOs differ, and date filters cut sharply. */
-const marginMs = 3_600_000;
+const marginMs = hourMs;
 /** Objects of a page that are read in one turn. */
 const readPerTurn = 100;
 

@@ -17,6 +17,7 @@
  * PULLS-7  Fewer different objects than the total fail a pull: where rows move between pages, as without an order, one that comes on a
  *     second page stands for another that does not come. The next pull asks for the same again. One that a page names twice fails no pull.
  */
+
 import type { Put } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/events.ts';
@@ -31,6 +32,7 @@ import {
   type PulledModule,
   type PullRecord,
 } from '../../domain/pull.ts';
+import { hourMs } from '../../kit/clock.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
@@ -43,7 +45,7 @@ import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists, unread
 const batch = 50;
 
 /** How far behind, ms, the time in a partner's page shows a clock to be: less is the time without its fraction, more is no clock. */
-const [lagMin, lagMax] = [1_000, 26 * 3_600_000];
+const [lagMin, lagMax] = [1_000, 26 * hourMs];
 
 type PageRead = ReadPage & { readonly kind: 'page' };
 

@@ -6,6 +6,7 @@
  * TRACE-RELATED-2  What is inside objects, and of what the refused pushes are, has no index: one search reads at most `rowsMax` rows of
  *     a module, or of refused pushes, for it.
  */
+
 import type { Range, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import type { TraceCandidate } from '../../api/trace.ts';
 import {
@@ -19,6 +20,7 @@ import { moduleNames, modules, type ObjectModule } from '../../domain/modules.ts
 import { objectKey, objectName, tokenTypes } from '../../domain/object.ts';
 import { keyOf, type PartyId } from '../../domain/party.ts';
 import type { RefusedRecord } from '../../domain/report.ts';
+import { hourMs, minuteMs } from '../../kit/clock.ts';
 import type { Limit } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -28,11 +30,11 @@ import { refusedStream } from '../partners/reports.ts';
 import { LogWalk } from './log-walk.ts';
 
 /** Longest time from a command to the first event of its session, ms. */
-const beforeMs = 3_600_000;
+const beforeMs = hourMs;
 /** Longest time from an event that names only the token to the first event of its session, ms. */
-const soonMs = 600_000;
+const soonMs = 10 * minuteMs;
 /** Longest time from the last event of a session to its CDR or the end of its case, ms. */
-const afterMs = 48 * 3_600_000;
+const afterMs = 48 * hourMs;
 
 export interface Related {
   readonly events: readonly StoredEvent[];
