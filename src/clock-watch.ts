@@ -29,7 +29,6 @@ export interface ClockMeter {
 }
 
 interface Watched {
-  /** Path of the file. */
   readonly path: string;
   readonly log: Log;
   readonly meter: ClockMeter;

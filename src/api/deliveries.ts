@@ -1,4 +1,4 @@
-/** Answers about deliveries and dead letters. */
+/** Answers about deliveries, groups of dead letters, and stored sessions and CDRs that no receiver is owed; and what filters them. */
 import { z } from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
 import { triage, type View } from './common.ts';
@@ -90,15 +90,20 @@ export const unforwarded = z.object({
   at: z.string(),
 });
 
-/** `from` and `to` bound `accepted_at`; `class` is that of the end, or of the last attempt. */
-export const deliveryFilter = z.strictObject({
-  state: deliveryState.exactOptional(),
+/** What deliveries are selected by; `class` is that of the end, or of the last attempt. */
+export const deliveryQuery = {
   receiver: partyId.exactOptional(),
   partner: partnerFilter,
   sender: partyId.exactOptional(),
   module: moduleFilter,
   class: classFilter,
   object: objectFilter,
+};
+
+/** `from` and `to` bound `accepted_at`. */
+export const deliveryFilter = z.strictObject({
+  state: deliveryState.exactOptional(),
+  ...deliveryQuery,
   ...boundsQuery,
 });
 

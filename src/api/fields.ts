@@ -24,7 +24,6 @@ export const partnerId = anyId.toUpperCase().meta({ description: '{country_code}
 export const idParams = z.strictObject({ id: anyId });
 export const partnerParams = z.strictObject({ id: partnerId });
 
-/** A filter by a partner. */
 export const partnerFilter = partnerId.exactOptional().meta({ description: 'a partner, by any of its parties' });
 
 /** A bound on recorded instants, converted to their form: UTC with milliseconds, which compares as text. */
@@ -59,7 +58,6 @@ export const boundsQuery = {
   to: bound.exactOptional().meta({ description: 'RFC 3339, exclusive' }),
 };
 
-/** A filter by the class of an outcome. */
 export const classFilter = z.enum(outcomeClasses).exactOptional();
 
 export const moduleFilter = z.enum(moduleNames).exactOptional();

@@ -1,18 +1,13 @@
 /** Answers about jobs (re-drives, resyncs, discards), and about the dry runs of re-drives and discards. */
 import { z } from 'zod';
 import { instant, type View } from './common.ts';
-import { delivery } from './deliveries.ts';
-import { bound, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';
+import { delivery, deliveryQuery } from './deliveries.ts';
+import { bound } from './fields.ts';
 
 const sequence = z.int().min(1);
 
 export const discardFilter = z.strictObject({
-  receiver: partyId.exactOptional(),
-  partner: partnerFilter,
-  sender: partyId.exactOptional(),
-  module: moduleFilter,
-  class: classFilter,
-  object: objectFilter,
+  ...deliveryQuery,
   from: bound.exactOptional(),
   to: bound.exactOptional(),
   from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),

@@ -53,7 +53,6 @@ export interface InspectorDoor {
   readonly log: { info(fields: object, message: string): void; error(fields: object, message: string): void };
   /** Interval of pings and of the checks whether a reader is alive and still admitted, milliseconds. */
   readonly beatMs?: number;
-  readonly readersMax?: number;
 }
 
 interface Admission {
@@ -71,12 +70,12 @@ const path = '/admin/v1/inspector';
 const protocol = 'ocpi-hub.inspector';
 const bearer = 'bearer.';
 const messageBytesMax = 4096;
-const defaults = { beatMs: 30_000, readersMax: 64 };
+const readersMax = 64;
 /** How long a stop waits for the peers' close frames before it terminates their connections, milliseconds. */
 const closingMs = 1_000;
 
 export function createInspector(operations: Operations, door: InspectorDoor): Inspector {
-  const { beatMs = defaults.beatMs, readersMax = defaults.readersMax, clock, log, meter } = door;
+  const { beatMs = 30_000, clock, log, meter } = door;
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,

@@ -6,7 +6,7 @@ import type { Outcome, OutcomeClass } from './errors.ts';
 import type { HistoryEvent } from './history.ts';
 import type { ObjectModule } from './modules.ts';
 import type { WebhookEvent } from './notification.ts';
-import type { ObjectFacts, PushMethod } from './object.ts';
+import type { NamedChange, PushMethod } from './object.ts';
 import type { PartnerEvent, PartyId } from './party.ts';
 import type { PullEvent, QuarantineRecord } from './pull.ts';
 import type { Quirk, QuirksMet } from './quirks.ts';
@@ -63,14 +63,7 @@ export function formOf(data: Pick<ObjectEventData, 'owed' | 'whole' | 'within'>,
  * object to a receiver; of `object.missed`, which notes that a change did not reach a receiver; and of `object.base`, which replaces
  * the events that compaction removed.
  */
-export interface ObjectEventData {
-  readonly module: ObjectModule;
-  readonly method: PushMethod;
-  readonly owner: PartyId;
-  readonly id: string;
-  readonly within: readonly string[];
-  readonly lastUpdated: string | null;
-  readonly facts: ObjectFacts;
+export interface ObjectEventData extends NamedChange {
   readonly viewer: PartyId | null;
   readonly owed: Owed | null;
   /** Of a partial change: the whole object as of this change, for the receivers that may never have had it. [D59] */

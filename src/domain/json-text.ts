@@ -107,9 +107,9 @@ export function member(text: string, from: number, name: string): Span | undefin
 }
 
 /** Spans of the values of an object's own fields; empty when the text is not an object. */
-export function members(text: string, object: Span = { start: 0, end: text.length }): Map<string, Span> {
+export function members(text: string): Map<string, Span> {
   const found = new Map<string, Span>();
-  eachMember(text, object.start, (key, span) => found.set(key, span));
+  eachMember(text, 0, (key, span) => found.set(key, span));
   return found;
 }
 

@@ -41,8 +41,8 @@ export interface ObjectFacts {
   readonly tokenType?: string;
 }
 
-/** One authenticated, validated push, as a door passes it to the hub. */
-export interface ObjectChange {
+/** What a change of an object is. */
+export interface NamedChange {
   readonly module: ObjectModule;
   readonly method: PushMethod;
   readonly owner: PartyId;
@@ -53,6 +53,10 @@ export interface ObjectChange {
   /** The body's `last_updated` as received; null for DELETE. */
   readonly lastUpdated: string | null;
   readonly facts: ObjectFacts;
+}
+
+/** One authenticated, validated push, as a door passes it to the hub. */
+export interface ObjectChange extends NamedChange {
   /** The body exactly as received; empty for DELETE. */
   readonly body: string;
   /** Deviations that the door noted for the trace but did not refuse. [D17] */

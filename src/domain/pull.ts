@@ -3,7 +3,6 @@ import type { PartyId } from './party.ts';
 
 export type PulledModule = 'locations' | 'tariffs';
 
-/** Progress of a pull. */
 export interface PullCounts {
   readonly pages: number;
   /** Objects on these pages. */
@@ -46,7 +45,6 @@ export interface QuarantineRecord {
   readonly reason: string;
 }
 
-/** The events of a pull in the log. */
 export type PullEvent =
   | {
       type: 'pull.started';

@@ -221,7 +221,6 @@ export function wholeObject<T extends { country_code: string; party_id: string; 
   };
 }
 
-/** A request for a page of a list. */
 export interface ListRequest {
   readonly reader: ListReader;
   readonly page: Page;

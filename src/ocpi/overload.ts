@@ -14,9 +14,7 @@
 /** `driver`: a person waits for it (authorize, commands and their results). `list`: the caller can retry later. */
 export type Urgency = 'driver' | 'push' | 'list';
 
-/** The load of the hub. */
 export interface Load {
-  /** Requests in flight. */
   readonly requests: number;
   /** Requests in flight of the partner that calls. */
   readonly ofPartner: number;

@@ -41,10 +41,10 @@ const newId = (prefix: string) => `${prefix}-${randomUUID().slice(0, 13)}`;
 const priceOfEnergy = 0.49;
 const priceOfStart = 0.35;
 
-export function newTariff(party: PartyName, at: string, id = newId('TARIFF')) {
+export function newTariff(party: PartyName, at: string) {
   return {
     ...name(party),
-    id,
+    id: newId('TARIFF'),
     currency: 'EUR',
     type: 'REGULAR',
     tariff_alt_text: [{ language: 'en', text: 'Charging by the kilowatt-hour, with a small amount for the start' }],
@@ -61,7 +61,8 @@ export function newTariff(party: PartyName, at: string, id = newId('TARIFF')) {
 }
 
 /** A location with two EVSEs at the site `index`, modulo the number of sites. */
-export function newLocation(party: PartyName, at: string, tariffId: string, index = 0, id = newId('LOC')) {
+export function newLocation(party: PartyName, at: string, tariffId: string, index: number) {
+  const id = newId('LOC');
   const site = sites[index % sites.length] as Site;
   const { plug, ...place } = site;
   const evse = (number: number) => ({
@@ -85,12 +86,8 @@ export function newLocation(party: PartyName, at: string, tariffId: string, inde
   };
 }
 
-export function newToken(
-  party: PartyName,
-  at: string,
-  uid = randomUUID().replaceAll('-', '').slice(0, 14).toUpperCase(),
-) {
-  const { country_code, party_id } = party;
+export function newToken({ country_code, party_id }: PartyName, at: string) {
+  const uid = randomUUID().replaceAll('-', '').slice(0, 14).toUpperCase();
   return {
     country_code,
     party_id,

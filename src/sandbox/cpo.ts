@@ -79,7 +79,8 @@ export class Cpo extends Partner {
     return this.say({ method: 'PUT', module, role: 'RECEIVER', path: this.#path(body.id), body: written });
   }
 
-  async pushTariff(tariff = newTariff(this, this.stamp())): Promise<Tariff> {
+  async pushTariff(): Promise<Tariff> {
+    const tariff = newTariff(this, this.stamp());
     this.tariffs.set(tariff.id, tariff);
     await this.push('tariffs', tariff);
     return tariff;

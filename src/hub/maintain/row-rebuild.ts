@@ -203,7 +203,6 @@ const rebuilds: Record<string, Rebuild> = {
   orphans: folded('orphan', applyToOrphan, orphanRow),
 };
 
-/** Every kind of row. */
 export const rowKinds: readonly string[] = Object.keys(rebuilds);
 
 /** Kinds of rows that a trim deletes with their events, by the prefix of their streams. */

@@ -11,7 +11,6 @@ import { partnerIdIn, partnerStream } from '../kernel/directory.ts';
 import { historyAfter, partnerHistory } from '../kernel/log-reads.ts';
 import { heard } from '../kernel/row-codecs.ts';
 
-/** Id of the courier actor of a partner. */
 export const courierActor = (id: PartyId): string => `courier:${id}`;
 
 /** Effects of the machines that other parts of the hub implement. */

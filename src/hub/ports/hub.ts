@@ -3,13 +3,14 @@
  * `actor-view.ts`; no door may import more of the hub. The hub refuses a request by throwing a `HubError`; the promise
  * of a verb that writes resolves when the write is durable.
  */
-import type { Position } from '../../../storage/contract.ts';
+import type { ListQuery, Position } from '../../../storage/contract.ts';
 import type { CommandName, Trace } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { HubObject, ObjectChange } from '../../domain/object.ts';
 import type { CredentialsBody, Partner, PartyId, PartyRole, Role } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import type { RefusedPush } from '../../domain/report.ts';
+import type { IsStale } from '../../kit/stale.ts';
 import type { Operations } from './operator.ts';
 import type { CallSubject, HeaderParty } from './ports.ts';
 
@@ -35,9 +36,9 @@ export interface Caller {
   readonly trace: Trace;
   /**
    * True when nobody waits for the answer any more; checked just before a decision. Absent when the hub itself is the
-   * caller. `checkAfterMs`: of a request that arrived longer ago the connection is checked in any case. [STALE-4]
+   * caller.
    */
-  readonly isStale?: (checkAfterMs?: number) => boolean | Promise<boolean>;
+  readonly isStale?: IsStale;
 }
 
 export interface HubRole extends HeaderParty {
@@ -70,16 +71,8 @@ export interface Accepted {
   readonly object: HubObject;
 }
 
-export interface ListRequest {
-  /** Bounds on `last_updated` as sortable dates (`sortableDate`): `from` inclusive, `to` exclusive. */
-  readonly from?: string;
-  readonly to?: string;
-  readonly offset: number;
-  readonly limit: number;
-  /** The page ends once its items have this many characters together. */
-  readonly size?: number;
-  readonly after?: Position;
-}
+/** Bounds on `last_updated` are sortable dates (`sortableDate`). */
+export type ListRequest = Pick<ListQuery, 'from' | 'to' | 'offset' | 'limit' | 'size' | 'after'>;
 
 export interface Listed<T> {
   readonly items: readonly T[];

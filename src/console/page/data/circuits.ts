@@ -9,7 +9,6 @@ export const circuitNames = ['sync', 'results', ...moduleNames] as const;
 
 export const circuitActor = (partner: string, circuit: string) => `circuit:${partner}/${circuit}`;
 
-/** The actors of a partner. */
 export const actorsOf = (partner: string): string[] => [
   ...[`partner:${partner}`, `courier:${partner}`],
   ...circuitNames.map((circuit) => circuitActor(partner, circuit)),
