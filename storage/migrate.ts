@@ -12,7 +12,7 @@
  */
 import { join } from 'node:path';
 import type { Client } from 'pg';
-import { closing } from '../src/kit/closing.ts';
+import { closing } from '../src/kit/concurrency.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
 import { type BackupOptions, type Seq, StoreUnavailable } from './contract.ts';
 import { FENCE_KEY, type FenceHead } from './keys.ts';

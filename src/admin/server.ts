@@ -6,7 +6,6 @@ import type { ClusterView } from '../api/hub.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Operations } from '../hub/ports/operator.ts';
 import { AuditTrail } from './audit-trail.ts';
-import { docs } from './docs.ts';
 import { audit } from './nouns/audit.ts';
 import { backups } from './nouns/backups.ts';
 import { checks } from './nouns/checks.ts';
@@ -54,7 +53,6 @@ export interface AdminOptions extends AdminTokens {
   readonly log?: AdminLog;
   /** Every change needs a reason (HUB_REQUIRE_REASON). */
   readonly isReasonRequired?: boolean;
-  /** The answer of `/metrics`. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** False while the hub recovers. */
   readonly isReady?: () => boolean;
@@ -94,6 +92,34 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
       }),
       { prefix: '/admin/v1' },
     );
+  };
+}
+
+/**
+ * `/admin/docs`, the documentation of the admin API as one page that needs no other host and no token. It is loaded and rendered
+ * once, when it is first asked for.
+ */
+function docs(describe: () => Promise<ApiDocument>): FastifyPluginAsync {
+  let page: Promise<{ readonly html: string; readonly policy: string }> | undefined;
+  const render = async () => {
+    const [{ docsPage, policy }, described] = await Promise.all([import('./docs-page.ts'), describe()]);
+    return { html: docsPage(described), policy };
+  };
+  return async (app) => {
+    app.get('/admin/docs/', { exposeHeadRoute: true }, async (_request, reply) => reply.redirect('../docs', 308));
+    app.get('/admin/docs', { exposeHeadRoute: true }, async (_request, reply) => {
+      page ??= render();
+      const { html, policy } = await page;
+      return reply
+        .headers({
+          'content-security-policy': policy,
+          'x-content-type-options': 'nosniff',
+          'referrer-policy': 'no-referrer',
+          'cache-control': 'no-cache',
+        })
+        .type('text/html; charset=utf-8')
+        .send(html);
+    });
   };
 }
 

@@ -12,8 +12,7 @@ import type { RawData, WebSocket } from 'ws';
 import type { WatchedActor } from '../hub/ports/actor-view.ts';
 import type { Clock } from '../kit/clock.ts';
 import { nextTurn } from '../kit/system-clock.ts';
-import type { Change, Feed, FeedReader } from './inspector-feed.ts';
-import { complete, missed } from './inspector-messages.ts';
+import { type Change, complete, type Feed, type FeedReader, missed } from './inspector-feed.ts';
 import { BadSubscription, matches, type Subscription, subscriptionOf } from './inspector-subscription.ts';
 
 /** Bytes written to a socket before the reader waits for it to drain. */

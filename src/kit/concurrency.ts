@@ -1,4 +1,4 @@
-/** Concurrent work: bounded over many items or callers, and work in progress whose end somebody must await. */
+/** Concurrent work: bounded over many items or callers, and work in progress whose end somebody must await; and work that ends with a close. */
 
 /**
  * Starts the work on the items in order, at most `most` at a time. Rejects with the first failure, and then starts no
@@ -72,5 +72,22 @@ export class Running {
   /** Resolves when no work is in progress; work that is added meanwhile counts. */
   async ended(): Promise<void> {
     while (this.#works.size > 0) await Promise.all(this.#works);
+  }
+}
+
+/** Something that must be closed: a file, a database, a snapshot, an iterator. */
+interface Closable {
+  close(): unknown;
+}
+
+/** Does the work with what was opened, and closes it whatever comes of the work. */
+export async function closing<Opened extends Closable, T>(
+  opened: Opened,
+  work: (opened: Opened) => Promise<T>,
+): Promise<T> {
+  try {
+    return await work(opened);
+  } finally {
+    await opened.close();
   }
 }

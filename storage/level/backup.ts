@@ -17,7 +17,7 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, realpath, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { sleep } from '../../src/kit/clock.ts';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';

@@ -12,7 +12,7 @@
  * EVENT-LOG-5  `stage` yields behind each large record, so that the next one is staged in another turn: the engine copies it in the thread
  *     of the event loop. It also copies what a batch has when the batch grows, by doubling: small records come before large ones.
  */
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import {
   type Commit,
   Damaged,

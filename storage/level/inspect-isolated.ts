@@ -7,8 +7,10 @@
 import { fork } from 'node:child_process';
 import { join } from 'node:path';
 import { StoreUnavailable } from '../contract.ts';
+import { type DirtyFlag, isSuspect } from './dirty-flag.ts';
 import type { Inspection } from './inspect.ts';
 import { StoreUnopened } from './unopened.ts';
+import type { Opening } from './verify.ts';
 
 /** Messages from the child. */
 export type Told =
@@ -26,13 +28,13 @@ export class EngineDied extends Error {
 const byOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']);
 const SAID_LENGTH_MAX = 400;
 
-/** Rejects with `EngineDied`, and else like `inspectStore`. `entry`: the child's script. */
+/** Rejects with `EngineDied`, and else like `inspectStore`. */
 export async function inspectIsolated(
   store: string,
   progress: (records: number) => void = () => {},
-  entry = join(import.meta.dirname, 'inspect-child.js'),
 ): Promise<Inspection> {
   // The parent's own Node options (`--eval`, a profiler) must not reach the child.
+  const entry = join(import.meta.dirname, 'inspect-child.js');
   const child = fork(entry, [store], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   let [said, told]: [string, Told | null] = ['', null];
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
@@ -61,4 +63,32 @@ function wordsOf(said: string): string {
   const lines = said.split('\n').map((line) => line.trim());
   const why = lines.find((line) => /Assertion|FATAL ERROR/.test(line)) ?? lines.findLast((line) => line !== '');
   return (why ?? 'it printed nothing').slice(0, SAID_LENGTH_MAX);
+}
+
+/**
+ * LIFECYCLE-6: throws when opening the database would end this process. Resolves with whether the last use made an
+ * inspection necessary.
+ */
+export async function outlive(
+  directory: string,
+  opening: DirtyFlag,
+  progress: (opening: Opening) => void,
+): Promise<boolean> {
+  const unended = await opening.read();
+  if (unended === null || !isSuspect(unended)) return false;
+  try {
+    const step = 'a separate process inspects every record of the store, because its last use ended early';
+    await inspectIsolated(directory, (records) => progress({ step, verified: records, events: null }));
+    await opening.note({ attempts: 0, damaged: false });
+    return true;
+  } catch (error) {
+    // Nothing was inspected: the start frees its ballast, or fails for the same reason.
+    if (error instanceof StoreUnopened) return true;
+    if (!(error instanceof EngineDied)) throw error;
+    const { since, attempts } = await opening.begin().catch(() => unended);
+    throw new StoreUnavailable(
+      `${directory} is damaged, the hub does not start on it: ${error.message} ` +
+        `(${attempts} attempts to open it since ${since}). Restore a backup: ocpi-hub store restore --help`,
+    );
+  }
 }

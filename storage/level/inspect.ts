@@ -10,7 +10,7 @@
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import type { Seq } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { EVERYTHING } from '../keys.ts';

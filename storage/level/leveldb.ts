@@ -9,7 +9,7 @@
  */
 import { getHeapStatistics } from 'node:v8';
 import { Level } from 'level';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import { StoreUnavailable } from '../contract.ts';
 import type { Range } from '../keys.ts';
 

@@ -24,7 +24,7 @@
  */
 import { type FileHandle, open, readdir, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import type { Seq } from '../contract.ts';
 import { encode, FORMAT, formatOf, headOf, inspect, newerFormat } from '../records.ts';
 import { absent, syncDirectory } from './side-files.ts';

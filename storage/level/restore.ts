@@ -9,7 +9,7 @@
 import { cp, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import type { BackupManifest, BackupOptions } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { examineCopy, readBackup, removeLeftover, syncTree, writeBackup } from './backup.ts';

@@ -15,7 +15,7 @@ import { randomFillSync } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 
 /** In ns; 1 s is longer than the resolution of any file system clock. */
 const STILL_NS = 1_000_000_000n;

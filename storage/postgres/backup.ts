@@ -3,7 +3,7 @@
  * restorable into a data directory or copied into a database.
  */
 import type { Client } from 'pg';
-import { closing } from '../../src/kit/closing.ts';
+import { closing } from '../../src/kit/concurrency.ts';
 import type { BackupManifest, BackupOptions, Seq } from '../contract.ts';
 import * as keys from '../keys.ts';
 import { makeBackup } from '../level/backup.ts';

@@ -8,18 +8,19 @@
  * EXPIRY-3  Each object is decided in its own turn, and each piece is followed by a pause.
  */
 import type { Position, Put, Row, Seen, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { Actor, ObjectEventData } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
-import type { ObjectModule } from '../../domain/modules.ts';
+import { modules, type ObjectModule } from '../../domain/modules.ts';
 import { sortableDate, streamOf } from '../../domain/object.ts';
-import { dayMs, sleep } from '../../kit/clock.ts';
+import { dayMs, hourMs, sleep } from '../../kit/clock.ts';
 import { mapLimit } from '../../kit/concurrency.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/log-reads.ts';
-import { billedKey, objectFromRow, rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
-import { removalOf } from './removal.ts';
+import type { Fact } from '../kernel/recorder.ts';
+import { billedKey, objectFromRow, ownersKind, rowSeen, shelvesOf } from '../kernel/row-codecs.ts';
 
-const sweepMs = 3_600_000;
+const sweepMs = hourMs;
 /** Limits of one piece: objects, and characters of their bodies. Larger pieces delay pushes. */
 const objectsMax = 64;
 const charactersMax = 1 << 20;
@@ -131,4 +132,31 @@ export class Expiry {
       for (const receiver of to) if ((await this.#dispatcher.standing(receiver, seq)).state === 'PENDING') return true;
     return false;
   }
+}
+
+/**
+ * Removal of a stored object by the hub, of which partners are not notified: OCPI has no deletion of sessions, CDRs and tokens. The
+ * fact, and the rows to remove: that of the object and those by which it is found.
+ */
+export function removalOf(row: Row, reason: string, by: Actor): { readonly fact: Fact; readonly puts: Put[] } {
+  const { module, owner, key, id, facts, viewer } = objectFromRow(row);
+  const data: ObjectEventData = {
+    module,
+    method: 'DELETE',
+    owner,
+    id,
+    within: [],
+    lastUpdated: null,
+    facts,
+    viewer,
+    owed: null,
+    reason,
+    warnings: [],
+    by,
+  };
+  const puts: Put[] = [{ kind: module, owner, id: key, gone: true }];
+  if (modules[module].isFoundById) puts.push({ kind: ownersKind(module), owner: key, id: owner, gone: true });
+  // A CDR that ends before its session leaves the mark that the session was billed.
+  if (module === 'sessions') puts.push({ ...billedKey(owner, key), gone: true });
+  return { fact: { stream: streamOf(module, owner, key), event: { type: 'object.deleted', data }, party: null }, puts };
 }

@@ -27,8 +27,8 @@ import type { Context } from '../kernel/context.ts';
 import { directoryKey } from '../kernel/directory.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { PersonVerbs } from '../ports/operator.ts';
+import { removalOf } from './expiry.ts';
 import { type Found, nameOf, PersonSearch } from './person-search.ts';
-import { removalOf } from './removal.ts';
 import type { Retention } from './retention.ts';
 
 /** Events of different streams, or rows, that are rewritten in one write. */

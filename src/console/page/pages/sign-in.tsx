@@ -2,8 +2,7 @@
  * Sign-in by token or by a provider; the page keeps a token only after the hub has accepted it.
  */
 import { useEffect, useState } from 'preact/hooks';
-import { ApiError, callAs } from '../data/api.ts';
-import { arrive, isArrival, leaveForProvider, providerHost } from '../data/provider.ts';
+import { ApiError, askPlain, callAs } from '../data/api.ts';
 import { type Caller, signedOutBecause, signIn } from '../data/session.ts';
 import { Form } from '../parts/form.tsx';
 
@@ -72,4 +71,32 @@ export function SignIn() {
       </Form>
     </main>
   );
+}
+
+// By an OpenID Connect provider the browser leaves for it, and comes back to `arrivalPath` with a query that the hub exchanges for a token.
+
+const arrivalPath = '/console/oidc/callback';
+/** Where the person was before. */
+const place = 'ocpi-hub.from';
+
+/** Host of the provider; null when operators sign in by token alone. */
+async function providerHost(): Promise<string | null> {
+  const { provider } = await askPlain<{ provider: { host: string } | null }>('GET', '/console/oidc/provider');
+  return provider?.host ?? null;
+}
+
+function leaveForProvider(): void {
+  sessionStorage.setItem(place, location.pathname + location.search);
+  location.assign('/console/oidc/start');
+}
+
+const isArrival = (): boolean => location.pathname === arrivalPath;
+
+/** Ends the sign-in, and shows the address at which it began; rejects with an `ApiError`. */
+async function arrive(): Promise<{ readonly token: string; readonly caller: Caller }> {
+  const { search } = location;
+  const from = sessionStorage.getItem(place) ?? '/console/';
+  sessionStorage.removeItem(place);
+  history.replaceState(null, '', from);
+  return askPlain('POST', '/console/oidc/token', { search });
 }

@@ -1,13 +1,13 @@
 /**
  * Page of the trace of an object or a request; the key is part of the address.
  */
+import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { TraceView } from '../../../api/trace.ts';
 import { useAction } from '../data/action.ts';
 import { call, pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
-import { recentKeys, remember } from '../data/recent-keys.ts';
 import { isDeliveryId, traceKeyOf } from '../data/trace-key.ts';
 import { useFilters } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
@@ -184,4 +184,26 @@ function Unknown({ traced: key, because }: { traced: string; because: string }) 
       <Recent />
     </Empty>
   );
+}
+
+// Keys that were traced before are kept in the `sessionStorage` of this tab.
+
+const place = 'ocpi-hub.traced';
+const recentMax = 8;
+
+/** Newest first. */
+const recentKeys = signal<readonly string[]>(kept());
+
+function kept(): string[] {
+  try {
+    const found: unknown = JSON.parse(sessionStorage.getItem(place) ?? '[]');
+    return Array.isArray(found) ? found.filter((one) => typeof one === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+function remember(key: string): void {
+  recentKeys.value = [key, ...recentKeys.value.filter((one) => one !== key)].slice(0, recentMax);
+  sessionStorage.setItem(place, JSON.stringify(recentKeys.value));
 }
