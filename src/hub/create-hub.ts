@@ -255,7 +255,7 @@ export function createHub(
     },
     follow: (seq) => context.recorder.feed.follow(seq),
     followed: (seq) => context.recorder.feed.reached(seq).then(() => flushing),
-    tokenUsed: (use) => registration.uses.told(use),
+    tokenUsed: (use) => registration.uses.note(use),
     drain: (graceMs) => dispatcher.drain(graceMs),
     async close() {
       ready = false;

@@ -5,6 +5,7 @@ import { ownedBy } from '../simulate/pushed.ts';
 import type { Json } from '../simulate/reference.ts';
 import { damage } from '../simulate/rot.ts';
 import {
+  answerOf,
   command,
   cpoOf,
   dateOf,
@@ -15,7 +16,6 @@ import {
   revive,
   scene,
   stop,
-  told,
 } from '../simulate/scene.ts';
 import { fair, weathers } from '../simulate/simulated-partner.ts';
 import type { World } from '../simulate/world.ts';
@@ -109,7 +109,7 @@ t.test('a result of an ended command leaves no actor behind when it cannot be re
   const callback = () => {
     const body = JSON.stringify({ result: 'ACCEPTED', n: world.newId('n') });
     world.judge.commands.called(id, body);
-    return told(world, async (hub, trace) => {
+    return answerOf(world, async (hub, trace) => {
       const credential = hub.authenticate(partner?.hubToken ?? '', '127.0.0.1');
       if (!credential) throw new Error('no credential');
       await hub.callback(credential, id, body, 'ACCEPTED', trace);
@@ -137,7 +137,7 @@ t.test('[D53] an older version is not re-driven behind a newer one that is still
   await pushSession(world, { kwh: 2 });
   await world.pass(3_000);
   const redrive = () =>
-    told(world, (hub, trace) => hub.operations.redriveOne(`${dead?.fact.seq}-${emsp}`, false, trace));
+    answerOf(world, (hub, trace) => hub.operations.redriveOne(`${dead?.fact.seq}-${emsp}`, false, trace));
   t.equal(await redrive(), 'conflict', 'while the second waits');
   receiver.weather = fair;
   await world.pass(120_000);
@@ -165,7 +165,7 @@ t.test(
     await world.pass(1_000);
     const [dead] = [...world.judge.deliveries.owed.values()].filter(({ row }) => row === 'DEAD');
     const id = `${dead?.fact.seq}-${emsp}`;
-    t.equal(await told(world, (hub, trace) => hub.operations.redriveOne(id, false, trace)), 'conflict');
+    t.equal(await answerOf(world, (hub, trace) => hub.operations.redriveOne(id, false, trace)), 'conflict');
   },
 );
 
@@ -178,7 +178,7 @@ t.test('an object that was hidden after a resync read its list is not sent', asy
     await world.pass(10);
   }
   await world.pass(5_000);
-  void told(world, (hub, trace) => hub.operations.resync(emsp, 'locations', trace));
+  void answerOf(world, (hub, trace) => hub.operations.resync(emsp, 'locations', trace));
   const resent = () => world.judge.facts.log.filter(({ type }) => type === 'object.resent').map(({ stream }) => stream);
   await world.until(() => resent().length === 1, 5_000);
   // The first was sent; the last, which was read with it, is hidden now.
@@ -266,10 +266,10 @@ t.test('[CONTRACT-8] the row of a job that was damaged at rest is rebuilt as it 
   const world = await scene(t);
   await pushSession(world);
   const options = { ratePerS: 50, force: false, routing: 'then' } as const;
-  const started = await told(world, (hub, trace) => hub.operations.redrive({ state: 'ANY' }, options, trace));
+  const started = await answerOf(world, (hub, trace) => hub.operations.redrive({ state: 'ANY' }, options, trace));
   const { id } = started as { id: string };
   await world.pass(5_000);
-  const job = () => told(world, (hub) => hub.operations.job(id));
+  const job = () => answerOf(world, (hub) => hub.operations.job(id));
   const before = await job();
   t.match(before, { state: 'DONE' });
   const row = world.disk.rows.get('jobs')?.values().next().value;

@@ -153,7 +153,7 @@ export class Facts {
     demand(seq === this.log.length + 1, 'sequences are dense', () => `${seq} after ${this.log.length}`);
     const after = objectEvents.has(type) || type === 'object.resent' ? this.#object(event, data) : null;
     if (type === 'object.missed') this.#missed(stream, data);
-    if (data.method === 'DELETE') this.#told(stream, to);
+    if (data.method === 'DELETE') this.#endSent(stream, to);
     else if (objectEvents.has(type) || type === 'object.resent') this.#sent(stream, to);
     const at = this.around.recordedAt(event.at);
     const fact = { seq, type, stream, to, at, stamp: event.at, correlationId, body, data, after };
@@ -176,7 +176,7 @@ export class Facts {
   }
 
   /** Those who are not told of its end have it still. */
-  #told(stream: string, to: readonly string[]): void {
+  #endSent(stream: string, to: readonly string[]): void {
     this.#sentTo.set(stream, new Set([...(this.#sentTo.get(stream) ?? [])].filter((party) => !to.includes(party))));
   }
 

@@ -53,8 +53,8 @@ export interface Troubles {
   point(name: 'write.before' | 'write.after' | 'read'): void;
   committed(events: readonly DiskEvent[]): void;
   settled(rows: readonly DeliveryRow[], floors: readonly Floor[]): void;
-  /** Whoever asked for a commit is told that it is written. */
-  told(first: number, last: number): void;
+  /** The caller of a commit learns that it is written. */
+  acknowledged(first: number, last: number): void;
   /** Called just before the horizon moves. */
   trimmed(upTo: number): void;
 }
@@ -69,7 +69,7 @@ export const noTroubles: Troubles = {
   point: () => {},
   committed: () => {},
   settled: () => {},
-  told: () => {},
+  acknowledged: () => {},
   trimmed: () => {},
 };
 
@@ -106,7 +106,7 @@ export class MemoryStore implements Store {
 
   async append(commit: Commit): Promise<Appended> {
     const appended = await this.#append(commit);
-    this.#troubles.told(appended.first, appended.last);
+    this.#troubles.acknowledged(appended.first, appended.last);
     return appended;
   }
 

@@ -1,7 +1,7 @@
 /** A row that rots again after it was made again and its events were trimmed: it is gone, as the trim would have left it. */
 import { t } from '../support/tap.ts';
 import { damage } from './rot.ts';
-import { revive, scene, told } from './scene.ts';
+import { answerOf, revive, scene } from './scene.ts';
 
 const hourMs = 3_600_000;
 const minuteMs = 60_000;
@@ -9,7 +9,7 @@ const minuteMs = 60_000;
 t.test('a damaged row whose events were trimmed meanwhile is removed, and no start reports it again', async (t) => {
   const world = await scene(t, 1, { eventsKeepDays: 0.004 });
   const emsp = world.cast.emsps[0]?.party ?? '';
-  const job = await told(world, (hub, trace) => hub.operations.resync(emsp, 'tariffs', trace));
+  const job = await answerOf(world, (hub, trace) => hub.operations.resync(emsp, 'tariffs', trace));
   t.type(job, 'object');
   const rotten = async () => {
     const [row] = [...(world.disk.rows.get('jobs')?.values() ?? [])];

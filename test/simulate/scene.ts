@@ -32,14 +32,14 @@ export async function scene(t: Test, emsps = 2, settings: Partial<HubSettings> =
   for (const partner of world.partners.values()) partner.weather = fair;
   for (const { party: emsp } of world.cast.emsps) {
     for (const { party: cpo } of world.cast.cpos) {
-      await told(world, (hub, trace) => hub.operations.setRoute(emsp, cpo, true, trace));
+      await answerOf(world, (hub, trace) => hub.operations.setRoute(emsp, cpo, true, trace));
     }
   }
   return world;
 }
 
 /** What a verb answers, or the code of its refusal, once the world has come so far. */
-export async function told<T>(
+export async function answerOf<T>(
   world: World,
   verb: (hub: Hub, trace: Trace) => Promise<T>,
   change?: ObjectChange,
@@ -67,7 +67,7 @@ export function push(world: World, pushed: Omit<Pushed, 'owner'>): Promise<unkno
     const caller = world.callerOf(hub, cpo, trace);
     return caller && hub.accept(caller, change, async () => async () => {});
   };
-  return told(world, verb, change);
+  return answerOf(world, verb, change);
 }
 
 export const dateOf = (world: World) => new Date(world.agenda.now).toISOString();
@@ -104,7 +104,7 @@ export function commanding(world: World, command: CommandName, naming: object) {
 }
 
 export const command = (world: World, name: CommandName, naming: object): Promise<unknown> =>
-  told(world, commanding(world, name, naming));
+  answerOf(world, commanding(world, name, naming));
 
 export const stop = (world: World): Promise<unknown> => command(world, 'STOP_SESSION', { sessionId: 'S1' });
 

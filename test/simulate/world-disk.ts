@@ -65,7 +65,7 @@ export function troublesOf(world: World, life: Life): Troubles {
         world.trace(`settle ${told.join(', ')} floors ${floors.map(({ dest, seq }) => `${dest} ${seq}`)}`);
         judge.settled(rows, floors);
       }),
-    told: (first, last) => life.isAlive && judge.facts.heard(first, last),
+    acknowledged: (first, last) => life.isAlive && judge.facts.heard(first, last),
     trimmed: (upTo) =>
       world.guarded(() => {
         world.trace(`trim ${upTo}`);

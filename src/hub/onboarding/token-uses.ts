@@ -59,8 +59,8 @@ export class TokenUses {
     this.#tell(partner.id, digest);
   }
 
-  /** Takes what a door tells. [TOKEN-USES-1] */
-  told({ party, digest, address, count, ageMs }: TokenUse): void {
+  /** Notes what a door reports. [TOKEN-USES-1] */
+  note({ party, digest, address, count, ageMs }: TokenUse): void {
     const { directory, ports } = this.#context;
     const partner = directory.partner(party);
     const use = { address, at: ports.clock.now() - ageMs };
