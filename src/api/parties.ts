@@ -55,7 +55,14 @@ const contacts = {
 export const party = z.object({
   id: z.string(),
   status: z.enum(['REGISTERED', 'CONNECTED', 'OFFLINE', 'SUSPENDED']),
-  roles: z.array(partyRole),
+  roles: z.array(
+    partyRole.extend({
+      left_out: z
+        .literal(true)
+        .exactOptional()
+        .meta({ description: 'its last credentials leave it out: other partners see it as PLANNED' }),
+    }),
+  ),
   left_out: z
     .array(z.string())
     .meta({ description: 'parties that its last credentials leave out: other partners see them as PLANNED' }),

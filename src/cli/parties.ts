@@ -14,6 +14,7 @@ import { historyVerb } from './parties-history.ts';
 import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './parties-onboarding.ts';
 import { cancelPullVerb, pullVerb } from './parties-pull.ts';
 import { reportVerb } from './parties-report.ts';
+import { roleName, rolesVerb } from './parties-roles.ts';
 import { settingText, setVerb } from './parties-settings.ts';
 import { age, type Column, fields, many, type Page, plain, span, when } from './table.ts';
 import { noun, verb } from './verb.ts';
@@ -126,6 +127,7 @@ export function command(): Command {
     }),
     pausing('pause', true, 'hold back deliveries to a partner; they wait and nothing is lost', 'wait from now on'),
     pausing('resume', false, 'let deliveries to a paused partner flow again', 'flow again'),
+    rolesVerb(),
     endpointsVerb(),
     setVerb(),
   ]);
@@ -152,7 +154,13 @@ const namesOf = ({ roles }: PartyView): string | null =>
   plain([...new Set(roles.flatMap(({ business_details }) => business_details?.name ?? []))].join(', ')) || null;
 
 function rolesOf({ roles }: PartyView): string {
-  return roles.map(({ role, country_code, party_id }) => `${role} ${country_code}-${party_id}`).join(', ');
+  return roles.map(roleName).join(', ');
+}
+
+/** Null when its credentials name all of its roles. */
+function leftOutOf({ roles }: PartyView): string | null {
+  const named = roles.filter(({ left_out }) => left_out).map(roleName);
+  return named.length === 0 ? null : `${named.join(', ')}: its credentials do not name it, other partners see PLANNED`;
 }
 
 /** Circuits that are not closed, and whether deliveries are paused. */
@@ -208,6 +216,7 @@ function party(item: PartyView, page: Page): string[] {
       ['status', paint(colours[item.status], item.status)],
       ['name', namesOf(item)],
       ['roles', rolesOf(item)],
+      ['left out', leftOutOf(item)],
       ['url', item.url],
       ['last request', when(item.last_request, now) ?? sinceStart],
       ['last answer', when(item.last_answer, now) ?? sinceStart],

@@ -21,6 +21,7 @@ import type { Context } from './kernel/context.ts';
 import { partnerStream, routeStream } from './kernel/directory.ts';
 import type { ObjectQuota, Quota } from './kernel/quota.ts';
 import { routePut } from './kernel/row-codecs.ts';
+import { rolesChanged } from './onboarding/party-roles.ts';
 import { courierActor } from './partners/partner-actors.ts';
 import type { Operations, Vitals } from './ports/operator.ts';
 import type { Recovered } from './recovery.ts';
@@ -76,7 +77,7 @@ export function operations(parts: OperationsParts) {
       const settings = { ...defaultSettings, ...storedSettings(choices) };
       const data = { id: keyOf(first), roles, settings, initialTokenDigest };
       const dispatched = (partner: Partner) => {
-        dispatcher.addPartner(partner);
+        dispatcher.addParties(partner.roles.map(keyOf));
         probes.watch(partner.id);
       };
       const decided = { seen: [directory.seen], dispatched, late: 'answer' } as const;
@@ -105,7 +106,7 @@ export function operations(parts: OperationsParts) {
     return {
       id,
       status,
-      roles: roles.map(({ isUnnamed: _, ...role }) => role),
+      roles: roles.map(({ isUnnamed, ...role }) => ({ ...role, ...(isUnnamed && { left_out: true as const }) })),
       left_out: roles.filter(({ isUnnamed }) => isUnnamed).map(keyOf),
       url,
       endpoints,
@@ -173,6 +174,21 @@ export function operations(parts: OperationsParts) {
     return inTurn(id, async (partner) => {
       const data = { endpoints: endpoints.map((endpoint) => ({ ...endpoint, source: 'operator' as const })) };
       return view(await registration.recordPartner(partner, [{ type: 'partner.endpointsSet', data }], trace));
+    });
+  }
+
+  function setRoles(id: string, wanted: readonly PartyRole[], trace: Trace): Promise<PartyView> {
+    return inTurn(id, async (partner) => {
+      const seen = [directory.seen];
+      const changed = await rolesChanged(context, dispatcher, partner, wanted);
+      if (changed === null) return view(partner);
+      const { roles, gained, lost } = changed;
+      const dispatched = () => {
+        dispatcher.removeParties(lost);
+        dispatcher.addParties(gained);
+      };
+      const event = { type: 'partner.changed', data: { settings: {}, roles } } as const;
+      return view(await registration.recordPartner(partner, [event], trace, { seen, dispatched }));
     });
   }
 
@@ -290,6 +306,7 @@ export function operations(parts: OperationsParts) {
     issueInitialToken,
     confirmHost,
     setEndpoints,
+    setRoles,
     suspend,
     routes: () => directory.routes(),
     setRoute,

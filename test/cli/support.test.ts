@@ -790,3 +790,28 @@ t.test('a table fits a narrow terminal: columns that may shrink do so, the wides
   t.strictSame(lines(20), ['ID         TEXT', '12-NL-EMS  a long t…']);
   t.strictSame(lines(5), ['ID         TEXT', '12-NL-EMS  a lon…'], 'ids are never cut');
 });
+
+t.test('parties roles adds a role and removes it, and says what is next', async (t) => {
+  const at = await stage(t);
+  const added = await at.run('parties roles NL-CPO --add EMSP --reason "contract 12"');
+  t.equal(added.code, 0, added.err);
+  t.match(
+    added.out,
+    /^CPO +NL-CPO +CPO +yes\nEMSP +NL-CPO +CPO +no: others see PLANNED\n\nIts next PUT of credentials has to name EMSP NL-CPO;/m,
+  );
+  t.match((await at.run('parties show NL-CPO')).out, /^left out +EMSP NL-CPO: its credentials do not name it/m);
+  for (const [line, code, err] of [
+    ['parties roles NL-CPO --add EMSP', 1, /NL-CPO has EMSP NL-CPO already/],
+    ['parties roles NL-CPO --remove CPO:NL-XYZ', 1, /NL-CPO does not have CPO NL-XYZ/],
+    ['parties roles NL-CPO --add HUB', 2, /"HUB": expected CPO or EMSP/],
+    ['parties roles NL-CPO --remove CPO', 1, /CPO NL-CPO stays while there are routing rules that name it \(2\)/],
+    ['parties roles NL-CPO --add EMSP:NL-EMS', 1, /NL-EMS exists already/],
+  ] as const) {
+    const ended = await at.run(line);
+    t.match([ended.code, ended.err], [code, err], line);
+  }
+  const removed = await at.run('parties roles NL-CPO --remove EMSP');
+  t.match([removed.code, removed.out.trimEnd().split('\n').length], [0, 2], 'one role is left');
+  const listed = await at.run('parties roles NL-CPO --json');
+  t.match((JSON.parse(listed.out) as { roles: object[] }).roles, [{ role: 'CPO' }]);
+});

@@ -136,7 +136,7 @@ export function adminVerdictOf(route: string, caller: AdminCaller): readonly num
 
 const ranks: readonly AdminCaller[] = ['stranger', 'viewer', 'support', 'operator', 'admin'];
 const adminsAlone =
-  /^POST \/(parties|parties\/\{id\}\/(initial-token|connect|confirm-host|portal-link)|backup|erase|subject)$|^GET \/audit/;
+  /^POST \/(parties|parties\/\{id\}\/(initial-token|connect|confirm-host|portal-link)|backup|erase|subject)$|^PUT \/parties\/\{id\}\/roles$|^GET \/audit/;
 const ofSupport = /\/(redrive|discard|triage|probe|resolve)$|^POST \/orphans|^(POST|DELETE) \/views|^DELETE \/redrives/;
 
 export type PortalCaller = 'stranger' | 'partner' | 'foreignPartner';

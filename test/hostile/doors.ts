@@ -172,6 +172,10 @@ export const adminSamples: Readonly<Record<string, Sample>> = {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR/endpoints` },
     body: () => ({ endpoints: [{ identifier: 'tariffs', role: 'SENDER', url: 'http://leaver.invalid/tariffs' }] }),
   },
+  'PUT /parties/{id}/roles': {
+    ...{ as: 'admin', path: `${admin}/parties/NL-LVR/roles` },
+    body: () => ({ roles: [{ role: 'CPO', country_code: 'NL', party_id: 'LVR' }] }),
+  },
   'POST /parties/{id}/probe': { as: 'admin', path: `${admin}/parties/NL-LVR/probe` },
   'POST /parties/{id}/circuits/{circuit}': {
     ...{ as: 'admin', path: `${admin}/parties/NL-LVR/circuits/sync` },

@@ -22,17 +22,16 @@ import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, pageOf, route } from '../route.ts';
 import { requireRole } from '../tokens.ts';
 
-const newParty = z.strictObject({
-  roles: z
-    .array(partyRole)
-    .min(1)
-    .max(100)
-    .refine(
-      (roles) => isUnique(roles, (one) => `${one.role} ${one.country_code}-${one.party_id}`),
-      'names a party twice',
-    ),
-  ...settingInputs,
-});
+const roles = z
+  .array(partyRole)
+  .min(1)
+  .max(100)
+  .refine(
+    (roles) => isUnique(roles, (one) => `${one.role} ${one.country_code}-${one.party_id}`),
+    'names a party twice',
+  );
+
+const newParty = z.strictObject({ roles, ...settingInputs });
 
 const changes = z.strictObject({ ...settingInputs, business_details: businessDetails.exactOptional() });
 
@@ -183,6 +182,18 @@ export function parties(operations: Operations): AdminRoute[] {
       body: newEndpoints,
       answer: party,
       run: ({ params: { id }, body, trace }) => operations.setEndpoints(id, body.endpoints, trace),
+    }),
+    route({
+      method: 'PUT',
+      path: '/parties/{id}/roles',
+      // Its token speaks for each party that it holds.
+      role: 'admin',
+      summary:
+        'Set the parties and roles of a partner; what is left out is removed, which is refused while something depends on it',
+      params,
+      body: z.strictObject({ roles }),
+      answer: party,
+      run: ({ params: { id }, body, trace }) => operations.setRoles(id, body.roles, trace),
     }),
     route({
       method: 'POST',

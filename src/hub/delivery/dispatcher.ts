@@ -30,7 +30,7 @@ import type { Backlog, Desk } from './desk.ts';
 import { Erasures } from './erasures.ts';
 import { FairScheduler } from './fair-scheduler.ts';
 import type { Lane } from './lanes.ts';
-import { type DeliveryStanding, OutboxWriter } from './outbox-writer.ts';
+import { type DeliveryStanding, OutboxWriter, rowsOf } from './outbox-writer.ts';
 import { Receiver } from './receiver.ts';
 import { Wholes } from './wholes.ts';
 import { logPage } from './window.ts';
@@ -120,9 +120,26 @@ export class Dispatcher {
     for (const party of event.to) this.#receiverOf(party)?.offer(party, event);
   }
 
-  /** Starts the floors of a new partner's parties at the head of the log: they are owed nothing of the past. */
-  addPartner({ roles }: Partner): void {
-    for (const role of roles) this.#receiverOf(keyOf(role))?.window.addParty(keyOf(role));
+  /** Starts the floors of new parties at the head of the log: they are owed nothing of the past. */
+  addParties(parties: readonly PartyId[]): void {
+    for (const party of parties) this.#receiverOf(party)?.window.addParty(party);
+  }
+
+  /** Forgets parties that no partner holds any more and to which nothing is owed. */
+  removeParties(parties: readonly PartyId[]): void {
+    for (const party of parties) {
+      this.#byParty.get(party)?.window.removeParty(party);
+      this.#byParty.delete(party);
+    }
+  }
+
+  /** Whether a delivery to a party waits or is a dead letter. */
+  async owes(party: PartyId): Promise<boolean> {
+    if (this.#byParty.get(party)?.window.isOwed(party)) return true;
+    await this.#writer.flushed();
+    for await (const { state } of rowsOf(this.#context.store, { dest: party, rows: 'open', fromSeq: 0 }))
+      if (state !== 'DISCARDED') return true;
+    return false;
   }
 
   /** Sends what the partner's courier, its circuits and the global limit allow now. */

@@ -141,6 +141,17 @@ export class DeliveryWindow {
     this.#parts.writer.touch(this.progressNow(party));
   }
 
+  /** Forgets a party to which nothing is owed. */
+  removeParty(party: PartyId): void {
+    this.#parties.delete(party);
+  }
+
+  /** Whether a delivery to a party that has no row is still going to be sent. */
+  isOwed(party: PartyId): boolean {
+    const { upTo } = this.#parts.context.recorder.feed;
+    return (this.#parties.get(party)?.floor(upTo) ?? upTo) < upTo;
+  }
+
   /** Whether a delivery that has no row is still going to be sent. */
   isPending(party: PartyId, seq: Seq): boolean {
     return this.#parties.get(party)?.isPending(seq) ?? true;

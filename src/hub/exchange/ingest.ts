@@ -119,6 +119,9 @@ export function ingest(
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
+      // Nor is an object stored of a role that an operator has removed since.
+      const { role } = caller.party;
+      if (!directory.party(caller.id, role)) throw new HubError(role === 'CPO' ? 'cpoOnly' : 'emspOnly');
       if (before && isDecidedCdr(before, change, decided, ports.secrets.pseudonym)) {
         const isRedated = change.lastUpdated !== before.lastUpdated;
         reports.used(subjectOf(caller, change), [

@@ -244,6 +244,8 @@ export interface Operations
   /** Confirms a change of host, which `host` may name (`name:port`). Throws `conflict` when there is none. [D87] */
   confirmHost(id: string, host: string | undefined, trace: Trace): Promise<PartyView>;
   setEndpoints(id: string, endpoints: readonly Omit<Endpoint, 'source'>[], trace: Trace): Promise<PartyView>;
+  /** The partner has these roles, and no others, from now on. Throws `conflict` for a party of another partner, and while something depends on a role that would go. */
+  setRoles(id: string, roles: readonly PartyRole[], trace: Trace): Promise<PartyView>;
   suspend(id: string, trace: Trace): Promise<PartyView>;
   /** Opens a circuit by hand, or closes it and forgets its failures. */
   setCircuit(id: string, circuit: CircuitName, state: 'open' | 'closed', trace: Trace): PartyView;
