@@ -48,7 +48,11 @@ export const webhookTest = z.object({
   duration_ms: z.number(),
 });
 
-export const webhookRedrive = z.object({ queued: z.number() });
+export const webhookRedrive = z.object({
+  queued: z.number().meta({ description: 'dead letters that are owed again' }),
+  owed: z.number().meta({ description: 'notifications that wait, these included, at most 1,000' }),
+  active: z.boolean().meta({ description: 'true: they are sent now; what is not taken is tried again' }),
+});
 
 export type WebhookView = View<typeof webhook>;
 export type WebhookDetail = View<typeof webhookDetail>;

@@ -114,13 +114,23 @@ export function command(): Command {
     }),
     verb({
       usage: 'redrive <id>',
-      summary: 'owe the dead letters of a webhook again',
+      summary: 'owe the dead letters of a webhook again, and send all that waits for it now',
       examples: ['webhooks redrive on-call'],
       run: async ({ hub, screen }, [id = '']) => {
-        screen.answer(await hub.send<WebhookRedrive>('POST', `${pathOf(id)}/redrive`), ({ queued }) => [
-          `${many(queued, `dead letter of ${id} is`, `dead letters of ${id} are`)} owed again`,
-        ]);
+        const answer = await hub.send<WebhookRedrive>('POST', `${pathOf(id)}/redrive`);
+        screen.answer(answer, (redriven) => [redriveWords(id, redriven)]);
       },
     }),
   ]);
+}
+
+function redriveWords(id: string, { queued, owed, active }: WebhookRedrive): string {
+  const dead =
+    queued === 0
+      ? `${id} has no dead letter`
+      : `${many(queued, `dead letter of ${id} is`, `dead letters of ${id} are`)} owed again`;
+  if (owed === 0) return `${dead}, and nothing waits`;
+  const waiting = many(owed, 'notification waits', 'notifications wait');
+  if (!active) return `${dead}; ${waiting} until ocpi-hub webhooks set makes it active`;
+  return `${dead}; ${waiting}: the hub sends them now, and what is not taken again within 10 minutes`;
 }

@@ -305,13 +305,36 @@ t.test('a notification that fails for three days is a dead letter, which support
   t.match(shown.out, /0 owed, 2 dead/);
   receiver.answer = () => ({});
   const redriven = await runCommand(['webhooks', 'redrive', 'on-call', ...flags]);
-  t.match(redriven, { code: 0, out: /2 dead letters of on-call are owed again/ });
+  t.match(redriven, {
+    code: 0,
+    out: /2 dead letters of on-call are owed again; 2 notifications wait: the hub sends them now/,
+  });
   await hub.settled();
   await receiver.took(2);
   t.strictSame(told(receiver), ['partner.dead_letter NL-E01', 'partner.dead_letter NL-E02']);
   t.match(await standing(hub, 'on-call'), { owed: 0, dead: 0 });
   clock.advance(1000);
   t.strictSame(untold(), [], 'until it takes one');
+  const nothing = await runCommand(['webhooks', 'redrive', 'on-call', ...flags]);
+  t.equal(nothing.out, 'on-call has no dead letter, and nothing waits\n');
+});
+
+t.test('a re-drive without a dead letter says what waits, and sends it at once', async (t) => {
+  const { clock, hub, push } = await refusing(t, ['E01', 'E02']);
+  const receiver = await webhookReceiver(t);
+  receiver.answer = () => ({ status: 503, text: 'closed for now' });
+  await webhookSet(hub, 'on-call', receiver);
+  await push('L1');
+  await pass(hub, clock, hourMs, minuteMs);
+  const { asked } = receiver;
+  const redrive = () => runCommand(['webhooks', 'redrive', 'on-call', '--url', hub.url, '--token', hub.adminToken]);
+  t.match(await redrive(), {
+    code: 0,
+    out: /^on-call has no dead letter; 2 notifications wait: the hub sends them now/,
+  });
+  await receiver.wasAsked(asked + 1);
+  await webhookSet(hub, 'on-call', receiver, { active: false });
+  t.match(await redrive(), { out: /2 notifications wait until ocpi-hub webhooks set makes it active/ });
 });
 
 t.test('a webhook gets the kinds and the party of its filters, and nothing while it is inactive', async (t) => {

@@ -93,7 +93,7 @@ export function webhooks(operations: Operations): AdminRoute[] {
     route({
       method: 'POST',
       path: '/webhooks/{id}/redrive',
-      summary: 'Owe the dead letters of a webhook again',
+      summary: 'Owe the dead letters of a webhook again, and send all that waits for it now',
       role: 'support',
       params,
       answer: webhookRedrive,

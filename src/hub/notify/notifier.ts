@@ -8,7 +8,7 @@
  *     another one gets its id.
  */
 import type { Put, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
-import type { WebhookDetail, WebhookSet, WebhookTest, WebhookView } from '../../api/webhooks.ts';
+import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../../api/webhooks.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
@@ -181,8 +181,9 @@ export class Notifier implements WebhookVerbs {
     return { ok, http_status, answer, duration_ms: Math.round(ports.clock.monotonic() - begunAt) };
   }
 
-  async redriveWebhook(id: string): Promise<{ queued: number }> {
-    return { queued: await this.#kept(id).outlet.redrive() };
+  async redriveWebhook(id: string): Promise<WebhookRedrive> {
+    const { outlet } = this.#kept(id);
+    return { ...(await outlet.redrive()), active: outlet.recipient.isActive };
   }
 
   #kept(id: string): Kept {

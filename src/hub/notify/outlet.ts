@@ -142,8 +142,8 @@ export class Outlet {
     };
   }
 
-  /** Owes the dead letters again; resolves with their number. */
-  async redrive(): Promise<number> {
+  /** Owes the dead letters again, and sends what waits now; resolves with the number of both. */
+  async redrive(): Promise<{ readonly queued: number; readonly owed: number }> {
     const rows = (await this.#rows()).filter(({ state }) => state === 'DEAD');
     const since = this.#context.ports.clock.wall();
     const again = rows.map(
@@ -151,8 +151,9 @@ export class Outlet {
     );
     await this.#settle(again, null);
     this.#mayHaveRows = true;
+    const { owed } = await this.standing();
     this.wakeNow();
-    return again.length;
+    return { queued: again.length, owed };
   }
 
   /** Resolves when the attempt under way has ended. */

@@ -205,7 +205,7 @@ export interface WebhookVerbs {
   removeWebhook(id: string, trace: Trace): Promise<void>;
   /** Sends a test notification now, beside the queue; resolves with what the receiver answered. */
   testWebhook(id: string): Promise<WebhookTest>;
-  /** Owes the dead letters again. */
+  /** Owes the dead letters again, and sends all that waits now. */
   redriveWebhook(id: string): Promise<WebhookRedrive>;
 }
 
