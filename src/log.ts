@@ -4,7 +4,8 @@
  *
  * LOG-1  The code logs no secret; redaction by field name is a second safety net, for secrets inside larger objects. A
  *     line of plain values is checked with a loop over its field names and written here, the same text as pino's, because pino's
- *     path search costs more than the rest of a request's line, and its serializer twice as much as `JSON.stringify`.
+ *     path search costs more than the rest of a request's line, and its serializer twice as much as `JSON.stringify`, which
+ *     throws at a bigint: such a line is pino's.
  * LOG-2  A line never waits for stderr (`stderr-lines.ts`), but on a terminal, where it is written at once.
  */
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
@@ -68,7 +69,8 @@ function lineOf(level: (typeof levels)[number], searched: Logger, write: (member
 function isPlain(fields: object): boolean {
   for (const name in fields) {
     const value: unknown = fields[name as keyof typeof fields];
-    if ((typeof value === 'object' && value !== null) || secretNames.has(name)) return false;
+    if ((typeof value === 'object' && value !== null) || typeof value === 'bigint' || secretNames.has(name))
+      return false;
   }
   return true;
 }

@@ -234,4 +234,6 @@ t.test('a line of plain values has the text that pino gives one with an object i
   t.equal(lines.length, 12, 'debug is below the level');
   t.equal(lines[2], '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"nothing"}\n');
   for (let at = 0; at < lines.length; at += 2) t.equal(lines[at], lines[at + 1]?.replace(',"object":{}', ''));
+  log.warn({ party: 'NL-CPO', bytes: 2n ** 70n }, 'of a bigint');
+  t.match(lines[12], '"party":"NL-CPO","bytes":1180591620717411303424,"msg":"of a bigint"');
 });
