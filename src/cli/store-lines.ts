@@ -29,7 +29,7 @@ export function reportLines(directory: string, report: VerifiedStore, paint: Pai
     ...unread.map((mark) => paint('yellow', `not read     ${mark}`)),
     ...(unread.length > 0
       ? [
-          '             let this user read it, and verify again; a hub that cannot read it verifies every record and writes it anew',
+          '             let this user read it, and verify again; a hub that cannot read it verifies every record and writes it again',
         ]
       : []),
     ...(isSound ? [paint('green', 'sound        every record passes its checksum, and none is missing')] : []),

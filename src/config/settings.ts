@@ -140,7 +140,7 @@ export const settings = {
     otherwise: 'made at first start, kept in {data}/secret-key',
   }),
   HUB_SECRET_KEY_PREVIOUS: setting(keys, null, {
-    meaning: 'keys that HUB_SECRET_KEY replaces: what they sealed is sealed anew when the hub starts',
+    meaning: 'keys that HUB_SECRET_KEY replaces: what they sealed is sealed again, with it, when the hub starts',
     consequence: 'without them a changed HUB_SECRET_KEY is refused at the start',
     secret: true,
   }),

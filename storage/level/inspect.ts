@@ -121,7 +121,7 @@ export function reportOf(looked: Looked | null, fault: string | null): StoreRepo
       `the floor of ${dest} goes back to ${seq}: rows of deliveries behind it are lost, and these are sent again`,
   );
   const told = [...wrong].map(([file, why]) => ({ why, says: `${file} ${why}` }));
-  const marks = told.filter(({ why }) => !isUnread(why)).map(({ says }) => `${says}: it is written anew`);
+  const marks = told.filter(({ why }) => !isUnread(why)).map(({ says }) => `${says}: it is written again`);
   const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
   return {
     head: examined?.found.head ?? 0,

@@ -351,7 +351,7 @@ export class Lifecycle {
     this.#manifest = await manifestOf(this.#database);
     this.#marked = { head: found.head, token: this.#token, manifest: this.#manifest, clean: false, store };
     await this.#markFiles.renew(marks, wrong, this.#marked);
-    this.#renewed = [...wrong].map(([file, why]) => `${file} ${why}: written anew after every record was verified`);
+    this.#renewed = [...wrong].map(([file, why]) => `${file} ${why}: written again after every record was verified`);
     this.#set('open', this.#remark());
     const { verified } = this.mounted();
     if (verified instanceof Rest) this.#resting = this.#verifyRest(this.mounted(), verified);

@@ -158,7 +158,7 @@ t.test(
     const env = { HUB_SECRET_KEY: newest, HUB_SECRET_KEY_PREVIOUS: used.join(' '), HUB_LOG_LEVEL: 'info' };
     const rotating = await hubAt(t, place, env, { write: (line) => void lines.push(line) });
     await rotating.close();
-    t.match(lines.join(''), /partner tokens were sealed anew/);
+    t.match(lines.join(''), /partner tokens were sealed again/);
     t.strictSame(
       await sealedUnder(dataDir, newest),
       [partnersCount, partnersCount],

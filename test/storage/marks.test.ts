@@ -1,5 +1,5 @@
 /**
- * Marks in every damaged form: a sound store starts on them, says so and writes them anew; a store that lost its end or its beginning
+ * Marks in every damaged form: a sound store starts on them, says so and writes them again; a store that lost its end or its beginning
  * never passes for a sound one because of them. Each store stands in real files.
  */
 import { spawnSync } from 'node:child_process';
@@ -113,13 +113,13 @@ for (const [form, spoil, why] of FORMS) {
       const { faults, repairs, unread } = await verifyStore(join(directory, '..', 'data'));
       t.strictSame(faults, []);
       const isUnread = why.source.startsWith('cannot be read');
-      const told = new RegExp(`^${file} ${why.source}.*${isUnread ? '$' : ': it is written anew'}`);
+      const told = new RegExp(`^${file} ${why.source}.*${isUnread ? '$' : ': it is written again'}`);
       t.match(isUnread ? unread : repairs, [told], 'a look says so');
       t.strictSame(isUnread ? repairs : unread, [], 'and nothing else');
       const store = await open(directory);
       const { state, reason } = store.health();
       t.equal(state, 'open');
-      t.match(reason, new RegExp(`^${file} ${why.source}.*: written anew after every record was verified$`));
+      t.match(reason, new RegExp(`^${file} ${why.source}.*: written again after every record was verified$`));
       t.equal((await append(store)).first, HEAD + 1);
       await store.close();
       t.equal(
@@ -199,7 +199,7 @@ for (const [form, spoil] of FORMS.filter(([, , why]) => /missing|damaged|EISDIR/
   t.test(start, form === 'deleted' ? {} : atLength, async (t) => {
     const sound = spoiled(t as Tap, original, MARK_FILES, spoil);
     const store = await open(sound);
-    t.match(store.health(), { state: 'open', reason: /^mark .*; mark\.copy .*anew/, head: HEAD });
+    t.match(store.health(), { state: 'open', reason: /^mark .*; mark\.copy .*again/, head: HEAD });
     await store.close();
     t.strictSame(
       (await readMarks(sound)).held.map(({ head }) => head),
@@ -271,7 +271,7 @@ t.test('a mark that this user may not read is moved aside and written again', as
     const { stdout } = spawnSync(process.execPath, [child, 'health', directory], { uid: nobody, encoding: 'utf8' });
     t.match(
       stdout,
-      `"state":"open","reason":"${file} cannot be read (EACCES): written anew after every record was verified"`,
+      `"state":"open","reason":"${file} cannot be read (EACCES): written again after every record was verified"`,
     );
     t.equal((await readMarks(directory)).wrong.size, 0);
   }

@@ -39,5 +39,5 @@ export async function reseal(
     });
   }
   if (count > 0)
-    ports.log.info({ count }, 'partner tokens were sealed anew; HUB_SECRET_KEY_PREVIOUS is not needed any more');
+    ports.log.info({ count }, 'partner tokens were sealed again; HUB_SECRET_KEY_PREVIOUS is not needed any more');
 }

@@ -235,7 +235,7 @@ function summaryOf(stored: StoredEvent): string {
       const what = `${method === modules[module].whole ? '' : 'the end of '}${module} ${id}`;
       return by === 'hub'
         ? `${what} was kept for ${stored.to.join(', ')}, and was sent when it registered`
-        : `${what} was sent anew to ${stored.to.join(', ')} as an operator asked`;
+        : `${what} was sent to ${stored.to.join(', ')} as an operator asked`;
     }
     case 'object.missed': {
       const { by, module, id, receiver = 'a receiver' } = event.data;

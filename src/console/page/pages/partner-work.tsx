@@ -41,7 +41,7 @@ export function Resync({ id }: { id: string }) {
         <Form class="inside stack" onSubmit={(form) => run(String(form.get('module')))}>
           <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
           <div class="row">
-            <select name="module" aria-label="Module to send anew">
+            <select name="module" aria-label="Module to send">
               {moduleNames.map((module) => (
                 <option key={module} value={module}>
                   {module}
