@@ -1,7 +1,7 @@
 /** Answers about partners and their registration. */
 import { z } from 'zod';
 import { moduleNames } from '../domain/modules.ts';
-import { interfaceRole, quirkSource, role, type View } from './common.ts';
+import { instant, interfaceRole, quirkSource, role, type View } from './common.ts';
 import { settingOutputs } from './partner-settings.ts';
 
 export const businessDetails = z.strictObject({
@@ -107,6 +107,18 @@ export const party = z.object({
     .object({ count: z.number(), address: z.string(), at: z.string() })
     .nullable()
     .meta({ description: 'requests from outside allow_from since the hub started, and the last of them' }),
+  token_refused: z
+    .object({
+      since: instant,
+      calls: z.number(),
+      http_status: z.number().nullable(),
+      unconfirmed: z.enum(['POST', 'PUT']).nullable().meta({
+        description:
+          'its last exchange of credentials, when it has not used the hub token that answered it: the answer was probably lost',
+      }),
+    })
+    .nullable()
+    .meta({ description: 'it refuses the token with which the hub calls it (401, 403)' }),
   host_change: hostChange.nullable(),
   initial_token_expires_at: z
     .string()

@@ -178,6 +178,21 @@ function refusedOf({ refused_from: refused }: PartyView): string | null {
   return refused && `${many(refused.count, 'request')} from outside allow_from, the last from ${refused.address}`;
 }
 
+/** What the operator and the partner have to do about it. */
+function tokenRefusedOf({ id, token_refused: refused }: PartyView, now: number): string | null {
+  if (refused === null) return null;
+  const { since, calls, http_status, unconfirmed } = refused;
+  const seen = `${many(calls, 'call')} with HTTP ${http_status ?? 'no status'} since ${when(since, now)}`;
+  const redrive = `then ocpi-hub redrive --partner ${id} --class auth_error`;
+  if (unconfirmed === null)
+    return `${seen}: it has to send PUT of its credentials with the token that it takes, ${redrive}`;
+  const lost = `${seen}: it probably lost the answer to its last ${unconfirmed} of credentials`;
+  const post = `ocpi-hub parties initial-token ${id} for a POST`;
+  return unconfirmed === 'PUT'
+    ? `${lost}, and has to send PUT again with its former hub token, or ${post}; ${redrive}`
+    : `${lost}: ${post}; ${redrive}`;
+}
+
 function hostChangeOf({ host_change: change }: PartyView): string | null {
   return change && `${change.state}: from ${change.from} to ${change.to}`;
 }
@@ -210,6 +225,7 @@ function party(item: PartyView, page: Page): string[] {
     const next = until === null ? '' : `, next try ${age(until, now)}`;
     return `${circuit} ${state === 'halfOpen' ? 'half-open (testing)' : state}${after(failures)}${next}`;
   });
+  const refusal = tokenRefusedOf(item, now);
   const about = fields(
     [
       ['partner', paint('bold', item.id)],
@@ -225,6 +241,7 @@ function party(item: PartyView, page: Page): string[] {
       ['pushes', item.inbound.map((one) => pushesOf(one, now)).join('; ') || null],
       ['tokens', item.tokens.map((token) => tokenUse(token, now)).join('; ')],
       ['refused', refusedOf(item)],
+      ['token refused', refusal && paint('red', refusal)],
       ['change of host', hostChangeOf(item)],
       ['deliveries', `${queue.depth} waiting${oldest}; ${queue.dead} dead`],
       ['circuits', circuits.join('; ')],

@@ -335,6 +335,14 @@ export function acceptedRoles(partner: Partner, body: CredentialsBody): PartyRol
   return roles;
 }
 
+/** Refuses a POST of a registered partner. A partner whose token is used up may have lost the answer with the hub token. [D6, D9] */
+export function alreadyRegistered({ id }: Pick<Partner, 'id'>, kind: 'hub' | 'spent'): HubError {
+  if (kind === 'hub') return new HubError('alreadyRegistered');
+  const lost = `if that answer was lost, the hub operator issues a new initial token: ocpi-hub parties initial-token ${id}`;
+  const message = `Already registered: use the token that the hub answered, PUT with it replaces it; ${lost}`;
+  return new HubError('alreadyRegistered', { message });
+}
+
 export function endpointOf(partner: Partner, identifier: string, role: InterfaceRole): Endpoint | undefined {
   // Rows of earlier versions have what an operator set in capitals.
   return partner.endpoints.find((one) => one.identifier.toLowerCase() === identifier && one.role === role);

@@ -115,6 +115,7 @@ export function operations(parts: OperationsParts) {
       token_sent_as: settings.token_encoding,
       quirks: quirksOf(choices, settings.token_encoding),
       ...registration.tokensOf(partner),
+      token_refused: registration.lost.view(partner),
       host_change: partner.hostChange ?? null,
       circuits: context.circuits.view(id),
       queue: { depth, oldest_age_s, dead },

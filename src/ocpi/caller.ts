@@ -12,7 +12,7 @@
  *     another node may just have issued it, and a partner takes 401 for good. While it cannot, the answer is 503.
  */
 import { HubError } from '../domain/errors.ts';
-import { isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
+import { alreadyRegistered, isRegistered, keyOf, type Partner, type PartyRole, type Role } from '../domain/party.ts';
 import type { Caller, Credential, Hub } from '../hub/ports/hub.ts';
 import { authorizationTokens, type IncomingHeaders, type RoutingParty, readRouting } from '../transport/headers.ts';
 
@@ -47,14 +47,14 @@ export function admit(credential: Credential, onboarding: Onboarding | undefined
   const registered = isRegistered(credential.partner);
   switch (credential.kind) {
     case 'hub':
-      if (onboarding === 'begins' && registered) throw new HubError('alreadyRegistered');
+      if (onboarding === 'begins' && registered) throw alreadyRegistered(credential.partner, credential.kind);
       return;
     case 'initial':
       if (onboarding === 'open' || onboarding === 'begins') return;
       if (credential.isSettling) throw new HubError('unavailable', { retryAfterS: 1 });
       throw new HubError(onboarding === 'changes' ? 'notRegistered' : 'invalidToken');
     case 'spent':
-      if (onboarding === 'begins' && registered) throw new HubError('alreadyRegistered');
+      if (onboarding === 'begins' && registered) throw alreadyRegistered(credential.partner, credential.kind);
       throw new HubError(onboarding === 'changes' && !registered ? 'notRegistered' : 'invalidToken');
   }
 }

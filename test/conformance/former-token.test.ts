@@ -19,6 +19,7 @@ const credentials = '/2.2.1/credentials';
 const invalidToken: Refused = [401, 2000, 'Invalid token'];
 const notRegistered: Refused = [405, 2000, 'Not registered'];
 const alreadyRegistered: Refused = [405, 2000, 'Already registered'];
+const spentPost: Refused = [405, 2000, /^Already registered: .* ocpi-hub parties initial-token NL-CPO$/];
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
@@ -221,7 +222,7 @@ t.test('a registered partner goes on until it has registered again with an initi
   const next = (answer.json.data as { token: string }).token;
   for (const token of [cpo.hubToken, former, present, initial])
     refused(t, await call('GET', token), invalidToken, 'earlier tokens end at once');
-  refused(t, await call('POST', initial), alreadyRegistered, 'the initial token is spent');
+  refused(t, await call('POST', initial), spentPost, 'the initial token is spent');
   t.equal(await statusWith(hub, next), 200);
   t.match(await admin(hub, 'GET', '/parties/NL-CPO'), { status: 'CONNECTED' });
 });

@@ -22,6 +22,11 @@ const credentials = '/2.2.1/credentials';
 const invalidToken: Refused = [401, 2000, 'Invalid token'];
 const notRegistered: Refused = [405, 2000, 'Not registered'];
 const alreadyRegistered: Refused = [405, 2000, 'Already registered'];
+const spentPost: Refused = [
+  405,
+  2000,
+  /^Already registered: use the token that the hub answered, .* ocpi-hub parties initial-token [A-Z]{2}-\w+$/,
+];
 
 let hub: RunningHub;
 let names = 0;
@@ -194,7 +199,7 @@ t.test('an initial token opens discovery and POST credentials alone [D9]', async
 
 t.test('after a successful POST the initial token is used up [D9] [D6]', async (t) => {
   const { initial, body } = await registered(t);
-  refused(t, await ocpi(hub, 'POST', credentials, { token: initial, body }), alreadyRegistered, 'POST again');
+  refused(t, await ocpi(hub, 'POST', credentials, { token: initial, body }), spentPost, 'POST again');
   for (const [method, path] of [
     ['GET', '/versions'],
     ['GET', credentials],
@@ -262,12 +267,7 @@ t.test(
       refused(t, await ocpi(hub, 'GET', credentials, { token }), invalidToken, 'GET with a replaced token');
       refused(t, await ocpi(hub, 'PUT', credentials, { token, body }), invalidToken, 'PUT with a replaced token');
       refused(t, await ocpi(hub, 'DELETE', credentials, { token }), invalidToken, 'DELETE with a replaced token');
-      refused(
-        t,
-        await ocpi(hub, 'POST', credentials, { token, body }),
-        alreadyRegistered,
-        'POST with a replaced token',
-      );
+      refused(t, await ocpi(hub, 'POST', credentials, { token, body }), spentPost, 'POST with a replaced token');
     }
   },
 );
@@ -304,7 +304,7 @@ t.test('of two POSTs at once one wins and the other is refused [D9]', async (t) 
   const [won, lost] = answers.sort((a, b) => a.status - b.status);
   if (!won || !lost) throw new Error('two answers were expected');
   const token = granted(t, won, 'one of them');
-  refused(t, lost, alreadyRegistered, 'the other');
+  refused(t, lost, spentPost, 'the other');
   t.equal((await ocpi(hub, 'GET', credentials, { token })).status, 200, 'the token of the one that won is good');
 });
 
@@ -649,8 +649,8 @@ t.test('tokens in force, used up and revoked survive a restart [D9] [D10]', asyn
   };
   t.equal(tokenOf(await ask('GET', inForce)), inForce, 'in force');
   refused(t, await ask('GET', replaced), invalidToken, 'replaced');
-  refused(t, await ask('POST', replaced), alreadyRegistered, 'replaced, POST');
-  refused(t, await ask('POST', stays.initial), alreadyRegistered, 'spent, POST');
+  refused(t, await ask('POST', replaced), spentPost, 'replaced, POST');
+  refused(t, await ask('POST', stays.initial), spentPost, 'spent, POST');
   refused(t, await ask('DELETE', stays.initial), invalidToken, 'spent, DELETE');
   refused(t, await ask('DELETE', revoked), notRegistered, 'revoked, DELETE');
   refused(t, await ask('PUT', revoked), notRegistered, 'revoked, PUT');

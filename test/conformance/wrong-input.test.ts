@@ -48,6 +48,7 @@ const cpoOnly: Refused = [403, 2000, 'CPO-only endpoint'];
 const emspOnly: Refused = [403, 2000, 'eMSP-only endpoint'];
 const notRegistered: Refused = [405, 2000, 'Not registered'];
 const alreadyRegistered: Refused = [405, 2000, 'Already registered'];
+const spentPost: Refused = [405, 2000, /^Already registered: .* ocpi-hub parties initial-token [A-Z]{2}-\w+$/];
 const invalid = (message: string | RegExp): Refused => [200, 2001, message];
 
 type BodyRow = readonly [fields: Fields, message: string | RegExp];
@@ -130,7 +131,7 @@ const credentialsBodies: BodyRow[] = [
 const credentials: Record<string, Door> = {
   'GET /2.2.1/credentials': { path: '/credentials', by: 'cpo' },
   'POST /2.2.1/credentials': {
-    ...{ path: '/credentials', by: 'initial', initial: null, spent: alreadyRegistered },
+    ...{ path: '/credentials', by: 'initial', initial: null, spent: spentPost },
     wrongRole: ['cpo', alreadyRegistered],
     ...{ body: credentialsBody, bodies: credentialsBodies },
   },

@@ -19,7 +19,7 @@ import type { Partner, PartyId } from '../../domain/party.ts';
 import { type Clock, hourMs, minuteMs } from '../../kit/clock.ts';
 import type { ContactsView } from '../ports/operator.ts';
 import type { HubSettings } from '../ports/ports.ts';
-import type { PartnerDirectory } from './directory.ts';
+import { type PartnerDirectory, partnerIdIn } from './directory.ts';
 
 const excerptMax = 200;
 /** Newest events from which a starting hub learns of pushes before its start, and events per read. */
@@ -41,6 +41,16 @@ interface Pushes {
 
 type LastError = NonNullable<ContactsView['last_error']>;
 
+/** Calls in a row that a partner refused with 401 or 403. */
+export interface TokenRefused {
+  /** Hub time of the first one. */
+  readonly since: number;
+  readonly calls: number;
+  readonly httpStatus: number | null;
+  /** What the last one was about. */
+  readonly what: LastError['what'];
+}
+
 /** What a call was about: a module and its delivery, or `sync` or `probe`. */
 interface Called {
   readonly what: LastError['what'];
@@ -56,6 +66,8 @@ export class Contacts {
   readonly #pushes = new Map<PartyId, Map<ObjectModule, Pushes>>();
   readonly #errors = new Map<PartyId, LastError>();
   readonly #answers = new Map<PartyId, number>();
+  readonly #tokenRefused = new Map<PartyId, TokenRefused>();
+  #onTokenRefused: (partner: PartyId) => void = () => {};
   #isClosed = false;
 
   constructor(clock: Clock, directory: PartnerDirectory, { silentAfterH }: Pick<HubSettings, 'silentAfterH'>) {
@@ -69,15 +81,37 @@ export class Contacts {
   called(partner: PartyId, outcome: Outcome, { what, delivery = null }: Called): void {
     const now = this.#clock.now();
     if (outcome.httpStatus !== null) this.#answers.set(partner, now);
-    if (outcome.class === 'delivered') return;
+    const refused = this.#tokenRefused.get(partner);
+    if (outcome.class === 'delivered') {
+      // Versions may be open to any token.
+      if (what !== 'probe' || refused?.what === 'probe') this.#tokenRefused.delete(partner);
+      return;
+    }
+    if (outcome.class === 'auth_error') {
+      const { since = now, calls = 0 } = refused ?? {};
+      this.#tokenRefused.set(partner, { since, calls: calls + 1, httpStatus: outcome.httpStatus, what });
+      if (calls === 0) this.#onTokenRefused(partner);
+    }
     const { class: met, httpStatus: http_status, ocpiStatus: ocpi_status } = outcome;
     const excerpt = (outcome.excerpt || outcome.message).slice(0, excerptMax);
     const at = instantText(this.#clock.stamp(now));
     this.#errors.set(partner, { at, what, delivery, class: met, http_status, ocpi_status, excerpt });
   }
 
+  /** Has a function called when a partner begins to refuse the token of the hub's calls. */
+  onTokenRefused(listener: (partner: PartyId) => void): void {
+    this.#onTokenRefused = listener;
+  }
+
+  /** Null when the partner took the last call that has a token, or there was none since its last exchange of credentials. */
+  tokenRefused(partner: PartyId): TokenRefused | null {
+    return this.#tokenRefused.get(partner) ?? null;
+  }
+
   /** An event was committed. [CONTACTS-1] */
   follow(event: StoredEvent): void {
+    if (event.type === 'partner.registered' || event.type === 'partner.rotated')
+      this.#tokenRefused.delete(partnerIdIn(event.stream));
     const partner = pusherOf(this.#directory, event);
     if (!partner) return;
     this.traffic.pushed(partner.id);

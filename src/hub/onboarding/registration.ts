@@ -28,6 +28,7 @@ import type { Trace } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import {
   acceptedRoles,
+  alreadyRegistered,
   type CredentialsBody,
   isRegistered,
   type Partner,
@@ -43,6 +44,7 @@ import type { Resends } from '../maintain/resends.ts';
 import type { PartnerActors } from '../partners/partner-actors.ts';
 import type { Credential, IssuedCredentials } from '../ports/hub.ts';
 import type { Discovered } from '../ports/ports.ts';
+import { LostAnswers } from './lost-answers.ts';
 import { ExchangeQueue, type Invitation, ownExchange } from './own-exchange.ts';
 import {
   HostChanges,
@@ -70,6 +72,7 @@ export class Registration {
   readonly #quota: Pick<Quota, 'check' | 'spend'>;
   readonly #exchanges: ExchangeQueue;
   readonly uses: TokenUses;
+  readonly lost: LostAnswers;
   readonly hosts: HostChanges;
   readonly recordPartner: RecordPartner;
   /** For each partner, the digest of the latest rotated token that it has used. */
@@ -92,6 +95,7 @@ export class Registration {
     this.#context = context;
     this.#exchanges = new ExchangeQueue(context.recorder, context.ports.clock);
     this.uses = new TokenUses(context);
+    this.lost = new LostAnswers(context, this.uses);
     this.recordPartner = partnerRecorder(context, actors);
     this.hosts = new HostChanges(context, this.recordPartner, quota);
     this.#handshakes = new RegistrationLog(context.ports.clock);
@@ -325,7 +329,10 @@ export class Registration {
     await recorder.inTurn(partnerStream(before.id), async () => {
       const partner = this.#inForce(credential, refuse);
       const data = { ...issued, roles: acceptedRoles(partner, body) };
-      if (type === 'partner.registered') return this.#settle(partner, [{ type, data }], trace, { late: 'answer' });
+      if (type === 'partner.registered') {
+        this.lost.answered(partner.id, hubTokenDigest);
+        return this.#settle(partner, [{ type, data }], trace, { late: 'answer' });
+      }
       const former = this.#formerOf(partner, secrets.digest(credential.token));
       const rotated = { type, data: { ...data, ...former } } as const;
       const move = this.hosts.move(partner, url);
@@ -378,7 +385,7 @@ const versionsUrl = (publicUrl: string) => `${publicUrl}/ocpi/versions`;
 
 /** POST needs an initial token; a registered partner may use one, too, and then registers again. [D9, D73] */
 function refuseRegistered(partner: Partner, kind: Credential['kind']): void {
-  if (kind !== 'initial') throw new HubError(isRegistered(partner) ? 'alreadyRegistered' : 'invalidToken');
+  if (kind !== 'initial') throw isRegistered(partner) ? alreadyRegistered(partner, kind) : new HubError('invalidToken');
 }
 
 /**

@@ -68,6 +68,10 @@ export class TokenUses {
     else if (partner) this.#refuse(party, use, count);
   }
 
+  isUsed(id: PartyId, digest: string): boolean {
+    return this.#uses.get(id)?.has(digest) ?? false;
+  }
+
   of(
     id: PartyId,
     digests: Readonly<Record<Tokens[number]['kind'], string | null>>,

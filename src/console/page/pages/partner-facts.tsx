@@ -8,7 +8,7 @@ import type { PartyView } from '../../../api/parties.ts';
 import type { RoutingRule } from '../../../api/routes.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
-import { count, span } from '../data/format.ts';
+import { count, many, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { isPortal, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -29,7 +29,7 @@ const tokenNames = { hub: 'Hub token', former: 'Former hub token', initial: 'Ini
 
 export function Queue({ party }: Facts) {
   const { id, queue, last_request, last_answer, last_error, last_updated, tokens, refused_from } = party;
-  const { host_change: change } = party;
+  const { host_change: change, token_refused: refused } = party;
   return (
     <section class="card" aria-label="Queue">
       <header>
@@ -79,6 +79,16 @@ export function Queue({ party }: Facts) {
             <dd>
               {count(refused_from.count)} · last from <span class="mono">{refused_from.address}</span>{' '}
               <Since instant={refused_from.at} />
+            </dd>
+          </>
+        )}
+        {refused && (
+          <>
+            <dt>Token refused</dt>
+            <dd class="urgent">
+              {many(refused.calls, 'call')} with HTTP {refused.http_status} since <Since instant={refused.since} />
+              {refused.unconfirmed &&
+                `: it probably lost the answer to its ${refused.unconfirmed} of credentials, and has to exchange them again`}
             </dd>
           </>
         )}
