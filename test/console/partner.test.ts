@@ -565,3 +565,36 @@ browserTest('it is accessible: light and dark, wide and narrow, dialogs too', at
     await page.getByRole('dialog').waitFor({ state: 'detached' });
   }
 });
+
+browserTest('an admin adds a role to a partner and removes it', async (t, browser) => {
+  const hub = await hubFor(t, { HUB_VIEWER_TOKEN: viewerToken });
+  await routedPair(t, hub);
+  const page = await consoleFor(t, browser, hub, {
+    ...{ token: hub.adminToken, path: '/partners/NL-CPO' },
+    mayComplain: /409/,
+  });
+  const parties = page.getByRole('region', { name: 'Parties', exact: true });
+  const dialog = page.getByRole('dialog');
+  const change = async (fill: () => Promise<unknown>) => {
+    await parties.getByRole('button', { name: 'Change roles' }).click();
+    await fill();
+    await dialog.getByLabel('Reason').fill('contract 12');
+    await dialog.getByRole('button', { name: 'Save roles' }).click();
+  };
+  const rolesOf = async () =>
+    ((await partyOf(hub, 'NL-CPO')) as unknown as { roles: { role: string }[] }).roles.map(({ role }) => role);
+  await change(() => dialog.locator('select').selectOption('EMSP'));
+  await parties.getByText('not in its credentials').waitFor();
+  t.strictSame(await rolesOf(), ['CPO', 'EMSP']);
+  t.match(await itemsOf(hub, '/audit?operator=admin'), [{ reason: 'contract 12', about: '/parties/NL-CPO/roles' }]);
+  await change(() => dialog.getByLabel('CPO NL-CPO').uncheck());
+  await page.getByText('CPO NL-CPO stays while there are routing rules that name it (1)').waitFor();
+  await dialog.getByLabel('CPO NL-CPO').check();
+  await dialog.getByLabel('eMSP NL-CPO').uncheck();
+  await dialog.getByRole('button', { name: 'Save roles' }).click();
+  await parties.getByText('not in its credentials').waitFor({ state: 'detached' });
+  t.strictSame(await rolesOf(), ['CPO']);
+  const viewer = await consoleFor(t, browser, hub, { token: viewerToken, path: '/partners/NL-CPO' });
+  await viewer.getByRole('region', { name: 'Parties', exact: true }).getByText('NL-CPO').waitFor();
+  t.equal(await viewer.getByRole('button', { name: 'Change roles' }).count(), 0, 'a viewer changes nothing');
+});

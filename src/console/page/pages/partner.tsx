@@ -17,6 +17,7 @@ import { Check } from './partner-check.tsx';
 import { Circuits, Endpoints, Queue, Routes } from './partner-facts.tsx';
 import { History } from './partner-history.tsx';
 import { Report } from './partner-report.tsx';
+import { Roles } from './partner-roles.tsx';
 import { Settings } from './partner-settings.tsx';
 import { Pulls, Resync } from './partner-work.tsx';
 import { PartnerTraffic } from './traffic.tsx';
@@ -54,6 +55,7 @@ function OnePartner({ id }: { id: string }) {
               </div>
               <div class="stack">
                 <History id={id} watch={watch} />
+                <Roles party={party} reload={query.reload} />
                 <Endpoints party={party} reload={query.reload} />
                 <Check party={party} reload={query.reload} />
                 <Report id={id} />
