@@ -41,7 +41,8 @@ export function command(): Command {
       path: '/commands',
       limit: 50,
       columns,
-      whenEmpty: () => 'No command matches. ocpi-hub routes list shows which eMSPs may send some.',
+      whenEmpty: () =>
+        'No command matches. Those that the hub refused are in the report of their eMSP: ocpi-hub parties report NL-EMS.',
     }),
     verb({
       usage: 'show <id>',

@@ -142,12 +142,12 @@ const untried: Readonly<Record<DeliveryView['state'], string>> = {
 function whatNext({ state, reason, due_at }: DeliveryView, now: number): string {
   if (state === 'DELIVERED') return '';
   if (state === 'DEAD' || state === 'DISCARDED') return reason ?? '';
-  if (due_at === null) return 'waits for its turn';
+  if (due_at === null) return 'not tried yet';
   return Date.parse(due_at) < now ? `due for ${span((now - Date.parse(due_at)) / 1000)}` : `again ${age(due_at, now)}`;
 }
 
 function nextOf({ due_at }: DeliveryView, now: number): string {
-  if (due_at === null) return 'in its turn';
+  if (due_at === null) return 'in its turn, once the circuit is closed and the partner not paused';
   const isHeld = Date.parse(due_at) < now;
   return `${when(due_at, now)}${isHeld ? ', waiting while the circuit is open or the partner paused' : ''}`;
 }

@@ -81,7 +81,8 @@ function nothingOf({ kind, matched }: JobView): string {
   return `Nothing was ${kind === 'discard' ? 'discarded' : 're-driven'}: ${why}.`;
 }
 
-const whyStale = 'the receiver has a newer version, or may no longer have the object (--force sends it all the same)';
+const whyStale =
+  'the receiver has a newer version, or may no longer have the object (--force sends it all the same, ocpi-hub discard gives it up)';
 const whyNotSent = "deleted or changed meanwhile, or a person's names in the object were erased";
 
 function ended({ id, kind, queued, skipped_stale, skipped_pending, skipped_unregistered }: JobView): string[] {
