@@ -93,7 +93,7 @@ const faultsOfTheHub: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The refused push, command, malformed authorization, or request in a form that no route has, without its partner; null for
+ * The refused push, command, exchange of credentials, malformed authorization, or request in a form that no route has, without its partner; null for
  * another request, or whose refusal is not its own fault.
  */
 function refusedPush(
@@ -102,6 +102,9 @@ function refusedPush(
   { code, reason }: { readonly code: ErrorCode; readonly reason: string },
 ): (Omit<RefusedPush, 'partner'> & { readonly body: string | null }) | null {
   if (!route) return unknownForms.has(code) ? refusedForm(request, { code, reason }) : null;
+  // The body has a token.
+  if (route.budget === 'exchanges' && exchangeFaults.has(code))
+    return { module: null, method: request.method, path: `/ocpi${route.path}`, object: null, code, reason, body: null };
   const module = pushedModule(route);
   const isCommand = commandFaults.has(code) && route.path.endsWith('/commands/:command');
   if ((!module && !isCommand) || faultsOfTheHub.has(code)) return null;
@@ -123,6 +126,12 @@ function refusedPush(
 const commandFaults: ReadonlySet<ErrorCode> = new Set([
   ...(['notJson', 'tooDeep', 'tooLarge', 'unsupportedMediaType', 'invalid', 'emspOnly'] as const),
   ...(['unknownCommand', 'locationNotFound', 'notRouted'] as const),
+]);
+
+/** Refusals of an exchange of credentials that the partner or an operator has to mend. */
+const exchangeFaults: ReadonlySet<ErrorCode> = new Set([
+  ...(['alreadyRegistered', 'hostChangeWaits', 'invalid'] as const),
+  ...(['partnerUnusable', 'versionUnsupported', 'endpointsMissing'] as const),
 ]);
 
 const unknownForms: ReadonlySet<ErrorCode> = new Set(['pathNotFound', 'methodNotAllowed']);

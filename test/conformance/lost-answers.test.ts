@@ -46,6 +46,9 @@ t.test('a POST again with the initial token is told how to go on, and so is the 
   await hub.settled();
   const line = lines.find((one) => one.includes('"httpStatus":405')) ?? '{}';
   t.match(JSON.parse(line), { msg: 'request', party: 'NL-CPO', reason: told });
+  const asked = { method: 'POST', path: '/ocpi/2.2.1/credentials', module: null, body: '' };
+  const { refused } = await admin(hub, 'GET', '/parties/NL-CPO/report');
+  t.match(refused, [{ ...asked, reason: told, count: 1 }], 'a line of the log may stand for several requests');
   const { initial_token } = await admin(hub, 'POST', '/parties/NL-CPO/initial-token');
   await cpo.registerAgain(String(initial_token));
   t.equal((await cpo.call('GET', '/2.2.1/hubclientinfo')).status, 200);
@@ -119,4 +122,17 @@ t.test('a probe that any token passes hides no refusal, and a call that is taken
   await cpo.push('PUT', '/2.2.1/locations/NL/CPO/L2', locationBody('L2'));
   await hub.settled();
   t.equal((await partyOf(hub, 'NL-EMS')).token_refused, null);
+});
+
+t.test('a refused exchange is in the report of its partner, without its body', async (t) => {
+  const hub = await hubFor(t, quiet);
+  const discovery = () => (isDown ? { status: 503, text: 'down' } : undefined);
+  let isDown = false;
+  const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO', discovery });
+  isDown = true;
+  const answer = await cpo.call('PUT', credentials, bodyOf(cpo, 'CPO'));
+  t.equal(answer.json.status_code, 3001);
+  const { refused } = await admin(hub, 'GET', '/parties/NL-CPO/report');
+  t.match(refused, [{ method: 'PUT', reason: answer.json.status_message, code: 'partnerUnusable', body: '' }]);
+  t.notMatch(JSON.stringify(refused), cpo.token);
 });
