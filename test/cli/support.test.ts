@@ -815,3 +815,25 @@ t.test('parties roles adds a role and removes it, and says what is next', async 
   const listed = await at.run('parties roles NL-CPO --json');
   t.match((JSON.parse(listed.out) as { roles: object[] }).roles, [{ role: 'CPO' }]);
 });
+
+t.test('what waits without an attempt is called so, and a command that is nowhere leads to the report', async (t) => {
+  const at = await stage(t);
+  await at.run('parties pause NL-EMS');
+  await push(at, 'S1');
+  const listed = await at.run('deliveries list --receiver NL-EMS --state PENDING');
+  t.match(listed.out, /^\d+-NL-EMS +PENDING +NL-EMS +PUT sessions +NL-CPO\/S1 +0 +.* +not tried yet$/m);
+  const [id = ''] = /^\d+-NL-EMS/m.exec(listed.out) ?? [];
+  const shown = await at.run(`deliveries show ${id}`);
+  t.match(shown.out, /^next attempt +in its turn, once the circuit is closed and the partner not paused$/m);
+  t.match((await at.run('commands list --uid NOPE')).err, /the report of their eMSP: ocpi-hub parties report NL-EMS/);
+});
+
+t.test('a re-drive that skips what is stale says how to give it up', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['S1']);
+  await push(at, 'S1', { kwh: 9 });
+  const arrived = async () => (await itemsOf(at.hub, '/deliveries?state=DELIVERED&object=NL-CPO/S1')).length > 0;
+  await eventually('the newer version arrived', arrived);
+  const redriven = await at.run('redrive --receiver NL-EMS --yes');
+  t.match(redriven.out, /^1 skipped: .*--force sends it all the same, ocpi-hub discard gives it up/m);
+});
