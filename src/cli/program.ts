@@ -51,6 +51,8 @@ async function programFor(args: readonly string[]): Promise<Command> {
   const program = new Command('ocpi-hub')
     .description('An open roaming hub for electric-vehicle charging, OCPI 2.2.1')
     .version(version)
+    // Else a value of a verb's option counts as one of these when it begins with `-V`, as one token in 4,096 does.
+    .enablePositionalOptions()
     .showHelpAfterError('(ocpi-hub --help lists the commands, ocpi-hub <command> --help its options)')
     .exitOverride();
   // `ocpi-hub serve --help` and `ocpi-hub help serve` both name the verb within the first two words.

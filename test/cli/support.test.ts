@@ -571,6 +571,7 @@ t.test('every error is one clear line; the exit code is 1 for a failure, 2 for w
     ['parties', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /answers HTTP 308 and names https:\/\/hub\.example:/],
     ['routes', { HUB_URL: `http://127.0.0.1:${port}` }, 1, /cannot be reached \((ECONNRESET|aborted)\)/],
     ['parties', { HUB_ADMIN_TOKEN: 'wrong' }, 1, /does not know this token/],
+    ['parties --token -Vjb3x8Jq2LwYc0nTz5uRkE7oHs9aGdM', {}, 1, /does not know this token/],
     ['parties', { HUB_ADMIN_TOKEN: '', HUB_DATA_DIR: directoryFor(t) }, 1, /wants a token: give --token/],
     [
       'parties',
