@@ -10,7 +10,7 @@
  *     after a boot; a hub that cannot write it (a node on a database may have no disk) says so and goes on.
  */
 import { readFileSync, readlinkSync, renameSync, writeFileSync } from 'node:fs';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Log } from './hub/ports/ports.ts';
 import { type Clock, every } from './kit/clock.ts';
 import { bootMs } from './kit/system-clock.ts';

@@ -9,7 +9,6 @@
  * LOG-2  A line never waits for stderr (`stderr-lines.ts`), but on a terminal, where it is written at once.
  */
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
-import pretty from 'pino-pretty';
 import type { Log } from './hub/ports/ports.ts';
 import { systemClock } from './kit/system-clock.ts';
 import { stderrLines } from './stderr-lines.ts';
@@ -34,10 +33,10 @@ const secretNames: ReadonlySet<string> = new Set(secretFields);
 
 const levels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly (keyof Log)[];
 
-/** `level` as in `HUB_LOG_LEVEL`. `stream` is for tests. `instant` returns the time of day, RFC 3339. */
+/** `level` as in `HUB_LOG_LEVEL`. `instant` returns the time of day, RFC 3339. */
 export function createLog(
   level: string,
-  stream: DestinationStream = standardError(),
+  stream: DestinationStream = stderrLines,
   instant = () => new Date(systemClock.wall()).toISOString(),
 ): Log {
   const timestamp = () => `,"time":"${instant()}"`;
@@ -75,8 +74,10 @@ function isPlain(fields: object): boolean {
   return true;
 }
 
-function standardError(): DestinationStream {
+/** Where the lines of a process go. Only a terminal has use for what makes them readable, and only its start loads that. */
+export async function standardError(): Promise<DestinationStream> {
   if (!process.stderr.isTTY) return stderrLines;
+  const { default: pretty } = await import('pino-pretty');
   const stream = pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' });
   // The terminal may go away; the hub continues.
   stream.on('error', () => {});

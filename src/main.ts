@@ -42,7 +42,7 @@ import { directoryKey } from './hub/kernel/directory.ts';
 import type { Clock } from './kit/clock.ts';
 import { nextTurn, systemClock } from './kit/system-clock.ts';
 import { cut, ended, inFlightGraceMs, listen, listenForNodes, listenForOperators, placesOf } from './listeners.ts';
-import { createLog } from './log.ts';
+import { createLog, standardError } from './log.ts';
 import { createMetrics, type Metrics } from './metrics/metrics.ts';
 import { outOfDate } from './metrics/upkeep-metrics.ts';
 import { endOfNode } from './node-release.ts';
@@ -90,9 +90,9 @@ export interface Replaced extends Replaceable, Partial<Pick<Surroundings, 'clock
 /** Longest wait until a node can answer requests; then it reports that it listens all the same. */
 const settledMs = 10_000;
 
-function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): ReturnType<typeof createLog> {
+async function logFor(config: Config, clock: Clock, to?: Replaced['logTo']): Promise<ReturnType<typeof createLog>> {
   const { logLevel, egressAllow, objectsPerParty } = config;
-  const log = createLog(logLevel, to, () => instantText(clock.wall()));
+  const log = createLog(logLevel, to ?? (await standardError()), () => instantText(clock.wall()));
   const open = egressAllow.length === 0 ? 'none' : egressAllow.join(', ');
   log.info({ networks: egressAllow }, `private networks that URLs of partners may lead to: ${open}`);
   log.info({ objectsPerParty }, 'objects that a party may have stored; 0 = no limit');
@@ -164,7 +164,7 @@ export async function startHub(
   const { clock = systemClock, random = Math.random, onPoint, ballastBytes, recent, ...rest } = replaced;
   const { logTo, machine: _, ...others } = rest;
   const verified = recent ?? (config.verifyAtStart === 'all' ? Number.POSITIVE_INFINITY : undefined);
-  const log = logFor(config, clock, logTo);
+  const log = await logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
   const sealing = sealingOf(config);
   const metrics = metricsFor(config);
@@ -224,7 +224,7 @@ export async function startHub(
 /** Starts one node on a database; it may be the only one there. */
 async function startNode(config: Config, replaced: Replaced, ending?: AbortSignal): Promise<ServingHub> {
   const { clock = systemClock, random = Math.random, onPoint: _, logTo, machine: _machine, ...others } = replaced;
-  const log = logFor(config, clock, logTo);
+  const log = await logFor(config, clock, logTo);
   const named = operatorsIn(config.operatorsFile);
   const metrics = metricsFor(config);
   const visitors = createVisitors(config, () => clock.monotonic());

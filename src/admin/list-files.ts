@@ -11,7 +11,7 @@
  */
 import { pipeline, Readable } from 'node:stream';
 import { stringify } from 'csv-stringify';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Page } from '../api/common.ts';
 import type { AdminRoute, RawRequest } from './route.ts';
 

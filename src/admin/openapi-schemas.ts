@@ -3,7 +3,7 @@
  *
  * The packages `zod-openapi` and `fastify-zod-openapi` would add 0.3 and 5.7 MB and call the same generator.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { check } from '../api/checks.ts';
 import { command } from '../api/commands.ts';
 import { problemDetails, triage } from '../api/common.ts';

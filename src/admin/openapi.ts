@@ -2,7 +2,7 @@
  * OpenAPI 3.1 document of the admin API, generated from the route tables that are served, so it matches what is
  * validated.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { correlationIdHeader, requestIdHeader } from '../transport/headers.ts';
 import { reasonMax } from './audit-trail.ts';
 import { fileTypes, listIn } from './list-files.ts';

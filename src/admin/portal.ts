@@ -11,7 +11,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ReportView } from '../api/report.ts';
 import { type ErrorCode, HubError } from '../domain/errors.ts';
 import { readDeliveryId } from '../domain/events.ts';

@@ -8,7 +8,7 @@
  *     needs the role operator.
  * ROUTE-3  Any change takes `reason`, in the query or the body, for the audit log.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { CallerRole, OperatorRole } from '../api/audit.ts';
 import type { Frozen, Page } from '../api/common.ts';
 import { HubError } from '../domain/errors.ts';

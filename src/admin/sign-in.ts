@@ -11,7 +11,7 @@
  *     call the provider.
  */
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { operatorRole } from '../api/audit.ts';
 import { expiring, type Sealing } from '../domain/expiring.ts';
 import type { AuditVerbs, NotedAct } from '../hub/ports/operator.ts';

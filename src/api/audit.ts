@@ -1,5 +1,5 @@
 /** Answers about the audit log: who acted on the hub as an operator. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { View } from './common.ts';
 import { boundsQuery } from './fields.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about checks of a partner's endpoints. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { settingNames } from '../domain/partner-settings.ts';
 import type { View } from './common.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about commands of eMSPs. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { commandNames } from '../domain/events.ts';
 import type { View } from './common.ts';
 import { boundsQuery, filter, pairFilter, pairQuery } from './fields.ts';

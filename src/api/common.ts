@@ -2,7 +2,7 @@
  * Shapes that several answers of the admin API share. The schemas of `src/api` are its only description: hub, routes,
  * command line, console and OpenAPI infer their types from them.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 
 export const instant = z.iso.datetime({ offset: true, error: 'expected an RFC 3339 date-time with Z or an offset' });
 

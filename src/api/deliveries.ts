@@ -1,5 +1,5 @@
 /** Answers about deliveries, groups of dead letters, and stored sessions and CDRs that no receiver is owed; and what filters them. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { keptReasons } from '../domain/ownership.ts';
 import { triage, type View } from './common.ts';
 import { boundsQuery, classFilter, moduleFilter, objectFilter, partnerFilter, partyId } from './fields.ts';

@@ -1,5 +1,5 @@
 /** Answers about the event log. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { subjects } from '../domain/subject.ts';
 import { listOf, type View } from './common.ts';
 import { boundsQuery, filter, objectFilter } from './fields.ts';

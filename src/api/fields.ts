@@ -1,7 +1,7 @@
 /**
  * Schemas of requests that several nouns of the admin API share: ids, instants, pages, and filters of lists.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { outcomeClasses } from '../domain/errors.ts';
 import { moduleNames } from '../domain/modules.ts';
 import type { TriageChange } from '../domain/triage.ts';

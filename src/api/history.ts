@@ -1,5 +1,5 @@
 /** Answers about what passed between the hub and partners: points of minutes and hours, and the report of a month. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { View } from './common.ts';
 import { boundsQuery } from './fields.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about the hub itself: its state, and backups of its store. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { instant, type View } from './common.ts';
 
 export const hubStatus = z.object({

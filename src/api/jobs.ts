@@ -1,5 +1,5 @@
 /** Answers about jobs (re-drives, resyncs, discards), and about the dry runs of re-drives and discards. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { instant, type View } from './common.ts';
 import { delivery, deliveryQuery } from './deliveries.ts';
 import { bound } from './fields.ts';

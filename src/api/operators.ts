@@ -1,5 +1,5 @@
 /** The operators with names of their own, as HUB_OPERATORS_FILE lists them. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { operatorRole } from './audit.ts';
 import { instant, network, type View } from './common.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about orphan cases: stopped sessions without COMPLETED, and completed sessions without their CDR. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { triage, type View } from './common.ts';
 
 export const orphanState = z.enum(['GRACE', 'OPEN', 'RESOLVED']);

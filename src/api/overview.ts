@@ -1,5 +1,5 @@
 /** Answer about all partners at once. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { role, type View } from './common.ts';
 import { hostChange, lastError } from './parties.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about partners and their registration. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { moduleNames } from '../domain/modules.ts';
 import { instant, interfaceRole, quirkSource, role, type View } from './common.ts';
 import { settingOutputs } from './partner-settings.ts';

@@ -1,5 +1,5 @@
 /** Schemas of the settings of a partner, made of their table. */
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   hideableModules,
   hoursMax,

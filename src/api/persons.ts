@@ -1,5 +1,5 @@
 /** Answers about a person's data: what is stored, and its erasure. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { instant, type View } from './common.ts';
 import { event } from './events.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about pulls of a CPO's own lists. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { View } from './common.ts';
 import { partyId } from './fields.ts';
 

@@ -1,5 +1,5 @@
 /** Schema of the reconciliation of sessions with CDRs. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { findingKinds } from '../domain/reconciliation.ts';
 import type { View } from './common.ts';
 

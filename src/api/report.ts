@@ -1,5 +1,5 @@
 /** Answer about the mistakes and habits of one partner. [D69, D70, D86] */
-import { z } from 'zod';
+import * as z from 'zod';
 import { moduleNames } from '../domain/modules.ts';
 import { quirkSource, type View } from './common.ts';
 

@@ -1,5 +1,5 @@
 /** Answers about routing rules. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { View } from './common.ts';
 
 export const routingRule = z.object({ emsp: z.string(), cpo: z.string(), active: z.boolean() });

@@ -1,5 +1,5 @@
 /** Answers about the history of an object, a command, an orphan case or a correlation id. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { moduleNames } from '../domain/modules.ts';
 import type { View } from './common.ts';
 import { delivery } from './deliveries.ts';

@@ -1,5 +1,5 @@
 /** Schemas of webhooks, which tell operators what needs them. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { kindNames, notificationKinds } from '../domain/notification.ts';
 import { instant, type View } from './common.ts';
 

@@ -1,5 +1,5 @@
 /** Settings by which operators sign in by OpenID Connect and are notified: part of the table of all settings. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { type OperatorRole, operatorRole, operatorRoles } from '../api/audit.ts';
 import {
   httpUrl,

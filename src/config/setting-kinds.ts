@@ -3,7 +3,7 @@
  */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { z } from 'zod';
+import * as z from 'zod';
 import { parsedUrl } from '../kit/url.ts';
 
 /** A type of setting value: schema, unit, and the expectation in words for error messages. */

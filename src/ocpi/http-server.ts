@@ -283,12 +283,18 @@ export function createHttpServer(options: HttpServerOptions = {}, early: EarlySe
     exposeHeadRoutes: false,
     // The doors wait for nothing while they are added, and Fastify would set two timers for each route.
     pluginTimeout: 0,
+    // No route has a schema of Fastify's: a start need not load its compilers.
+    schemaController: { compilersFactory: { buildValidator: uncompiled, buildSerializer: uncompiled } },
   });
   const { visitors, clock = systemClock } = options;
   if (visitors) limitUnadmitted(app, visitors, clock);
   // Fastify closes only a server that it made listen itself.
   if (early) app.addHook('preClose', () => closed(early.server));
   return app;
+}
+
+function uncompiled(): never {
+  throw new Error('the build has no compiler of schemas: bodies and answers are checked with zod');
 }
 
 /** Resolves when the server has closed; a server that does not listen is closed. */

@@ -14,7 +14,8 @@
 import { setMaxListeners } from 'node:events';
 import { isIP, type Socket } from 'node:net';
 import { DEFAULT_CIPHERS } from 'node:tls';
-import { buildConnector, errors } from 'undici';
+import buildConnector from 'undici/lib/core/connect.js';
+import errors from 'undici/lib/core/errors.js';
 import type { Outcome } from '../domain/errors.ts';
 import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';

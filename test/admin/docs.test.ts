@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Script } from 'node:vm';
-import { z } from 'zod';
+import * as z from 'zod';
 import { docsPage } from '../../src/admin/docs-page.ts';
 import { adminRoutes } from '../../src/admin/server.ts';
 import type { RunningHub } from '../../src/main.ts';

@@ -1,5 +1,5 @@
 /** Lists as files: lines of JSON and CSV have every item of the pages, whatever the list. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { fileOf } from '../../src/admin/list-files.ts';
 import { route } from '../../src/admin/route.ts';
 import { listOf, type Page } from '../../src/api/common.ts';

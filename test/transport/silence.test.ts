@@ -1,7 +1,7 @@
 /** Answers that take longer than a connection may be silent: real sockets. [CLIENT-CONNECTION-4] */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { z } from 'zod';
+import * as z from 'zod';
 import { AuditTrail } from '../../src/admin/audit-trail.ts';
 import { route } from '../../src/admin/route.ts';
 import { serveRoutes } from '../../src/admin/serve-routes.ts';

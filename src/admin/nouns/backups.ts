@@ -2,7 +2,7 @@
  * Routes `/backup` and `/backups/{id}`: back up the running store into a directory of the hub's machine.
  * [interface, Admin backup]
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { idParams } from '../../api/fields.ts';
 import { backup } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';

@@ -1,5 +1,5 @@
 /** Routes `/parties/{id}/check` and `/checks`: try out a partner's endpoints before traffic flows. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { check } from '../../api/checks.ts';
 import { idParams, partnerId, partnerParams } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';

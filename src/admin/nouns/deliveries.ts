@@ -2,7 +2,7 @@
  * Routes `/deliveries` and `/dead-letters`: pending and ended deliveries with every attempt, and counts of dead
  * letters.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { listOf, triage } from '../../api/common.ts';
 import {
   deadGroup,

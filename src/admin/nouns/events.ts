@@ -1,5 +1,5 @@
 /** Route `/events`: the event log. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { eventFilter, eventPage } from '../../api/events.ts';
 import { orderQuery, orNull, sequence } from '../../api/fields.ts';
 import type { Operations } from '../../hub/ports/operator.ts';

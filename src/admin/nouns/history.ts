@@ -1,5 +1,5 @@
 /** Routes `/history` and `/parties/{id}/history`, and the monthly report of a partner. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { partnerParams } from '../../api/fields.ts';
 import { historyRange, monthlyReport, partnerHistory, history as wholeHistory } from '../../api/history.ts';
 import type { Operations } from '../../hub/ports/operator.ts';

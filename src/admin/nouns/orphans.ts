@@ -2,7 +2,7 @@
  * Routes `/orphans`: orphan cases (a stopped session without COMPLETED, a completed session without CDR) and sessions
  * still in their grace period. [D36]
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { assignee, idParams, orNull, pageQuery, triageBody, triageChange } from '../../api/fields.ts';
 import { type OrphanView, orphan, orphanState } from '../../api/orphans.ts';

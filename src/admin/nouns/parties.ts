@@ -2,7 +2,7 @@
  * Routes `/parties`: partners and their parties: onboarding, initial token, handshake, endpoints set by the operator,
  * probes, circuit breakers, suspension, links to its portal.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { interfaceRole, listOf } from '../../api/common.ts';
 import { pageQuery, partnerParams as params } from '../../api/fields.ts';
 import {

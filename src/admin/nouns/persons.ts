@@ -2,7 +2,7 @@
  * Routes `/subject` and `/erase`: a person's data. Both are POST, so that uid and contract id stand in the body and in no
  * URL that a proxy logs; so neither is open to a viewer.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { partyId } from '../../api/fields.ts';
 import { erasure, subject } from '../../api/persons.ts';
 import type { Person } from '../../domain/person.ts';

@@ -2,7 +2,7 @@
  * Routes `/parties/{id}/pull/…`, `/pulls` and `/quarantine`: pull a CPO's own lists at an operator's request, and show
  * the objects that were refused. [interface, Admin pulls; D51]
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { idParams, pageQuery, partnerParams } from '../../api/fields.ts';
 import { pull, pulledModules, pullFilter, refusedObject } from '../../api/pulls.ts';

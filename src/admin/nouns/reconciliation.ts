@@ -1,5 +1,5 @@
 /** Route `/reconciliation`: sessions compared with the CDRs that bill them. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { bound, pairQuery } from '../../api/fields.ts';
 import { reconciliation as answer } from '../../api/reconciliation.ts';
 import type { Operations } from '../../hub/ports/operator.ts';

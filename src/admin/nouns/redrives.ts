@@ -2,7 +2,7 @@
  * Routes of re-drive and discard (one delivery, or all that match a filter, with a dry run) and resync (send a receiver
  * the present objects again).
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { delivery } from '../../api/deliveries.ts';
 import { idParams, partnerParams } from '../../api/fields.ts';
 import { discardFilter, discardPlan, job, redriveFilter, redrivePlan } from '../../api/jobs.ts';

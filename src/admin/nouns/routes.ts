@@ -1,7 +1,7 @@
 /**
  * Routes `/routes`: routing rules of eMSP–CPO pairs.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { pageQuery, pairFilter, pairQuery, partnerFilter, partyId } from '../../api/fields.ts';
 import { routingRule, ruleSet } from '../../api/routes.ts';

@@ -1,7 +1,7 @@
 /**
  * Routes `/views`: addresses of the console that operators keep under a name.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { idParams, pageQuery } from '../../api/fields.ts';
 import { savedView } from '../../api/operators.ts';

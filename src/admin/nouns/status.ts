@@ -4,7 +4,7 @@
  * no token.
  */
 import type { FastifyPluginAsync } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { callerRole } from '../../api/audit.ts';
 import { type ClusterView, clusterView, type HubStatus, hubStatus } from '../../api/hub.ts';
 import { overviewOfAll } from '../../api/overview.ts';

@@ -1,7 +1,7 @@
 /**
  * Routes `/trace` (what happened to an object or correlation id, and why) and `/routes/explain` (what would happen).
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { anyId, orNull, partyId, sequence } from '../../api/fields.ts';
 import { explanation } from '../../api/routes.ts';
 import { story } from '../../api/trace.ts';

@@ -1,7 +1,7 @@
 /**
  * Routes `/webhooks`: who is notified of what needs operators. The mail of HUB_MAIL_TO is one of them, with the id `mail`.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { pageQuery, partyId } from '../../api/fields.ts';
 import {

@@ -11,7 +11,7 @@
  *     would have its requests pile up in memory.
  */
 import type { Socket } from 'node:net';
-import { errors } from 'undici';
+import errors from 'undici/lib/core/errors.js';
 import { afterPoll, systemClock } from '../../kit/system-clock.ts';
 import { AnswerReader, type PlainAnswer } from './answer-reader.ts';
 import type { Exchange, Sent, Source } from './exchange.ts';

@@ -13,7 +13,7 @@
  *     `ClientDestroyedError` when its request may have been sent, else with `ClientClosedError`.
  */
 import type { Socket } from 'node:net';
-import { errors } from 'undici';
+import errors from 'undici/lib/core/errors.js';
 import { Connection, isWritable, type Load, type Owner } from './connection.ts';
 import type { Carrier, Exchange, Sent } from './exchange.ts';
 

@@ -10,7 +10,10 @@
  *     large itself: it would make an error, with its stack, of each further field that the same piece brings.
  */
 import { Duplex } from 'node:stream';
-import { Client, type Dispatcher, errors, util } from 'undici';
+import type { Dispatcher } from 'undici';
+import errors from 'undici/lib/core/errors.js';
+import util from 'undici/lib/core/util.js';
+import Client from 'undici/lib/dispatcher/client.js';
 import { Growing } from '../../kit/growing.ts';
 import { largeTurn } from '../../kit/turns.ts';
 import type { Exchange, Fields, Sent, Source } from './exchange.ts';

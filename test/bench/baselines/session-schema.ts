@@ -2,7 +2,7 @@
  * What the baselines check of a pushed session: the fields that the hub checks and to the same rules, as one plain zod schema, and that
  * path and body name the same session.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 
 const ascii = (min: number, max: number) => z.string().regex(new RegExp(`^[\\x20-\\x7e]{${min},${max}}$`));
 const dateTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?$/);
