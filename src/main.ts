@@ -49,6 +49,7 @@ import { endOfNode } from './node-release.ts';
 import { createEarlyServer, createFrontServer, logFailedAccepts, renewCertificate } from './ocpi/http-server.ts';
 import { isAtEveryNode } from './ocpi/server.ts';
 import { operatorsIn } from './operators.ts';
+import { derivedAhead } from './secrets.ts';
 import { openSharedStore, viewOf } from './shared-store.ts';
 import { FoundDamaged, reopenable, restored, Starting } from './starting.ts';
 import { isAtOperators } from './transport/client-connection.ts';
@@ -181,6 +182,7 @@ export async function startHub(
     closing.unshift(() => cut(early.server));
     const { port } = early.server.address() as AddressInfo;
     logFailedAccepts(early.server, log, clock);
+    const derived = derivedAhead(config);
     const open = () =>
       openLevelStore({
         directory,
@@ -203,6 +205,7 @@ export async function startHub(
       nodes: () => [],
     };
     const ports = { log, clock, random, metrics, visitors, port, reached, early, named: named.now, ...others };
+    await derived;
     const around = operators ? { ...ports, operators: operators.server } : ports;
     const hub = await reopenable(store, () => starting.until(() => assemble(store, config, around), isFull));
     closing.unshift(() => hub.close(inFlightGraceMs));

@@ -10,9 +10,19 @@
  * SECRETS-5  A sealed token opens only for the partner for whom it was sealed: copied into the row or event of another
  *     one it is refused. A text of version v1 names no partner; it opens for any, and is stale.
  */
-import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  hash,
+  randomBytes,
+  randomUUID,
+  scrypt,
+  scryptSync,
+} from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { type Config, ConfigError } from './config/config.ts';
 import type { Log, Secrets } from './hub/ports/ports.ts';
 import { memoized } from './kit/memo.ts';
@@ -79,8 +89,31 @@ function seal(key: Buffer, token: string, partner: string): string {
   return `${version}.${Buffer.concat([nonce, sealing.getAuthTag(), content]).toString('base64url')}`;
 }
 
+const salt = 'ocpi-hub sealed tokens';
+const keyBytes = 32;
+
+/** Keys that `derivedAhead` derived. They are as few as the settings name. */
+const ahead = new Map<string, Buffer>();
+
 /** Memoized, because each derivation takes about 50 ms. */
-const derived = memoized((secretKey) => scryptSync(secretKey, 'ocpi-hub sealed tokens', 32));
+const derived = memoized((secretKey) => ahead.get(secretKey) ?? scryptSync(secretKey, salt, keyBytes));
+
+/**
+ * Derives the keys of the settings on other threads, while the store opens. A key file that cannot be read yet, or not at all, is left to
+ * `hubKeys`, which says why.
+ */
+export async function derivedAhead({
+  dataDir,
+  secretKey,
+  secretKeyPrevious,
+}: Pick<Config, 'dataDir' | 'secretKey' | 'secretKeyPrevious'>): Promise<void> {
+  const kept = secretKey ?? (await readFile(join(dataDir, 'secret-key'), 'utf8').catch(() => '')).trim();
+  const texts = [kept, ...(secretKeyPrevious ?? [])].filter((text) => text !== '' && !ahead.has(text));
+  // A failure is met, and told, by the derivation that has to succeed.
+  const derive = (text: string) => promisify(scrypt)(text, salt, keyBytes).catch(() => null);
+  for (const [i, key] of (await Promise.all(texts.map(derive))).entries())
+    if (key !== null) ahead.set(texts[i] ?? '', key as Buffer);
+}
 
 /**
  * Opens a sealed text with the first key that fits, which its authentication tag shows; null when none fits. Throws

@@ -133,11 +133,6 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
   // Spread over the interval, or all silent partners would be probed at the same instant, each time. Of one that is only
   // listened to, a whole interval tells.
   for (const { id, settings } of partners) probes.watch(id, settings.pull_only ? 1 : ports.random());
-  contacts
-    .recall(store)
-    .catch((error: unknown) =>
-      ports.log.warn({ err: error }, 'could not read when CPOs pushed last; counting from now'),
-    );
   retention.schedule();
   expiry.schedule();
   audit.schedule();
@@ -154,4 +149,10 @@ export async function recover(context: Context, parts: Recovered): Promise<void>
       .catch((error: unknown) => ports.log.error({ err: error }, 'no notifications until the next start'));
   }
   ports.log.info({ partners: partners.length, commands: open.length }, 'recovered');
+  // Nothing waits for it: the hub serves meanwhile.
+  contacts
+    .recall(store)
+    .catch((error: unknown) =>
+      ports.log.warn({ err: error }, 'could not read when CPOs pushed last; counting from now'),
+    );
 }

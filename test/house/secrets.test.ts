@@ -4,7 +4,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLog } from '../../src/log.ts';
-import { createSecrets, hubKeys, SealError } from '../../src/secrets.ts';
+import { createSecrets, derivedAhead, hubKeys, SealError } from '../../src/secrets.ts';
 import { t } from '../support/tap.ts';
 
 const secrets = createSecrets('a key of the tests, long enough');
@@ -116,6 +116,20 @@ t.test('a text sealed with a previous key opens, and counts as stale', async (t)
   }
   t.equal(rotated.isStale(rotated.seal('token', cpo), cpo), false);
   t.equal(secrets.open(rotated.seal('token', cpo), cpo), 'token', 'it seals under the newest key');
+});
+
+t.test('keys that were derived ahead, of the settings or of the file, open what was sealed before', async (t) => {
+  const inFile = t.testdir({ 'secret-key': 'the key of a file, derived ahead\n' });
+  const [secretKey, previous] = ['a key that is derived ahead', 'a previous one, derived ahead'];
+  await derivedAhead({ dataDir: inFile, secretKey: null, secretKeyPrevious: null });
+  await derivedAhead({ dataDir: t.testdirName, secretKey, secretKeyPrevious: [previous] });
+  await derivedAhead({ dataDir: join(inFile, 'missing'), secretKey: null, secretKeyPrevious: null });
+  const sealed = {
+    [secretKey]: 'v2.HZo1Q_YBefVX0RW1f4Q-r71BktoN2P1RBqnxw2pDYVjj_Tn3a1zuQBd5nw',
+    [previous]: 'v2.E0dyMcayfc_-QKkEZfZOCalJvhVT54iYiLg-S_ePtEb6lLOk7BaMlPuK0Q',
+    'the key of a file, derived ahead': 'v2.iUS8AvrU2hOAzjhX0ndeRba0-Jb31lW7J5jnhuzxJW-9OZA1KfFzFfFGKw',
+  };
+  for (const [key, text] of Object.entries(sealed)) t.equal(createSecrets(key).open(text, cpo), 'token of before', key);
 });
 
 t.test('the admin token and the secret key are generated once, readable by their owner alone', async (t) => {

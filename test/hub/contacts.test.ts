@@ -2,7 +2,10 @@
 import type { OverviewView } from '../../src/api/overview.ts';
 import type { PartyView } from '../../src/api/parties.ts';
 import { Contacts } from '../../src/hub/kernel/contacts.ts';
+import { withMethods } from '../../src/kit/with-methods.ts';
+import type { Store } from '../../storage/contract.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
+import { directoryFor } from '../support/directory.ts';
 import { hubFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -73,6 +76,28 @@ t.test('after a restart the last push of a CPO is read from the newest events', 
   await restarted.recall(store);
   t.equal(restarted.silentSince(partner, clock.now()), Date.parse('2026-01-02T01:00:00Z'));
   t.equal(restarted.received('NL-CPO'), 0, 'and counts only what came since');
+});
+
+t.test('a hub serves before it has read when its CPOs pushed last', async (t) => {
+  const dataDir = directoryFor(t);
+  const first = await hubFor(t, {}, {}, dataDir);
+  const { cpo } = await routedPair(t, first);
+  await cpo.call('PUT', '/2.2.1/sessions/NL/CPO/S1', sessionBody('S1'));
+  await first.close();
+  const order: string[] = [];
+  const wrap = <Port extends object>(port: Port): Port => {
+    const { ranges } = port as Partial<Store>;
+    const read: Store['ranges'] = (of) => {
+      order.push('read');
+      return (ranges as Store['ranges'])(of);
+    };
+    return ranges === undefined ? port : withMethods(port, { ranges: read } as object);
+  };
+  const logTo = { write: (line: string) => void (line.includes('"recovered"') && order.push('recovered')) };
+  const hub = await hubFor(t, { HUB_LOG_LEVEL: 'info' }, { wrap, logTo }, dataDir);
+  // What watches sessions reads the end of the log before.
+  t.strictSame(order.slice(-2), ['recovered', 'read']);
+  await eventually('it knows', async () => (await partyOf(hub, 'NL-CPO')).inbound.length === 1);
 });
 
 t.test('a CPO with a limit of its own is silent after that limit', async (t) => {
