@@ -17,18 +17,24 @@ import { DEFAULT_CIPHERS } from 'node:tls';
 import buildConnector from 'undici/lib/core/connect.js';
 import errors from 'undici/lib/core/errors.js';
 import type { Outcome } from '../domain/errors.ts';
-import type { OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
+import type { HeaderParty, OutboundCall, PartnerClient } from '../hub/ports/ports.ts';
 import { type Clock, sleep, withTimeout } from '../kit/clock.ts';
 import { memoized } from '../kit/memo.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { bareHost, parsedUrl } from '../kit/url.ts';
 import { curves, withoutPrimes } from '../transport/client-connection.ts';
-import { instanceHeader, writeHeaders } from '../transport/headers.ts';
+import {
+  correlationIdHeader,
+  instanceHeader,
+  requestIdHeader,
+  writeAuthorization,
+  writeRouting,
+} from '../transport/headers.ts';
 import { type Egress, EgressRefused } from './egress.ts';
 import { outcomeOf } from './outcome.ts';
 import { followingSlashes } from './slash.ts';
 import { AnswerRoom } from './wire/answer-room.ts';
-import { onread } from './wire/connection.ts';
+import { fieldLines, fitsLine, onread } from './wire/connection.ts';
 import { Connections, type Connector } from './wire/connections.ts';
 import { type Answer, Exchange, type Limits, type Met, type Sent } from './wire/exchange.ts';
 
@@ -127,6 +133,7 @@ export function partnerClient(options: PartnerClientOptions): Client {
   const settings = settingsOf(options);
   const { clock, connectionsMax, keepAliveMs, keptMax } = settings;
   const connect = guardedConnector(settings);
+  const ofEach = fieldsOfEach(settings);
   const kept = new Connections({ connect, keepAliveMs, perOrigin: connectionsMax });
   const deliveries = new Connections({ connect, keepAliveMs, perOrigin: null });
   // Resends: a call comes here at most once, and its connection is not kept.
@@ -141,24 +148,23 @@ export function partnerClient(options: PartnerClientOptions): Client {
   setMaxListeners(0, closing.signal);
   const meet = followingSlashes(meetOnce, clock);
 
-  async function call(call: OutboundCall): Promise<Outcome> {
-    const startedAt = clock.monotonic();
-    return outcomeOf(await meet(call), call, clock.monotonic() - startedAt, clock.wall());
+  function call(call: OutboundCall): Promise<Outcome> {
+    return meet(call, (met, startedAt) => outcomeOf(met, call, clock.monotonic() - startedAt, clock.wall()));
   }
 
-  async function read(call: OutboundCall): Promise<Read> {
-    const startedAt = clock.monotonic();
-    const met = await meet(call);
-    const outcome = outcomeOf(met, call, clock.monotonic() - startedAt, clock.wall());
-    return met.kind === 'answer'
-      ? { outcome, text: met.text, headers: met.headers }
-      : { outcome, text: '', headers: {} };
+  function read(call: OutboundCall): Promise<Read> {
+    return meet(call, (met, startedAt) => {
+      const outcome = outcomeOf(met, call, clock.monotonic() - startedAt, clock.wall());
+      return met.kind === 'answer'
+        ? { outcome, text: met.text, headers: met.headers }
+        : { outcome, text: '', headers: {} };
+    });
   }
 
   function meetOnce(call: OutboundCall): Promise<Met> | Met {
     const { timeoutMs } = call;
     const isAllowed = !closing.signal.aborted && settings.mayCall(call);
-    const sent = isAllowed ? requestOf(call, settings) : new errors.ClientClosedError();
+    const sent = isAllowed ? requestOf(call, settings.egress, ofEach) : new errors.ClientClosedError();
     if (sent instanceof Error) {
       const failed: Met = { kind: 'failed', status: null, error: sent };
       return isAllowed || !call.resend ? failed : sleep(clock, timeoutMs, closing.signal).then(() => failed);
@@ -280,20 +286,66 @@ export function sentTo(url: string, egress: Egress): Pick<Sent, 'origin' | 'host
   return refusal === null ? { origin, hostname, path } : new EgressRefused(refusal);
 }
 
-function requestOf(
-  call: OutboundCall,
-  { egress, userAgent, instance }: Pick<typeof defaults, 'userAgent' | 'instance'> & { readonly egress: Egress },
-): Sent | Error {
+function requestOf(call: OutboundCall, egress: Egress, ofEach: OfEach): Sent | Error {
   const target = sentTo(call.url, egress);
   if (target instanceof Error) return target;
-  const headers = writeHeaders(call);
-  if (!call.isAnonymous) headers['User-Agent'] = userAgent;
-  if (instance !== null) headers[instanceHeader] = instance;
-  headers.Accept = 'application/json';
-  headers['Accept-Encoding'] = 'identity';
-  if (call.body !== null) headers['Content-Type'] = 'application/json';
   const { method, source, about } = call;
-  return { method, headers, body: call.bytes ?? call.body, partner: about?.partner, source, ...target };
+  const fields = fieldsOf(call, ofEach);
+  return { method, fields, body: call.bytes ?? call.body, partner: about?.partner, source, ...target };
+}
+
+/** The fields of a request that name neither call nor partner. */
+interface OfEach {
+  readonly usual: string | null;
+  readonly withBody: string | null;
+  readonly anonymous: string | null;
+}
+
+function fieldsOfEach({ userAgent, instance }: Pick<typeof defaults, 'userAgent' | 'instance'>): OfEach {
+  const accepted = { Accept: 'application/json', 'Accept-Encoding': 'identity' };
+  const own = instance === null ? accepted : { [instanceHeader]: instance, ...accepted };
+  const named = { 'User-Agent': userAgent, ...own };
+  const body = { 'Content-Type': 'application/json' };
+  return {
+    usual: fieldLines(named),
+    withBody: fieldLines({ ...named, ...body }),
+    anonymous: fieldLines(own),
+  };
+}
+
+const authorization = {
+  base64: memoized((token) => fieldLines({ Authorization: writeAuthorization(token, 'base64') })),
+  plain: memoized((token) => fieldLines({ Authorization: writeAuthorization(token, 'plain') })),
+};
+
+/** By party: those of the directory recur in every call. */
+const routing = {
+  from: new WeakMap<HeaderParty, string | null>(),
+  to: new WeakMap<HeaderParty, string | null>(),
+};
+
+function routingLines(side: 'from' | 'to', party: HeaderParty | null): string | null {
+  if (party === null) return '';
+  const known = routing[side].get(party);
+  if (known !== undefined) return known;
+  const lines = fieldLines(side === 'from' ? writeRouting(party, null) : writeRouting(null, party));
+  routing[side].set(party, lines);
+  return lines;
+}
+
+/** Null: one of them cannot stand in a line. */
+function fieldsOf(call: OutboundCall, ofEach: OfEach): string | null {
+  const { token, encoding, requestId, correlationId, isAnonymous, body } = call;
+  const fixed = isAnonymous ? ofEach.anonymous : body === null ? ofEach.usual : ofEach.withBody;
+  const [authorized, from, to] = [
+    authorization[encoding](token),
+    routingLines('from', call.from),
+    routingLines('to', call.to),
+  ];
+  if (fixed === null || authorized === null || from === null || to === null) return null;
+  if (!fitsLine(requestId) || !fitsLine(correlationId)) return null;
+  const ids = `${requestIdHeader}: ${requestId}\r\n${correlationIdHeader}: ${correlationId}\r\n`;
+  return authorized + from + to + fixed + ids;
 }
 
 /** A URL that parsing would not change: an origin, and a path and query without anything to encode or resolve. */

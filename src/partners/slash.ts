@@ -28,8 +28,11 @@ type Meet = (call: OutboundCall) => Promise<Met> | Met;
  */
 const knownMax = 10_000;
 
-/** Wraps `meet` so that each call is sent in the form that its endpoint wants. One per client. */
-export function followingSlashes(meet: Meet, clock: Clock): Meet {
+/** What a caller makes of the result of a call; `startedAt`: monotonic ms. */
+type Judge<T> = (met: Met, startedAt: number) => T;
+
+/** Sends each call in the form that its endpoint wants, and gives what `judge` makes of the result. One per client. */
+export function followingSlashes(meet: Meet, clock: Clock): <T>(call: OutboundCall, judge: Judge<T>) => Promise<T> {
   /** Whether paths end with a slash, keyed by `placeOf`. */
   const known = new Map<string, boolean>();
 
@@ -54,26 +57,26 @@ export function followingSlashes(meet: Meet, clock: Clock): Meet {
     return met;
   }
 
-  async function settled(call: OutboundCall, sent: OutboundCall, first: Promise<Met> | Met): Promise<Met> {
-    const startedAt = clock.monotonic();
-    const met = await first;
+  /** What follows from the first result: nearly always nothing. */
+  function settled(call: OutboundCall, sent: OutboundCall, met: Met, startedAt: number): Promise<Met> | Met {
     if (met.kind !== 'answer') return met;
     const other = otherForm(sent.url, met);
     if (other !== null) return again(call, other, startedAt);
     if (sent !== call) noted(met);
     if (sent === call || met.status !== 404 || isOfObject(call, met)) return met;
-    if (!call.resend) {
-      const place = placeOf(call);
-      if (place !== null) known.delete(place);
-      return met;
-    }
-    const asGiven = await again(call, call.url, startedAt);
-    return isServed(asGiven) ? asGiven : met;
+    if (call.resend) return again(call, call.url, startedAt).then((asGiven) => (isServed(asGiven) ? asGiven : met));
+    const place = placeOf(call);
+    if (place !== null) known.delete(place);
+    return met;
   }
 
-  return (call) => {
+  return (call, judge) => {
+    const startedAt = clock.monotonic();
     const sent = inKnownForm(call);
-    return settled(call, sent, meet(sent));
+    return Promise.resolve(meet(sent)).then((first) => {
+      const met = settled(call, sent, first, startedAt);
+      return met instanceof Promise ? met.then((last) => judge(last, startedAt)) : judge(met, startedAt);
+    });
   };
 }
 

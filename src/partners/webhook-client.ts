@@ -11,6 +11,7 @@ import type { Clock } from '../kit/clock.ts';
 import { instanceHeader } from '../transport/headers.ts';
 import { guardedConnector, type PartnerClientOptions, sentTo, settingsOf } from './client.ts';
 import { noAnswerOf } from './outcome.ts';
+import { fieldLines } from './wire/connection.ts';
 import { Connections } from './wire/connections.ts';
 import { Exchange, type Met } from './wire/exchange.ts';
 
@@ -43,15 +44,15 @@ export function webhookClient(options: WebhookClientOptions): WebhookClient {
     const { url, body, timeoutMs } = notification;
     const target = sentTo(url, egress);
     if (target instanceof Error) return Promise.resolve({ kind: 'failed', status: null, error: target });
-    const headers = {
+    const fields = fieldLines({
       ...signedHeaders(notification, clock.wall()),
       'User-Agent': userAgent,
       'Content-Type': 'application/json',
       'Accept-Encoding': 'identity',
       ...(instance !== null && { [instanceHeader]: instance }),
-    };
+    });
     // A socket that is kept between two notifications would mostly be closed by the time of the next one.
-    const sent = { ...target, method: 'POST' as const, headers, body, reset: true };
+    const sent = { ...target, method: 'POST' as const, fields, body, reset: true };
     const limits = { clock, timeoutMs, headMs: timeoutMs, answerMax };
     return new Promise((settle) => {
       connections.dispatch(sent, new Exchange(sent, limits, null, settle));

@@ -70,7 +70,7 @@ export function readRouting(headers: IncomingHeaders, side: 'from' | 'to'): Rout
 }
 
 /** The routing header fields of a request or an answer. [OCPI 2.2.1, message routing; D15] */
-function writeRouting(from: RoutingParty | null, to: RoutingParty | null): Record<string, string> {
+export function writeRouting(from: RoutingParty | null, to: RoutingParty | null): Record<string, string> {
   const fields: Record<string, string> = {};
   if (from) {
     fields['OCPI-from-country-code'] = from.country_code;

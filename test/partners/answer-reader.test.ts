@@ -1,4 +1,4 @@
-import { AnswerReader, type Reading } from '../../src/partners/wire/answer-reader.ts';
+import { AnswerReader, LastHead, type Reading } from '../../src/partners/wire/answer-reader.ts';
 import { Exchange, type Met, type Sent } from '../../src/partners/wire/exchange.ts';
 import { HandOver } from '../../src/partners/wire/hand-over.ts';
 import { Random } from '../simulate/random.ts';
@@ -9,7 +9,7 @@ import { t } from '../support/tap.ts';
 const bodyMax = 200;
 const sent: Sent = {
   ...{ method: 'PUT', origin: 'http://partner.example', hostname: 'partner.example', path: '/x' },
-  ...{ headers: { 'Content-Type': 'application/json' }, body: '{}' },
+  ...{ fields: 'Content-Type: application/json\r\n', body: '{}' },
 };
 
 /** What the reader makes of the bytes in these pieces, each of which is overwritten afterwards as a socket's buffer is. */
@@ -228,6 +228,20 @@ t.test('one 100 Continue before the answer is skipped [ANSWER-READER-4]', (t) =>
   const reader = new AnswerReader(bodyMax);
   t.equal(reader.take(Buffer.from(`${before}HTTP/1.0 200 OK\r\n\r\n`)), 'unusual');
   t.equal(`${reader.wire}`, 'HTTP/1.0 200 OK\r\n\r\n', 'undici is given the answer alone');
+  t.end();
+});
+
+t.test('a head that differs from the last one of its connection is read for itself', (t) => {
+  const last = new LastHead();
+  const take = (text: string) => new AnswerReader(bodyMax, last).take(Buffer.from(text));
+  const of = (length: number, rest = '') =>
+    `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n${rest}\r\n${'x'.repeat(9)}`;
+  for (const turn of ['first', 'second']) {
+    t.match(take(of(9)), { status: 200, keptMs: null, isLast: false, body: { length: 9 } }, turn);
+    t.match(take(of(9, 'Keep-Alive: timeout=5\r\n')), { keptMs: 5_000, body: { length: 9 } }, turn);
+    t.match(take(of(8, 'Connection: close\r\n')), { isLast: true, body: { length: 8 } }, turn);
+    t.equal(take(of(9, 'Content-Length: 9\r\n')), 'unusual', turn);
+  }
   t.end();
 });
 

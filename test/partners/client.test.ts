@@ -603,7 +603,7 @@ t.test(
     const ended: { readonly what: string; readonly turn: number }[] = [];
     let turn = 0;
     const limits = { clock: new SimulatedClock(), timeoutMs: 1000, headMs: 1000, answerMax: 1024 * 1024 };
-    const sent = { method: 'PUT', origin: '', hostname: '', path: '', headers: {}, body: null } as const;
+    const sent = { method: 'PUT', origin: '', hostname: '', path: '', fields: '', body: null } as const;
     const arrives = (partner: string, body: Buffer) => {
       const end = ({ kind }: Met) => ended.push({ what: `${partner} ${kind}`, turn });
       const exchange = new Exchange({ ...sent, partner }, limits, null, end);

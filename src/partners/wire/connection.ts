@@ -6,14 +6,14 @@
  * CONNECTION-2  Bytes that no exchange asked for close it. On a connection that is re-used for the first time, or was idle for `idleMs`, a request
  *     is written only after the sockets were looked at once more: such bytes, or the end of the connection, are no answer to it if they
  *     have arrived. Servers end an idle connection, or one behind its first answer; a look at each re-use costs a fan-out a fifth of its rate.
- * CONNECTION-3  A request with a header field that could not stand in a line is never sent (`isWritable`).
+ * CONNECTION-3  A request with a header field that could not stand in a line is never sent (`fieldLines`).
  * CONNECTION-4  It carries another exchange only when the request before it has been written: a server that answers without reading
  *     would have its requests pile up in memory.
  */
 import type { Socket } from 'node:net';
 import errors from 'undici/lib/core/errors.js';
 import { afterPoll, systemClock } from '../../kit/system-clock.ts';
-import { AnswerReader, type PlainAnswer } from './answer-reader.ts';
+import { AnswerReader, LastHead, type PlainAnswer } from './answer-reader.ts';
 import type { Exchange, Sent, Source } from './exchange.ts';
 import { HandOver } from './hand-over.ts';
 
@@ -62,6 +62,7 @@ export class Connection implements Source {
   #answeredAt = 0;
   /** Reads the present answer; null until the request is written. */
   #reader: AnswerReader | null = null;
+  readonly #lastHead = new LastHead();
   #handedOver: HandOver | null = null;
   /** Bytes of the present answer. */
   #received = 0;
@@ -120,7 +121,7 @@ export class Connection implements Source {
 
   #write([sent, exchange]: Load): void {
     exchange.written();
-    this.#reader = new AnswerReader(exchange.bodyMax);
+    this.#reader = new AnswerReader(exchange.bodyMax, this.#lastHead);
     const { body } = sent;
     const length = body === null ? 0 : Buffer.byteLength(body);
     write(this.#socket, headOf(sent, length), body, length);
@@ -198,19 +199,26 @@ export class Connection implements Source {
 const invalid = /[^\t\x20-\x7e\x80-\xff]/;
 const hasBody = new Set(['PUT', 'POST', 'PATCH']);
 
-/** Whether the fields can stand in a head, each in its line. [CONNECTION-3] */
-export function isWritable({ headers }: Sent): boolean {
-  for (const name in headers) if (invalid.test(headers[name] ?? '')) return false;
-  return true;
+/** Whether a field may have this value. [CONNECTION-3] */
+export const fitsLine = (value: string): boolean => !invalid.test(value);
+
+/** Fields as they stand in a head, each in its line; null when a value has a character that cannot. [CONNECTION-3] */
+export function fieldLines(fields: Readonly<Record<string, string>>): string | null {
+  let lines = '';
+  for (const name in fields) {
+    const value = fields[name] ?? '';
+    if (!fitsLine(value)) return null;
+    lines += `${name}: ${value}\r\n`;
+  }
+  return lines;
 }
 
 /** Request line and fields. `length`: of the body, bytes. */
-function headOf({ method, origin, path, headers, body, reset }: Sent, length: number): string {
+function headOf({ method, origin, path, fields, body, reset }: Sent, length: number): string {
   const host = origin.slice(origin.indexOf('//') + 2);
-  let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: ${reset === true ? 'close' : 'keep-alive'}\r\n`;
-  for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
-  if (body !== null || hasBody.has(method)) head += `content-length: ${length}\r\n`;
-  return `${head}\r\n`;
+  const line = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: ${reset === true ? 'close' : 'keep-alive'}\r\n`;
+  const end = body !== null || hasBody.has(method) ? `content-length: ${length}\r\n\r\n` : '\r\n';
+  return line + fields + end;
 }
 
 /** In one piece, but for bodies so large that a copy costs more than a second piece. */

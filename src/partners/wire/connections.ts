@@ -14,7 +14,7 @@
  */
 import type { Socket } from 'node:net';
 import errors from 'undici/lib/core/errors.js';
-import { Connection, isWritable, type Load, type Owner } from './connection.ts';
+import { Connection, type Load, type Owner } from './connection.ts';
 import type { Carrier, Exchange, Sent } from './exchange.ts';
 
 /** Opens a socket whose `onread` is that of `connection.ts`. */
@@ -48,7 +48,7 @@ export class Connections implements Carrier {
 
   dispatch(sent: Sent, exchange: Exchange): void {
     if (this.#isDestroyed) return exchange.failed(new errors.ClientClosedError(), false);
-    if (!isWritable(sent))
+    if (sent.fields === null)
       return exchange.failed(new errors.InvalidArgumentError('a header field has a line break'), false);
     // Without a limit there is no place that one could take from another.
     const isLimited = this.#options.perOrigin !== null && sent.partner !== undefined;

@@ -33,7 +33,8 @@ export interface Sent {
   readonly hostname: string;
   /** With its query. */
   readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Header fields, each in its line (`fieldLines`); null: one of them cannot be. */
+  readonly fields: string | null;
   readonly body: string | Uint8Array | null;
   /** The connection is closed after the answer. */
   reset?: boolean;

@@ -80,8 +80,8 @@ export class HandOver {
       connect: (_target, tell) =>
         queueMicrotask(() => (replay.destroyed ? tell(new Error('it is closed'), null) : tell(null, replay as never))),
     });
-    const { origin, path, method, headers, body } = sent;
-    client.dispatch({ origin, path, method, headers, body, reset: true }, this.#answer);
+    const { origin, path, method, body } = sent;
+    client.dispatch({ origin, path, method, body, reset: true }, this.#answer);
   }
 
   /** Bytes that came from the socket. */
