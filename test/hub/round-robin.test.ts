@@ -2,7 +2,7 @@
  * The queue in order of turn, against ordered lists. [QUEUES-1, QUEUES-2]
  */
 
-import { GroupedRoundRobin, RoundRobin } from '../../src/hub/delivery/queues.ts';
+import { GroupedRoundRobin, type Place, RoundRobin } from '../../src/hub/delivery/queues.ts';
 import { fc } from '../support/property.ts';
 import { t } from '../support/tap.ts';
 
@@ -37,11 +37,14 @@ t.test('groups take turns, and so do the members of each', (t) => {
   const groupOf = (member: number) => `G${member % 3}`;
   const property = fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
     const turns = new GroupedRoundRobin<number>();
+    const places = new Map<number, Place<number>>();
     let groups: number[][] = [];
     for (const { member, isGone } of steps) {
       const group = groups.find(([one]) => one !== undefined && groupOf(one) === groupOf(member));
-      if (isGone) turns.delete(groupOf(member), member);
-      else turns.add(groupOf(member), member);
+      const place = places.get(member);
+      if (isGone && place) turns.remove(groupOf(member), place);
+      else if (!isGone && !place) places.set(member, turns.add(groupOf(member), member));
+      if (isGone) places.delete(member);
       if (!isGone && !group) groups.push([member]);
       else if (!isGone && !group?.includes(member)) group?.push(member);
       else if (isGone && group?.includes(member)) {

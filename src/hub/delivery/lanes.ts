@@ -15,7 +15,7 @@ import type { Seq } from '../../../storage/contract.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
 import type { Item } from './item.ts';
-import { GroupedRoundRobin, MultisetMin, noSource, type Source, Sources } from './queues.ts';
+import { GroupedRoundRobin, MultisetMin, noSource, type Place, type Source, Sources } from './queues.ts';
 
 /** The lanes of one module. */
 interface Queue {
@@ -49,6 +49,9 @@ interface OwnLane {
   dueAt: number;
   /** Key of the lane whose updates the head waits for; null when it waits for none. */
   behind: string | null;
+  /** Where it is among the ready lanes, and among which of both; null when it is not ready. */
+  place: Place<OwnLane> | null;
+  ready: GroupedRoundRobin<OwnLane> | null;
 }
 
 /** Only `Lanes` changes a lane. */
@@ -141,7 +144,8 @@ export class Lanes {
     if (!lane) {
       const queue = this.#queueOf(item.module);
       const from = this.#partnerOf(item.sender);
-      lane = { key, queue, from, items: [], state: 'held', skipped: null, dueAt: item.loadedAt, behind: null };
+      const [dueAt, place, ready] = [item.loadedAt, null, null];
+      lane = { key, queue, from, items: [], state: 'held', skipped: null, dueAt, behind: null, place, ready };
       this.#lanes.set(key, lane);
     }
     lane.items.push(item);
@@ -183,11 +187,13 @@ export class Lanes {
 
   /** Takes the next lane and marks it busy; undefined when none may go. `now`: hub time, ms. [LANES-2] */
   take(slots: Slots, now: number): Lane | undefined {
-    for (const [place, queue] of this.#queues.entries()) {
+    for (const queue of this.#queues) {
       const lane = this.#mayGo(queue, slots, now) ? this.#firstOf(queue, slots) : undefined;
       if (!lane) continue;
-      this.#queues.splice(place, 1);
-      this.#queues.push(queue);
+      if (this.#queues.length > 1) {
+        this.#queues.splice(this.#queues.indexOf(queue), 1);
+        this.#queues.push(queue);
+      }
       queue.takenSince = lane.items[0]?.isRedriven ? 0 : queue.takenSince + 1;
       this.#unready(lane);
       lane.state = 'busy';
@@ -354,8 +360,10 @@ export class Lanes {
   #makeReady(lane: OwnLane): void {
     this.#unfollow(lane);
     if (lane.state === 'held') lane.queue.sources.count(lane.from, { moving: 1 });
+    if (lane.state === 'ready') return;
     lane.state = 'ready';
-    (lane.items[0]?.isRedriven ? lane.queue.readyAgain : lane.queue.ready).add(lane.from, lane);
+    lane.ready = lane.items[0]?.isRedriven ? lane.queue.readyAgain : lane.queue.ready;
+    lane.place = lane.ready.add(lane.from, lane);
   }
 
   /** The lane no longer waits for another one, so the end of that one must not release it. */
@@ -368,8 +376,8 @@ export class Lanes {
   }
 
   #unready(lane: OwnLane): void {
-    lane.queue.ready.delete(lane.from, lane);
-    lane.queue.readyAgain.delete(lane.from, lane);
+    if (lane.place) lane.ready?.remove(lane.from, lane.place);
+    [lane.place, lane.ready] = [null, null];
   }
 
   #land(lane: OwnLane): void {

@@ -1,24 +1,21 @@
 /**
  * Data structures of the delivery queues: every delivery changes them, so none may walk over a backlog.
  *
- * QUEUES-1  A member is in a `RoundRobin` once; adding it again keeps its place.
+ * QUEUES-1  A member is in a `RoundRobin` once; adding it again keeps its place. That a lane is in its group once is for `lanes.ts` to see to.
  * QUEUES-2  A `GroupedRoundRobin` keeps a group without members only while it is its only one.
  * QUEUES-3  A `MultisetMin` holds at most twice as many distinct numbers as the multiset, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
 
-interface Place<T> {
+/** Where a member is in a `Ring`. */
+export interface Place<T> {
   readonly member: T;
   before: Place<T> | null;
   after: Place<T> | null;
 }
 
-/**
- * First-in-first-out queue with O(1) `first`, `add` and `delete` from the middle. A `Set` is not O(1): to find its
- * first member it skips every entry deleted before it.
- */
-export class RoundRobin<T> {
-  readonly #places = new Map<T, Place<T>>();
+/** First-in-first-out queue; a member leaves it, from the middle too, by the place that it got. */
+class Ring<T> {
   #first: Place<T> | null = null;
   #last: Place<T> | null = null;
 
@@ -35,28 +32,22 @@ export class RoundRobin<T> {
     return undefined;
   }
 
-  /** Appends a member unless it is in the queue. [QUEUES-1] */
-  add(member: T): void {
-    if (this.#places.has(member)) return;
+  add(member: T): Place<T> {
     const place: Place<T> = { member, before: null, after: null };
     this.#link(place);
-    this.#places.set(member, place);
+    return place;
   }
 
-  /** False when the member is not in the queue. */
-  delete(member: T): boolean {
-    const place = this.#places.get(member);
-    if (!place) return false;
-    this.#places.delete(member);
-    this.#unlink(place);
-    return true;
+  remove({ before, after }: Place<T>): void {
+    if (before) before.after = after;
+    else this.#first = after;
+    if (after) after.before = before;
+    else this.#last = before;
   }
 
-  /** Moves a member to the end. */
-  toEnd(member: T): void {
-    const place = this.#places.get(member);
-    if (!place?.after) return;
-    this.#unlink(place);
+  toEnd(place: Place<T>): void {
+    if (!place.after) return;
+    this.remove(place);
     this.#link(place);
   }
 
@@ -67,24 +58,49 @@ export class RoundRobin<T> {
     else this.#first = place;
     this.#last = place;
   }
+}
 
-  #unlink({ before, after }: Place<T>): void {
-    if (before) before.after = after;
-    else this.#first = after;
-    if (after) after.before = before;
-    else this.#last = before;
+/**
+ * First-in-first-out queue with O(1) `first`, `add` and `delete` from the middle. A `Set` is not O(1): to find its
+ * first member it skips every entry deleted before it.
+ */
+export class RoundRobin<T> {
+  readonly #places = new Map<T, Place<T>>();
+  readonly #ring = new Ring<T>();
+
+  get first(): T | undefined {
+    return this.#ring.first;
+  }
+
+  /** Appends a member unless it is in the queue. [QUEUES-1] */
+  add(member: T): void {
+    if (!this.#places.has(member)) this.#places.set(member, this.#ring.add(member));
+  }
+
+  /** Does nothing for a member that is not in the queue. */
+  delete(member: T): void {
+    const place = this.#places.get(member);
+    if (!place) return;
+    this.#places.delete(member);
+    this.#ring.remove(place);
   }
 }
 
-interface Group<T> {
+class Group<T> {
   key: string;
-  readonly members: RoundRobin<T>;
+  readonly members = new Ring<T>();
+  readonly place: Place<Group<T>>;
+
+  constructor(key: string, turns: Ring<Group<T>>) {
+    this.key = key;
+    this.place = turns.add(this);
+  }
 }
 
 /** Groups of members take turns, and so do the members of each group; O(1) as `RoundRobin`, and without garbage of its own while there is one group. */
 export class GroupedRoundRobin<T> {
   readonly #groups = new Map<string, Group<T>>();
-  readonly #turns = new RoundRobin<Group<T>>();
+  readonly #turns = new Ring<Group<T>>();
 
   /** The first member of the group whose turn it is. */
   get first(): T | undefined {
@@ -107,18 +123,19 @@ export class GroupedRoundRobin<T> {
     return found;
   }
 
-  /** Appends a member to its group unless it is there. */
-  add(key: string, member: T): void {
-    this.#groupOf(key).members.add(member);
+  /** Appends a member, which is in no group, to one. */
+  add(key: string, member: T): Place<T> {
+    return this.#groupOf(key).members.add(member);
   }
 
-  /** Removes a member; its group has had its turn. */
-  delete(key: string, member: T): void {
+  /** Removes a member by the place that `add` gave; its group has had its turn. */
+  remove(key: string, place: Place<T>): void {
     const group = this.#groups.get(key);
-    if (!group?.members.delete(member)) return;
-    if (group.members.first !== undefined || this.#groups.size === 1) return this.#turns.toEnd(group);
+    if (!group) return;
+    group.members.remove(place);
+    if (group.members.first !== undefined || this.#groups.size === 1) return this.#turns.toEnd(group.place);
     this.#groups.delete(key);
-    this.#turns.delete(group);
+    this.#turns.remove(group.place);
   }
 
   /** [QUEUES-2] */
@@ -129,10 +146,7 @@ export class GroupedRoundRobin<T> {
     if (group && group.members.first === undefined) {
       this.#groups.delete(group.key);
       group.key = key;
-    } else {
-      group = { key, members: new RoundRobin() };
-      this.#turns.add(group);
-    }
+    } else group = new Group(key, this.#turns);
     this.#groups.set(key, group);
     return group;
   }
