@@ -44,6 +44,8 @@ async function promisesOf(run: () => Promise<unknown>): Promise<number> {
 t.test('counting a call creates one promise, of its wait', async (t) => {
   const answered = Promise.resolve({});
   const { call } = counting(() => answered);
+  // The first count includes promises of the hook itself.
+  await promisesOf(() => call({}));
   const [counted, bare] = [await promisesOf(() => call({ about })), await promisesOf(() => call({}))];
   t.ok(counted <= bare + 1, `${counted} promises beside ${bare}`);
 });

@@ -5,6 +5,7 @@ import type { Log } from '../../src/hub/ports/ports.ts';
 import type { DeliveryRow, Fence, Store } from '../../storage/contract.ts';
 import { openLevelStore } from '../../storage/level/store.ts';
 import { directoryFor } from '../support/directory.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { storeWith } from '../support/store-with.ts';
 import { type Test, t } from '../support/tap.ts';
@@ -12,8 +13,8 @@ import { type Test, t } from '../support/tap.ts';
 const progress = (receiver: string) => new Progress(receiver, 0);
 const row = (dest: string, seq: number): DeliveryRow => ({ dest, seq, state: 'DEAD', data: {} });
 
-/** A store whose fence is there or not, as the test says. */
-async function scene(t: Test) {
+/** A store whose fence is there or not, as the test says. `upTo`: up to which sequence events were offered. */
+async function scene(t: Test, upTo = () => 7) {
   const level = await openLevelStore({ directory: directoryFor(t), node: 'test', ballastBytes: 0 });
   t.teardown(() => level.close());
   const fence = { isHeld: false, whenAsked: () => {} };
@@ -44,7 +45,7 @@ async function scene(t: Test) {
   const hasRoom = () => {
     isFree = true;
   };
-  const writer = new OutboxWriter({ store, clock, log, rowsMax: 3 }, () => 7, hasRoom);
+  const writer = new OutboxWriter({ store, clock, log, rowsMax: 3 }, upTo, hasRoom);
   return { level, writer, clock, fence, warned, settled, tries: () => tries, isFree: () => isFree };
 }
 
@@ -137,6 +138,39 @@ t.test('[OUTBOX-WRITER-2] many rows are written in several settles, the floor wi
   t.strictSame(await level.floors(), [{ dest: 'A', seq: 7 }]);
   t.match(await level.delivery('A', 2_300), { state: 'DEAD' });
 });
+
+t.test(
+  '[OUTBOX-WRITER-5] floors are written every 200 ms at most, and the last ones when the hub closes',
+  async (t) => {
+    let upTo = 0;
+    const { level, writer, fence, clock, settled } = await scene(t, () => upTo);
+    fence.isHeld = true;
+    const a = progress('A');
+    const ends = async (seq: number) => {
+      upTo = seq;
+      writer.remember(a, row('A', seq));
+      await writer.flushed();
+    };
+    for (let seq = 1; seq <= 4; seq++) await ends(seq);
+    t.strictSame(settled.splice(0), [
+      [1, 1],
+      [1, 0],
+      [1, 0],
+      [1, 0],
+    ]);
+    t.strictSame(await level.floors(), [{ dest: 'A', seq: 1 }]);
+    clock.advance(200);
+    await eventually('the floor is written without a further row', () => settled.length > 0);
+    t.strictSame(settled.splice(0), [[0, 1]]);
+    await ends(5);
+    await writer.close();
+    t.strictSame(settled, [
+      [1, 0],
+      [0, 1],
+    ]);
+    t.strictSame(await level.floors(), [{ dest: 'A', seq: 5 }]);
+  },
+);
 
 t.test('a caller that waits for it is refused when the hub closes without the fence [OUTBOX-WRITER-3]', async (t) => {
   const { writer, warned } = await scene(t);

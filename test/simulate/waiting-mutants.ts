@@ -127,7 +127,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a restart begins every grace anew',
-    seed: 59,
+    seed: 105,
     broken: /a case opens when it is due/,
     bend: (parts) => {
       now = () => parts.ports.clock.now();
@@ -157,7 +157,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'a re-drive enters its lane at the head',
-    seed: 4,
+    seed: 12,
     broken: /what is put back goes behind its lane/,
     patch: overtaking(({ isRedriven, event }) => isRedriven && event === null),
   },
@@ -175,7 +175,7 @@ export const waiting: readonly Mutant[] = [
   },
   {
     name: 'memory holds any number of a lane',
-    seed: 201,
+    seed: 94,
     broken: /what may go goes/,
     patch: replaced(Lanes.prototype, 'skip', () => () => false),
   },

@@ -1,7 +1,6 @@
 /**
- * Attempts deliveries: builds the request from the event that owes it, sends it, and decides from the outcome whether the
- * delivery is done, is retried or becomes a dead letter. The operators' view shares `requestOf`, so operators see exactly
- * what is sent.
+ * Attempts deliveries: sends the request that the event owes, and decides from the outcome whether the delivery is done, is
+ * retried or becomes a dead letter.
  *
  * ATTEMPTS-1  A transient failure blocks its own lane only; a final one frees the lane. No delivery is dropped without a
  *     row that says so and why.
@@ -14,44 +13,53 @@
  */
 import type { StoredEvent } from '../../../storage/contract.ts';
 import { faultOf, mayRefuseToken, type Outcome, type OutcomeClass } from '../../domain/errors.ts';
-import { attemptOf, deliveryId, type ObjectEventData, type Owed } from '../../domain/events.ts';
+import { attemptOf, deliveryId, type ObjectEventData } from '../../domain/events.ts';
 import { instantText } from '../../domain/instant.ts';
 import { pairOf } from '../../domain/modules.ts';
 import { objectName } from '../../domain/object.ts';
-import { endpointOf, type Partner, type PartyId, within } from '../../domain/party.ts';
+import { endpointOf, type PartyId } from '../../domain/party.ts';
 import type { Quirk } from '../../domain/quirks.ts';
 import { isExpired, type RetryRules, verdict } from '../../domain/retry.ts';
 import { isJoined, type Route } from '../../domain/routing.ts';
 import { hourMs } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
-import { openToken, type PartnerDirectory, routeStream, tokenFor } from '../kernel/directory.ts';
+import { openToken, routeStream } from '../kernel/directory.ts';
 import type { Recorder } from '../kernel/recorder.ts';
 import type { PartnerReports } from '../partners/reports.ts';
-import type { DeliveryDetail } from '../ports/operator.ts';
-import type { CallSubject, OutboundCall } from '../ports/ports.ts';
+import type { OutboundCall } from '../ports/ports.ts';
+import { callOf, subjectOf, type Target } from './delivery-request.ts';
 import type { Erasures } from './erasures.ts';
 import type { FairScheduler, Flight } from './fair-scheduler.ts';
 import type { Item } from './item.ts';
 import type { Lane } from './lanes.ts';
 import type { Receiver } from './receiver.ts';
-import { asDelivered, isToHeal, type Wholes } from './wholes.ts';
+import { asDelivered, isToHeal, type Sent, type Wholes } from './wholes.ts';
 
 /** Back-off of a lane, ms, after an attempt failed by a bug of the hub and its end could not be noted either. */
 const faultMs = 60_000;
 const suspended = 'suspended';
 
-/** Where a delivery goes now. */
-interface Target {
-  readonly partner: Partner;
-  /** Of the receiver's module. */
-  readonly url: string;
-}
-
 /** Why a delivery is a dead letter without a call. */
 interface Unsent {
   readonly class: OutcomeClass;
   readonly reason: string;
+}
+
+/** What is known of an attempt before its call. */
+interface Prepared {
+  readonly item: Item;
+  readonly event: StoredEvent;
+  readonly sent: Sent;
+  readonly target: Target;
+}
+
+interface Attempt {
+  readonly item: Item;
+  /** The delivery as it is sent. */
+  readonly head: Item;
+  readonly event: StoredEvent;
+  readonly call: OutboundCall;
 }
 
 export class Attempts {
@@ -89,7 +97,12 @@ export class Attempts {
   /** Attempts the head of a busy lane; never rejects. [ATTEMPTS-2] */
   async make(flight: Flight<Receiver>, lane: Lane): Promise<void> {
     try {
-      await this.#deliver(flight, lane);
+      const prepared = this.#prepare(flight, lane);
+      const attempt = prepared instanceof Promise ? await prepared : prepared;
+      if (attempt === null) return;
+      const outcome = await this.#context.ports.client.call(attempt.call);
+      const isLater = this.#ended(flight.sender, lane, attempt, outcome);
+      if (isLater) await isLater;
     } catch (error) {
       this.#failed(flight.sender, lane, error);
     }
@@ -110,42 +123,85 @@ export class Attempts {
     }
   }
 
-  async #deliver(flight: Flight<Receiver>, lane: Lane): Promise<void> {
-    const receiver = flight.sender;
-    const { store, directory, ports, breakerFeed, contacts } = this.#context;
+  /** What to send now; null when nothing is, and the lane was dealt with. */
+  #prepare(flight: Flight<Receiver>, lane: Lane): Attempt | null | Promise<Attempt | null> {
     const [first] = lane.items;
     if (!first) throw new Error(`lane ${lane.key} was taken while empty`);
     const item = this.#erasures.item(first);
-    const before = this.#targetOf(item);
-    if ('reason' in before) return this.#buryUnsent(receiver, lane, item, before.class, before.reason);
-    if (isExpired(this.#rules, { module: item.module, since: item.since, at: ports.clock.now() })) {
-      return this.#buryUnsent(receiver, lane, item, 'expired', 'expired before it could be sent');
+    const target = this.#targetOf(item);
+    if ('reason' in target) return this.#buryUnsent(flight, lane, item, target.class, target.reason);
+    if (isExpired(this.#rules, { module: item.module, since: item.since, at: this.#context.ports.clock.now() })) {
+      return this.#buryUnsent(flight, lane, item, 'expired', 'expired before it could be sent');
     }
-    const kept = this.#erasures.mayDiffer(item.seq) ? null : item.event;
-    const event = kept ?? (await store.event(item.seq));
-    if (!event) return this.#bury(receiver, lane, item, 'expired', 'no longer in the log');
-    const mayGo = item.form === 'end' || isJoined(directory, item.module, ownerOf(event), item.receiver);
-    if (!mayGo && (await this.#hasParted(item, event)))
-      return this.#buryUnsent(receiver, lane, item, 'not_found', 'no routing rule');
+    const event = this.#erasures.mayDiffer(item.seq) ? null : item.event;
+    const sent = event && this.#mayGo(item, event) ? this.#wholes.formAtOnce(item, event) : null;
+    if (event && sent) return this.#attemptOf(flight, lane, { item, event, sent, target });
+    return this.#prepareLater(flight, lane, item, event);
+  }
+
+  /** The same for a delivery of which something has to be read. `kept`: its event; null: to be read from the log. */
+  async #prepareLater(
+    flight: Flight<Receiver>,
+    lane: Lane,
+    item: Item,
+    kept: StoredEvent | null,
+  ): Promise<Attempt | null> {
+    const event = kept ?? (await this.#context.store.event(item.seq));
+    if (!event) {
+      this.#bury(flight.sender, lane, item, 'expired', 'no longer in the log');
+      return null;
+    }
+    if (!this.#mayGo(item, event) && (await this.#hasParted(item, event)))
+      return this.#buryUnsent(flight, lane, item, 'not_found', 'no routing rule');
     const sent = await this.#wholes.formFor(item, event);
-    if (!sent) return this.#buryUnsent(receiver, lane, item, 'not_found', 'no whole object to send');
+    if (!sent) return this.#buryUnsent(flight, lane, item, 'not_found', 'no whole object to send');
     // The partner may have been suspended, or have registered with another URL, while this was read.
     const target = this.#targetOf(item);
-    if ('reason' in target) return this.#buryUnsent(receiver, lane, item, target.class, target.reason);
+    if ('reason' in target) return this.#buryUnsent(flight, lane, item, target.class, target.reason);
+    return this.#attemptOf(flight, lane, { item, event, sent, target });
+  }
+
+  #mayGo({ form, module, receiver }: Item, event: StoredEvent): boolean {
+    return form === 'end' || isJoined(this.#context.directory, module, ownerOf(event), receiver);
+  }
+
+  #attemptOf(flight: Flight<Receiver>, lane: Lane, { item, event, sent, target }: Prepared): Attempt | null {
+    const receiver = flight.sender;
     const { owed, head } = sent;
     if (head !== item) {
       receiver.replace(lane, head);
       this.#scheduler.resize(flight, head.size);
     }
     // An operator paused the partner, or a circuit opened, while this was read.
-    if (!receiver.mayGo(item.module)) return receiver.hold(lane, ports.clock.now());
-    const call = callOf(this.#context, target, item, event, owed);
-    const outcome = await ports.client.call(call);
-    ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
+    if (receiver.mayGo(item.module))
+      return { item, head, event, call: callOf(this.#context, target, item, event, owed) };
+    receiver.hold(lane, this.#context.ports.clock.now());
+    return null;
+  }
+
+  /** The call has ended; a promise when something has to be read for what follows. */
+  #ended(receiver: Receiver, lane: Lane, attempt: Attempt, outcome: Outcome): void | Promise<void> {
+    const { item, head, event, call } = attempt;
+    this.#context.ports.log.info(attemptLine(item, event, outcome), 'delivery attempt');
     receiver.attempted(item.module, outcome);
     const isOutdated = mayRefuseToken(outcome) && this.#isOutdated(receiver, call.token);
     const met = isOutdated ? asOutdated(outcome) : outcome;
-    const isHealed = isToHeal(head, met) && (await this.#wholes.formFor({ ...head, asWhole: true }, event)) !== null;
+    if (!isToHeal(head, met)) return this.#settle(receiver, lane, attempt, outcome, met, false);
+    return this.#wholes
+      .formFor({ ...head, asWhole: true }, event)
+      .then((whole) => this.#settle(receiver, lane, attempt, outcome, met, whole !== null));
+  }
+
+  /** `met`: what the outcome counts as for the delivery. */
+  #settle(
+    receiver: Receiver,
+    lane: Lane,
+    { item, head, event }: Attempt,
+    outcome: Outcome,
+    met: Outcome,
+    isHealed: boolean,
+  ): void {
+    const { directory, ports, breakerFeed, contacts } = this.#context;
     this.#applyOutcome(receiver, lane, head, met, isHealed);
     contacts.called(receiver.partnerId, outcome, {
       what: item.module,
@@ -224,8 +280,16 @@ export class Attempts {
   }
 
   /** Yields to the event loop first: a backlog that ends at once must not block it. */
-  #buryUnsent(receiver: Receiver, lane: Lane, item: Item, outcomeClass: OutcomeClass, reason: string): Promise<void> {
-    return nextTurn().then(() => this.#bury(receiver, lane, item, outcomeClass, reason));
+  async #buryUnsent(
+    { sender }: Flight<Receiver>,
+    lane: Lane,
+    item: Item,
+    outcomeClass: OutcomeClass,
+    reason: string,
+  ): Promise<null> {
+    await nextTurn();
+    this.#bury(sender, lane, item, outcomeClass, reason);
+    return null;
   }
 
   #bury(receiver: Receiver, lane: Lane, owed: Item, outcomeClass: OutcomeClass, why: string): void {
@@ -242,72 +306,10 @@ export class Attempts {
 
 const ownerOf = ({ data }: StoredEvent): PartyId => (data as ObjectEventData).owner;
 
-/** `moduleUrl` may have its own query, which the request keeps. */
-function requestOf(
-  event: StoredEvent,
-  owed: Owed | null,
-  moduleUrl: string,
-): Pick<OutboundCall, 'method' | 'url' | 'body'> {
-  return {
-    method: owed?.method ?? 'PUT',
-    url: within(moduleUrl, owed?.path ?? '', owed?.query.slice(1)),
-    body: owed?.method === 'DELETE' ? null : (owed?.body ?? event.body),
-  };
-}
-
-/** Encoded bodies of requests with several receivers (fan-out): encoded once while the event is in memory. */
-const bytesOf = new WeakMap<Owed, Buffer>();
-
-/** Undefined when the event has a single receiver, so that encoding once saves nothing. */
-function sharedBytes(event: StoredEvent, owed: Owed | null, body: string): Buffer | undefined {
-  if (event.to.length < 2 || owed === null) return undefined;
-  let bytes = bytesOf.get(owed);
-  if (!bytes) {
-    bytes = Buffer.from(body);
-    bytesOf.set(owed, bytes);
-  }
-  return bytes;
-}
-
 const asOutdated = (refused: Outcome): Outcome => ({
   ...refused,
   class: 'unavailable',
   message: `${refused.message} to a token that was being replaced`,
-});
-
-/** The call that carries the delivery to the partner that holds the receiver. */
-function callOf(
-  { directory, ports, settings }: Context,
-  { partner, url: moduleUrl }: Target,
-  item: Item,
-  event: StoredEvent,
-  owed: Owed | null,
-): OutboundCall {
-  const { method, url, body } = requestOf(event, owed, moduleUrl);
-  return {
-    method,
-    url,
-    endpoint: moduleUrl,
-    body,
-    bytes: body === null ? undefined : sharedBytes(event, owed, body),
-    token: tokenFor(ports, partner),
-    encoding: partner.settings.token_encoding,
-    from: directory.party((event.data as ObjectEventData).owner) ?? null,
-    to: directory.party(item.receiver) ?? null,
-    requestId: ports.secrets.newId(),
-    correlationId: event.correlationId ?? ports.secrets.newId(),
-    timeoutMs: settings.deliveryTimeoutMs,
-    emptyOk: partner.settings.empty_2xx_ok,
-    resend: true,
-    isDelivery: true,
-    about: subjectOf(partner, item),
-  };
-}
-
-const subjectOf = (partner: Partner, { module, sender, id }: Item): CallSubject => ({
-  partner: partner.id,
-  module,
-  object: objectName({ owner: sender, id }),
 });
 
 /** Fields of the log line of an attempt. */
@@ -334,23 +336,4 @@ function noteDead(recorder: Recorder, item: Item, outcomeClass: OutcomeClass, re
     facts: [{ stream: `delivery:${delivery}`, event: { type: 'delivery.dead', data }, party: null }],
     trace: item.correlationId === null ? null : { correlationId: item.correlationId },
   });
-}
-
-/** The request as it would be sent now; `url` is null when the receiver has no endpoint for the module. */
-export function presentRequest(
-  directory: PartnerDirectory,
-  event: StoredEvent,
-  owed: Owed | null,
-  receiver: PartyId,
-): DeliveryDetail['request'] {
-  const { module, owner } = event.data as ObjectEventData;
-  const partner = directory.partnerOf(receiver);
-  const endpoint = partner && endpointOf(partner, module, 'RECEIVER');
-  const request = requestOf(event, owed, endpoint?.url ?? '');
-  return {
-    ...request,
-    url: endpoint ? request.url : null,
-    from: directory.party(owner) ?? null,
-    to: directory.party(receiver) ?? null,
-  };
 }

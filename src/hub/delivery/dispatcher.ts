@@ -332,7 +332,7 @@ export class Dispatcher {
         continue;
       }
       this.#scheduler.giveTurn(receiver);
-      if (!receiver.waitsForSession(lane)) void this.#fly(receiver, lane);
+      if (!receiver.waitsForSession(lane)) this.#fly(receiver, lane);
     }
   }
 
@@ -356,14 +356,17 @@ export class Dispatcher {
     this.#begun += 1 + Math.floor(size / smallBody);
   }
 
-  async #fly(receiver: Receiver, lane: Lane): Promise<void> {
+  #fly(receiver: Receiver, lane: Lane): void {
     const size = lane.items[0]?.size ?? 0;
     this.#count(size);
     const flight = this.#scheduler.begin(receiver, size);
+    const make = () => this.#attempts.make(flight, lane);
     const written = this.#written(lane);
-    if (written === null || (await written)) await this.#attempts.make(flight, lane);
-    this.#scheduler.end(flight);
-    this.#dispatch();
-    receiver.window.readOn();
+    const made = written === null ? make() : written.then((isWritten) => (isWritten ? make() : undefined));
+    void made.then(() => {
+      this.#scheduler.end(flight);
+      this.#dispatch();
+      receiver.window.readOn();
+    });
   }
 }

@@ -7,12 +7,14 @@
  * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it refuses its waiting callers as `unavailable` instead.
  * OUTBOX-WRITER-4  While `rowsMax` rows are not written, `isFull` holds and the dispatcher begins no attempt: memory is bounded and a kill repeats no
  *     more than these and what was in flight, however long the store takes no writes.
+ * OUTBOX-WRITER-5  Floors are written every `floorsEveryMs` at most, and the last ones when the hub closes: in a fan-out each delivery moves
+ *     one, which costs as much as its row. What is sent again after a kill depends on the rows alone.
  */
 import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Clock, sleep } from '../../kit/clock.ts';
+import { background, type Clock, sleep } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Log } from '../ports/ports.ts';
@@ -32,6 +34,8 @@ const retryWriteMs = 1_000;
 const rowsBatch = 500;
 /** Rows of one settle. Those of a store that took none for long hold up the event loop, 1,000 of them for about 50 ms. */
 const settledAtOnce = 1_000;
+/** A longer time makes a start read more of the log, a shorter one costs a fan-out CPU. [OUTBOX-WRITER-5] */
+const floorsEveryMs = 200;
 /** Receivers whose first batch of rows is read concurrently. */
 const readAtOnce = 16;
 
@@ -95,6 +99,9 @@ export class OutboxWriter {
   /** Rows of the write in progress. */
   #flying = none;
   #touched = new Set<Progress>();
+  /** When floors may be written again, monotonic ms. */
+  #floorsFrom = Number.NEGATIVE_INFINITY;
+  #floorsTimer: unknown = null;
   #writing: Promise<void> | null = null;
   /** Callers of `flushed` that wait for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
@@ -144,7 +151,7 @@ export class OutboxWriter {
     return [...new Map([...this.#flying, ...this.#rows]).values()];
   }
 
-  /** Has the floor of a receiver written if it has moved. */
+  /** Has the floor of a receiver written if it has moved. [OUTBOX-WRITER-5] */
   touch(progress: Progress): void {
     this.#touched.add(progress);
     this.#writing ??= this.#drain();
@@ -157,19 +164,36 @@ export class OutboxWriter {
 
   async close(): Promise<void> {
     this.giveUp();
+    this.#clock.clearTimeout(this.#floorsTimer);
+    if (this.#touched.size > 0) this.#writing ??= this.#drain();
     await this.#writing;
+  }
+
+  /** [OUTBOX-WRITER-5] */
+  get #areFloorsDue(): boolean {
+    return this.#touched.size > 0 && (this.#ending.signal.aborted || this.#clock.monotonic() >= this.#floorsFrom);
+  }
+
+  #armFloors(): void {
+    const waitMs = this.#floorsFrom - this.#clock.monotonic();
+    this.#floorsTimer ??= background(
+      this.#clock.setTimeout(() => {
+        this.#floorsTimer = null;
+        this.#writing ??= this.#drain();
+      }, waitMs),
+    );
   }
 
   async #drain(): Promise<void> {
     // Group commit: whatever else is settled in this turn of the event loop goes into the same write.
     await nextTurn();
-    while (this.#rows.size > 0 || this.#touched.size > 0 || this.#waiting.length > 0) {
+    while (this.#rows.size > 0 || this.#waiting.length > 0 || this.#areFloorsDue) {
       const rows = this.#rows;
-      const touched = [...this.#touched];
+      const touched = this.#areFloorsDue ? [...this.#touched] : [];
       const waiting = this.#waiting;
       this.#flying = rows;
       this.#rows = new Map();
-      this.#touched = new Set();
+      if (touched.length > 0) this.#touched = new Set();
       this.#waiting = [];
       try {
         await this.#write([...rows.values()], touched);
@@ -195,6 +219,7 @@ export class OutboxWriter {
     }
     // No await since the loop found nothing left, so a row that comes later starts a new drain.
     this.#writing = null;
+    if (this.#touched.size > 0 && !this.#ending.signal.aborted) this.#armFloors();
   }
 
   async #write(rows: readonly DeliveryRow[], touched: readonly Progress[]): Promise<void> {
@@ -212,5 +237,6 @@ export class OutboxWriter {
       await this.#store.settle(fence, rows.slice(from, from + settledAtOnce), []);
     await this.#store.settle(fence, from === 0 ? rows : rows.slice(from), floors);
     for (const { progress, seq } of raised) progress.written(seq);
+    if (touched.length > 0) this.#floorsFrom = this.#clock.monotonic() + floorsEveryMs;
   }
 }

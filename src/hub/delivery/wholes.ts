@@ -39,7 +39,7 @@ import type { Item } from './item.ts';
 import { laneKey } from './lanes.ts';
 import { type Deliveries, MissedNotes, type Place } from './missed-notes.ts';
 
-interface Sent {
+export interface Sent {
   readonly owed: Owed | null;
   /** The delivery as it is sent: a whole is larger than the part that it replaces. */
   readonly head: Item;
@@ -97,6 +97,12 @@ export class Wholes {
       // Events before `at` were decided on without knowing it.
       if (this.#missing.has(lane)) this.#missing.set(lane, at);
     });
+  }
+
+  /** The request to send now where that needs no read, as nearly always; null: `formFor` says it. */
+  formAtOnce(item: Item, event: StoredEvent): Sent | null {
+    if (item.asWhole || item.form === 'part') return null;
+    return { owed: owedTo(event.data as ObjectEventData, item.receiver), head: item };
   }
 
   /** The request to send now. Null when the receiver needs the whole object and there is none to send. [WHOLES-4] */

@@ -270,7 +270,7 @@ export function countedPorts(
   inFlight: Map<PartyId, number>,
 ): HubPorts {
   const { client, versions, lists } = ports;
-  const counted = async <T>(
+  const counted = <T>(
     about: CallSubject | undefined,
     call: Promise<T>,
     quirksOf: (ended: T) => readonly Quirk[] | undefined,
@@ -278,14 +278,18 @@ export function countedPorts(
     if (!about) return call;
     // [REPORTS-5]
     addTo(inFlight, about.partner, 1);
-    try {
-      const ended = await call;
-      const quirks = quirksOf(ended);
-      if (quirks && quirks.length > 0) used(about, quirks);
-      return ended;
-    } finally {
-      addTo(inFlight, about.partner, -1);
-    }
+    return call.then(
+      (ended) => {
+        addTo(inFlight, about.partner, -1);
+        const quirks = quirksOf(ended);
+        if (quirks && quirks.length > 0) used(about, quirks);
+        return ended;
+      },
+      (error: unknown) => {
+        addTo(inFlight, about.partner, -1);
+        throw error;
+      },
+    );
   };
   return {
     ...ports,
