@@ -264,7 +264,8 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
       nodes: () => store.nodes().flatMap(({ url }) => (url === null ? [] : [url])),
     };
     const peers = () => node?.neighbours.all() ?? [];
-    const grants = passing === null ? undefined : new GrantsTold({ peers, passing });
+    const owner = () => node?.neighbours.owner() ?? null;
+    const grants = passing === null ? undefined : new GrantsTold({ peers, owner, passing });
     const limiter = limiterOf(config, clock, grants);
     const shared = { log, clock, random, metrics, visitors, limiter, port, reached, named: named.now, ...others };
     const serve = async (tenure: Tenure) => {
@@ -287,7 +288,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
           ...shared,
           mayCall,
           unopened: () => running.doorway.unfit(),
-          tellUse: ({ digest: budget, ...use }) => grants?.tell({ budget, ...use }),
+          tellUse: ({ digest: budget, ...use }) => grants?.tellOwner({ budget, ...use }),
           kind: 'door',
         }),
       );

@@ -1,11 +1,11 @@
 /**
- * Tells the other nodes how many requests this one granted its callers, so that nodes share rate limits, and how its door met
- * their tokens, so that the owner shows it.
+ * Tells the other nodes how many requests this one granted its callers, so that nodes share rate limits, and the owner alone how
+ * its door met their tokens, so that the owner shows it.
  *
- * GRANTS-TOLD-1  One message to a node is in flight at a time; what is granted meanwhile shares the next one. A lost message
- *     only lets callers have more.
+ * GRANTS-TOLD-1  One message to a node is in flight at a time; what is granted meanwhile shares the next one, and what is granted
+ *     in one turn of the event loop shares the first. A lost message only lets callers have more.
  */
-import { systemClock as clock } from '../kit/system-clock.ts';
+import { systemClock as clock, nextTurn } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 
@@ -27,6 +27,8 @@ const grantsMax = 50;
 
 export interface GrantsToldParts {
   readonly peers: () => readonly Target[];
+  /** Null while none is known, or it is this node. */
+  readonly owner: () => Target | null;
   readonly passing: Pick<Passing, 'ask'>;
 }
 
@@ -45,20 +47,28 @@ export class GrantsTold {
   }
 
   tell(granted: Grant): void {
+    for (const peer of this.#parts.peers()) this.#tell(peer, granted);
+  }
+
+  tellOwner(granted: Grant): void {
+    const owner = this.#parts.owner();
+    if (owner !== null) this.#tell(owner, granted);
+  }
+
+  #tell(peer: Target, granted: Grant): void {
     const key = `${granted.party} ${granted.budget}`;
-    const at = clock.monotonic();
-    for (const peer of this.#parts.peers()) {
-      const waiting = this.#waiting.get(peer.id) ?? new Map();
-      const before = waiting.get(key)?.granted;
-      // What was granted in a window that has ended since counts for nothing.
-      const isSame = before !== undefined && before.ageMs <= granted.ageMs;
-      waiting.set(key, { granted: isSame ? { ...granted, count: before.count + granted.count } : granted, at });
-      if (!this.#waiting.has(peer.id)) void this.#run(peer, waiting);
-    }
+    const waiting = this.#waiting.get(peer.id) ?? new Map();
+    const before = waiting.get(key)?.granted;
+    // What was granted in a window that has ended since counts for nothing.
+    const isSame = before !== undefined && before.ageMs <= granted.ageMs;
+    const all = isSame ? { ...granted, count: before.count + granted.count } : granted;
+    waiting.set(key, { granted: all, at: clock.monotonic() });
+    if (!this.#waiting.has(peer.id)) void this.#run(peer, waiting);
   }
 
   async #run(peer: Target, waiting: Waiting): Promise<void> {
     this.#waiting.set(peer.id, waiting);
+    await nextTurn();
     while (waiting.size > 0) {
       const some = [...waiting].slice(0, grantsMax);
       for (const [key] of some) waiting.delete(key);

@@ -67,10 +67,15 @@ export class Membership {
     await Promise.all(this.#askAll('POST', what, withinMs));
   }
 
+  /** Null when the owner is this node or unknown. */
+  owner(): Target | null {
+    const owner = this.#store.owner();
+    return this.all().find(({ id }) => id === owner?.id) ?? null;
+  }
+
   /** Sends a message to the owner; does nothing when the owner is this node or unknown. */
   async tellOwner(what: string, withinMs: number): Promise<void> {
-    const owner = this.#store.owner();
-    const target = this.all().find(({ id }) => id === owner?.id);
+    const target = this.owner();
     if (target) await this.#passing?.ask(target, 'POST', `${peersPath}${what}`, withinMs);
   }
 

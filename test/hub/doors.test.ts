@@ -5,7 +5,7 @@ import { applyToPartner, type Partner } from '../../src/domain/party.ts';
 import { type CreatedHub, createHub } from '../../src/hub/create-hub.ts';
 import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
-import type { HubPorts } from '../../src/hub/ports/ports.ts';
+import type { HubPorts, TokenUse } from '../../src/hub/ports/ports.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import type { Commit, Store } from '../../storage/contract.ts';
 import { append } from '../storage/support.ts';
@@ -60,6 +60,28 @@ t.test('a partner that was suspended after a door admitted it writes nothing', a
   );
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
   t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
+});
+
+t.test('a door tells all token uses of a second at once, of each token the last one [TOKEN-USES-1]', async (t) => {
+  const clock = new SimulatedClock('2026-03-01T00:00:00Z');
+  const hub = await hubFor(t);
+  const { cpo, emsp } = await routedPair(t, hub);
+  const told: TokenUse[] = [];
+  const door = await doorOf(t, hub, { clock, tellUse: (use) => void told.push(use) });
+  callerAt(door, cpo);
+  clock.advance(400);
+  for (const partner of [emsp, cpo, cpo]) callerAt(door, partner);
+  clock.advance(500);
+  t.strictSame(told, []);
+  clock.advance(100);
+  const plain = told.map(({ party, count, ageMs }) => ({ party, count, ageMs }));
+  t.strictSame(plain, [
+    { party: 'NL-CPO', count: 3, ageMs: 600 },
+    { party: 'NL-EMS', count: 1, ageMs: 600 },
+  ]);
+  callerAt(door, emsp);
+  clock.advance(1000);
+  t.match(told.slice(2), [{ party: 'NL-EMS', count: 1, ageMs: 1000 }], 'and goes on');
 });
 
 /** Seals the token of a partner under a key that the hub does not have, as another node may. */

@@ -2,7 +2,8 @@
  * When and from where each token of a partner was last used, and requests from where the partner may not call. In memory:
  * it begins with the start of the process, of several nodes when this one becomes the owner.
  *
- * TOKEN-USES-1  A door tells the owner the last use of each token, and the refusals of each partner, once in `tellEveryMs` at most.
+ * TOKEN-USES-1  A door tells the owner the last use of each token, and the refusals of each partner, once in `tellEveryMs` at most,
+ *     those of all partners in one turn of the event loop: they share messages.
  */
 import type { PartyView } from '../../api/parties.ts';
 import { instantText } from '../../domain/instant.ts';
@@ -13,11 +14,18 @@ import type { TokenUse } from '../ports/ports.ts';
 /** Refusals of a partner are logged at most once per this interval, with their count. */
 const logEveryMs = 60_000;
 const tellEveryMs = 1_000;
+const timer = 'token uses';
 
 interface Use {
   readonly address: string;
   /** Hub time. */
   readonly at: number;
+}
+
+interface Unreported {
+  readonly party: PartyId;
+  readonly digest: string;
+  count: number;
 }
 
 interface Refused extends Use {
@@ -32,8 +40,8 @@ export class TokenUses {
   /** By partner and digest; digests that are not in force any more are removed when another one is first used. */
   readonly #uses = new Map<PartyId, Map<string, Use>>();
   readonly #refused = new Map<PartyId, Refused>();
-  /** Uses and refusals that the owner does not know, by the name of their timer. [TOKEN-USES-1] */
-  readonly #unreported = new Map<string, number>();
+  /** Uses and refusals that the owner does not know, by partner and digest; of a refusal the digest is empty. [TOKEN-USES-1] */
+  #unreported = new Map<string, Unreported>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -111,16 +119,22 @@ export class TokenUses {
     const { timers, ports } = this.#context;
     const { clock, tellUse } = ports;
     if (!tellUse) return;
-    const timer = `use:${party} ${digest}`;
-    const unreported = this.#unreported.get(timer) ?? 0;
-    this.#unreported.set(timer, unreported + 1);
-    if (unreported > 0) return;
-    timers.arm(timer, clock.now() + tellEveryMs, () => {
+    const key = `${party} ${digest}`;
+    const unreported = this.#unreported.get(key);
+    if (unreported) unreported.count += 1;
+    else this.#unreported.set(key, { party, digest, count: 1 });
+    if (this.#unreported.size > 1 || unreported) return;
+    timers.arm(timer, clock.now() + tellEveryMs, () => this.#tellAll(tellUse));
+  }
+
+  #tellAll(tellUse: (use: TokenUse) => void): void {
+    const unreported = this.#unreported;
+    this.#unreported = new Map();
+    const now = this.#context.ports.clock.now();
+    for (const { party, digest, count } of unreported.values()) {
       const use = digest === '' ? this.#refused.get(party) : this.#uses.get(party)?.get(digest);
-      const count = this.#unreported.get(timer) ?? 0;
-      this.#unreported.delete(timer);
-      if (use) tellUse({ party, digest, address: use.address, count, ageMs: clock.now() - use.at });
-    });
+      if (use) tellUse({ party, digest, address: use.address, count, ageMs: now - use.at });
+    }
   }
 }
 
