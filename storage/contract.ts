@@ -377,6 +377,8 @@ export interface Store extends Outbox {
   get(key: RowKey): Promise<Row | null>;
   /** What `get` would resolve with, where memory tells without a wait; else undefined. A store that never knows has no such method. */
   peek?(key: RowKey): Row | null | undefined;
+  /** What `get` resolves with, unless `size` finds more than 0: then that, and it does not read the body. */
+  getSmall(key: RowKey): Promise<Row | number | null>;
   /** An upper bound on the characters of these rows' bodies that exceed `smallBody`, without reading them: others may count as 0. */
   size(keys: readonly RowKey[]): Promise<number>;
   list(query: ListQuery): Promise<ListPage>;
@@ -387,10 +389,7 @@ export interface Store extends Outbox {
   /** Timers that are set, in order of instant. */
   due(): Promise<{ key: string; at: string }[]>;
 
-  /**
-   * Writes a backup of one moment into an empty or missing directory while the store is in use. Rejects with a message
-   * for operators when it cannot, and then leaves no such directory.
-   */
+  /** Writes a backup of one moment into an empty or missing directory. Rejects with a message for operators; then it leaves no such directory. */
   backup(directory: string, options?: BackupOptions): Promise<BackupManifest>;
 
   health(): StoreHealth;

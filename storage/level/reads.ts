@@ -148,6 +148,10 @@ export class Reads {
     }
   }
 
+  async getSmall(key: RowKey): Promise<Row | number | null> {
+    return (await this.size([key])) || this.get(key);
+  }
+
   async size(wanted: readonly RowKey[]): Promise<number> {
     const { order } = this.lifecycle.mounted().found;
     return wanted.reduce((sum, key) => sum + order.sizeOf(key), 0);

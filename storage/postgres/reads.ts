@@ -57,6 +57,7 @@ interface RangeColumns extends EventColumns {
 
 export type RowColumns = Omit<Row, 'data'> & { readonly data: string };
 export type DeliveryColumns = Omit<DeliveryRow, 'data'> & { readonly data: string };
+type SmallColumns = RowColumns & { readonly chars: number };
 type ScanColumns = RowColumns & { readonly reached: number };
 
 const EVENT = `e.seq, e.stream, e.type, e.at, e.party, e.correlation_id, to_json(e."to") as "to", e.data, e.body`;
@@ -106,6 +107,8 @@ const RECENT = newest('e.stream');
 const CORRELATED = newest('e.correlation_id');
 
 const GET = `select ${ROW} from rows r where r.kind = $1 and r.owner = $2 and r.id = $3 ${LATEST}`;
+const SMALL = `select ${ROW.replace('r.body', `case when r.chars <= ${smallBody} then r.body end as body`)}, r.chars from rows r
+  where r.kind = $1 and r.owner = $2 and r.id = $3 ${LATEST}`;
 const SIZE = `select coalesce(sum(r.chars), 0)::int8 as size from rows r
   join unnest($1::text[], $2::text[], $3::text[]) k(kind, owner, id) on k.kind = r.kind and k.owner = r.owner and k.id = r.id
   where r.chars > ${smallBody}`;
@@ -197,6 +200,13 @@ export class PostgresReads {
     keys.checkRow(key);
     const [found] = await this.#ask<RowColumns>('get', GET, [key.kind, key.owner, key.id]);
     return found === undefined ? null : toRow(found);
+  }
+
+  async getSmall(key: RowKey): Promise<Row | number | null> {
+    keys.checkRow(key);
+    const [found] = await this.#ask<SmallColumns>('small', SMALL, [key.kind, key.owner, key.id]);
+    if (found === undefined) return null;
+    return found.chars > smallBody ? found.chars : toRow(found);
   }
 
   async size(wanted: readonly RowKey[]): Promise<number> {

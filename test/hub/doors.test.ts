@@ -7,7 +7,7 @@ import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
 import type { Caller } from '../../src/hub/ports/hub.ts';
 import type { HubPorts, TokenUse } from '../../src/hub/ports/ports.ts';
 import { createSecrets } from '../../src/secrets.ts';
-import type { Commit, Store } from '../../storage/contract.ts';
+import { type Commit, type Store, smallBody } from '../../storage/contract.ts';
 import { append } from '../storage/support.ts';
 import { locationBody, sessionBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
@@ -61,6 +61,38 @@ t.test('a partner that was suspended after a door admitted it writes nothing', a
   t.equal(door.context.directory.partner('NL-CPO')?.status, 'SUSPENDED', 'and knows by the conflict');
   t.equal(await door.context.store.get({ kind: 'locations', owner: 'NL-CPO', id: 'l2' }), null);
 });
+
+t.test(
+  'a push asks the store once for the object that it changes, and reads a large one when it has room',
+  async (t) => {
+    const asked: string[] = [];
+    const counted =
+      <Args extends unknown[], R>(name: string, method: (...args: Args) => R) =>
+      (...args: Args): R => {
+        if (JSON.stringify(args).includes('"l1"')) asked.push(name);
+        return method(...args);
+      };
+    const wrap = wrapStore((store) => ({
+      getSmall: counted('getSmall', (key) => store.getSmall(key)),
+      get: counted('get', (key) => store.get(key)),
+      size: counted('size', (keys) => store.size(keys)),
+    }));
+    const hub = await hubFor(t, {}, { wrap });
+    const { cpo } = await routedPair(t, hub);
+    const push = async (change: ObjectChange) => {
+      asked.length = 0;
+      await hub.created.hub.accept(callerAt(hub.created, cpo), change, async (size) => {
+        asked.push(`room for ${size === 0 ? 'none' : 'a large one'}`);
+      });
+      return [...asked];
+    };
+    const large = { ...locationBody('L1'), name: 'x'.repeat(smallBody) };
+    t.strictSame(await push(location('L1')), ['getSmall']);
+    t.strictSame(await push(location('L1')), ['getSmall']);
+    await push({ ...location('L1'), body: JSON.stringify(large) });
+    t.strictSame(await push(location('L1')), ['getSmall', 'room for a large one', 'get', 'room for none']);
+  },
+);
 
 t.test('a door tells all token uses of a second at once, of each token the last one [TOKEN-USES-1]', async (t) => {
   const clock = new SimulatedClock('2026-03-01T00:00:00Z');

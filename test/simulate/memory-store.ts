@@ -273,6 +273,10 @@ export class MemoryStore implements Store {
     return row ? parsed(row) : null;
   }
 
+  async getSmall(key: RowKey): Promise<Row | number | null> {
+    return (await this.size([key])) || this.get(key);
+  }
+
   async size(keys: readonly RowKey[]): Promise<number> {
     const lengths = keys.map(
       ({ kind, owner, id }) => this.#disk.rows.get(kind)?.get(keyOf(owner, id))?.body?.length ?? 0,

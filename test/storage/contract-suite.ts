@@ -48,13 +48,17 @@ export function storeSuite(t: Test, open: Opener, done?: Done): void {
     };
     const text = (length: number) => JSON.stringify('é'.repeat(length - 2));
     const puts = [row('1', { body: text(100_000) }), row('2', { body: text(200_000), shelf: null })];
-    await append(store, { events: [event()], puts: [...puts, row('3', { body: text(smallBody) })] });
+    const small = [row('3', { body: text(smallBody) }), row('5', { body: text(1000) })];
+    await append(store, { events: [event()], puts: [...puts, ...small] });
     const exam = async (one: Store) => {
       await isSized(one, '1', 100_000);
       await isSized(one, '2', 200_000);
       t.ok((await one.size([row('3')])) <= smallBody + 1000, 'of a small one nobody needs to know');
       t.equal(await one.size([row('4')]), 0, 'one that is not there has none');
       t.equal(await one.size([]), 0);
+      t.ok((await one.getSmall(row('2'))) === (await one.size([row('2')])), 'of a large one its size stands for it');
+      t.strictSame(await one.getSmall(row('5')), await one.get(row('5')), 'a small one is read');
+      t.equal(await one.getSmall(row('4')), null);
       t.ok((await one.size(keys)) >= 300_000, 'of several together');
     };
     await exam(store);
@@ -62,6 +66,10 @@ export function storeSuite(t: Test, open: Opener, done?: Done): void {
     await exam(second);
     await append(second, { idem: 'next', puts: [row('1', { body: text(10) }), gone('2')] });
     t.strictSame([await second.size([row('1')]), await second.size([row('2')])], [0, 0], 'as they are now');
+    t.strictSame(
+      [await second.getSmall(row('1')), await second.getSmall(row('2'))],
+      [await second.get(row('1')), null],
+    );
   });
 
   promise('[CONTRACT-1] events, rows and due times of a commit are there after reopening', async (t, store, again) => {

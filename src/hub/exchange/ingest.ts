@@ -43,10 +43,10 @@ import {
   goneOf,
   objectFromRow,
   objectPut,
-  objectsSize,
   ownerPut,
   readEnded,
   readObject,
+  readSmallObject,
   rowSeen,
 } from '../kernel/row-codecs.ts';
 import type { PartnerReports } from '../partners/reports.ts';
@@ -111,10 +111,8 @@ export function ingest(
       // The push may have waited for its turn. [INGEST-5]
       const stale = caller.isStale?.();
       if (stale && (await stale)) throw new HubError('unavailable', { retryAfterS: 1 });
-      const size = await objectsSize(store, change.module, [change.owner], key);
-      const changeTurn = size > 0 ? await reserve(size) : null;
-      const before = await readObject(store, change.module, change.owner, key, seen);
-      if (changeTurn) await changeTurn();
+      const found = await readSmallObject(store, change.module, change.owner, key, seen);
+      const before = typeof found === 'number' ? await readLarge(change, key, found, reserve, seen) : found;
       if (before === null && change.method !== 'DELETE') await objects.check(change.owner);
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
@@ -132,6 +130,14 @@ export function ingest(
       }
       return commitChange(caller, change, before, decided, stream, seen);
     });
+  }
+
+  /** [INGEST-6] */
+  async function readLarge({ module, owner }: ObjectChange, key: string, size: number, reserve: Reserve, seen: Seen[]) {
+    const changeTurn = await reserve(size);
+    const before = await readObject(store, module, owner, key, seen);
+    await changeTurn();
+    return before;
   }
 
   /** Stores an object from a list of its owner, unless the same or a newer state is stored. [INGEST-4, D51, D52] */

@@ -145,6 +145,21 @@ export async function readObject(
   return row && objectFromRow(row);
 }
 
+/** What `readObject` resolves with, unless the object is large: then at least how many characters it has, and nothing of it is read. */
+export async function readSmallObject(
+  store: Store,
+  module: ObjectModule,
+  owner: PartyId,
+  key: string,
+  seen: Seen[],
+): Promise<HubObject | number | null> {
+  if (!isName(owner) || !isName(key)) return null;
+  const found = await store.getSmall({ kind: module, owner, id: key });
+  if (typeof found === 'number') return found;
+  seen.push({ kind: module, owner, id: key, seq: found?.seq ?? null });
+  return found && objectFromRow(found);
+}
+
 /** What `readObject` would resolve with, where the store tells without a wait; else undefined. */
 export function peekObject(
   store: Store,

@@ -35,6 +35,7 @@ export function withStoreErrors(store: Store): Store {
     recent: (...of) => store.recent(...of).catch(refuse),
     correlated: (...of) => store.correlated(...of).catch(refuse),
     get: (key) => store.get(key).catch(refuse),
+    getSmall: (key) => store.getSmall(key).catch(refuse),
     size: (keys) => store.size(keys).catch(refuse),
     list: (query) => store.list(query).catch(refuse),
     scan: (...of) => refusing(store.scan(...of)),
