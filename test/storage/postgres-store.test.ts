@@ -1,8 +1,8 @@
 /** The PostgreSQL store passes the exam of every store, and keeps its own promises about order, groups and load. */
 import { Client } from 'pg';
 import type { Clock } from '../../src/kit/clock.ts';
-import { systemClock } from '../../src/kit/system-clock.ts';
-import { StoreUnavailable } from '../../storage/contract.ts';
+import { nextTurn, systemClock } from '../../src/kit/system-clock.ts';
+import { type DeliveryState, StoreUnavailable } from '../../storage/contract.ts';
 import { Primary } from '../../storage/postgres/connect.ts';
 import { parsePostgresUrl } from '../../storage/postgres/options.ts';
 import { PostgresReads } from '../../storage/postgres/reads.ts';
@@ -83,6 +83,39 @@ function suite(server: PostgresServer): void {
     t.equal((await store.due()).length, 300);
     t.match(await store.delivery('A', 1), { data: 299 }, 'the last of them');
   });
+
+  t.test(
+    'what was delivered is written with the next commit, and without one all the same [WRITE-PIPELINE-7]',
+    async (t) => {
+      const place = directoryFor(t);
+      const store = await lend(t, place);
+      const fence = store.held();
+      if (!fence) throw new Error('no fence');
+      const settle = (seq: number, state: DeliveryState = 'DELIVERED') =>
+        store.settle(fence, [{ dest: 'A', seq, state, data: null }], [{ dest: 'A', seq }]);
+      await append(store);
+      statements = 0;
+      const ended = settle(1);
+      for (let turns = 0; turns < 5; turns += 1) await nextTurn();
+      await Promise.all([ended, append(store)]);
+      t.equal(statements, 1, 'the commit brought it');
+      await settle(2);
+      t.equal(statements, 2, 'none came');
+      t.strictSame(await store.floors(), [{ dest: 'A', seq: 2 }]);
+      const order: string[] = [];
+      const delivered = settle(3).then(() => void order.push('delivered'));
+      await settle(3, 'DEAD').then(() => void order.push('dead'));
+      await delivered;
+      t.strictSame(order, ['delivered', 'dead'], 'a later one does not overtake it');
+      t.match(await store.delivery('A', 3), { state: 'DEAD' });
+      const last = settle(4);
+      await store.close();
+      await last;
+      const reopened = await open(place);
+      t.strictSame(await reopened.floors(), [{ dest: 'A', seq: 4 }], 'closing writes what waits');
+      await reopened.close();
+    },
+  );
 
   t.test('a gap in a range of the log is damage', async (t) => {
     const place = directoryFor(t);
