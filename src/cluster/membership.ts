@@ -73,10 +73,10 @@ export class Membership {
     return this.all().find(({ id }) => id === owner?.id) ?? null;
   }
 
-  /** Sends a message to the owner; does nothing when the owner is this node or unknown. */
-  async tellOwner(what: string, withinMs: number): Promise<void> {
+  /** Sends a ping to the owner; does nothing when the owner is this node or unknown. */
+  async pingOwner(what: string, withinMs: number): Promise<void> {
     const target = this.owner();
-    if (target) await this.#passing?.ask(target, 'POST', `${peersPath}${what}`, withinMs);
+    if (target) await this.#passing?.ping(target, `${peersPath}${what}`, withinMs);
   }
 
   /** Whether any peer reports that it is the owner: true with the first that does, false when each has ended. */

@@ -72,7 +72,7 @@ export class HubNode {
   readonly #known: KnownOwner;
   readonly #head: HeadPoll;
   readonly #written: Having['appended'];
-  readonly #pings = new Pings((head) => this.#membership.tellOwner(`head/${head}`, toldMs));
+  readonly #pings = new Pings((head) => this.#membership.pingOwner(`head/${head}`, toldMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;

@@ -22,6 +22,7 @@ import {
 } from '../transport/client-connection.ts';
 import { ChannelClient, ChannelRefused } from './channel.ts';
 import { clientHeader, entranceHeader, hopHeaders, peersPath, type Target } from './node-auth.ts';
+import { PingLine } from './ping-line.ts';
 import { pathOf, refuse, refuseUpgrade } from './refusal.ts';
 
 /** Sockets per peer; requests beyond that queue for a free one. */
@@ -77,6 +78,7 @@ export class Passing {
   readonly #options: PassingOptions;
   readonly #channels: ChannelClient;
   readonly #agent: http.Agent;
+  readonly #line: PingLine;
   /** Requests in flight by node, oldest first. */
   readonly #underWay = new Map<string, Set<Passed>>();
   /** Nodes whose health check is in flight. */
@@ -88,6 +90,7 @@ export class Passing {
   constructor(options: PassingOptions) {
     this.#options = options;
     this.#channels = new ChannelClient(options.secrets);
+    this.#line = new PingLine(this.#channels);
     this.#agent = this.#channels.agent({ keepAlive: true, maxSockets: socketsMax, timeout: idleMs });
   }
 
@@ -202,6 +205,11 @@ export class Passing {
     });
   }
 
+  /** Sends a cluster message of which a lost one only delays; resolves when it is answered, or lost. One at a time. */
+  ping({ url }: Target, path: string, timeoutMs: number): Promise<void> {
+    return this.#line.ping(url, path, timeoutMs);
+  }
+
   /** Aborts the requests in flight to every other node; their callers get 503 and retry. */
   keepOnly(nodeId: string | null): void {
     for (const id of this.#underWay.keys()) if (id !== nodeId) this.#cut(id, 'the peer is no longer the owner');
@@ -215,6 +223,7 @@ export class Passing {
   close(): void {
     this.#stopWatch();
     this.keepOnly(null);
+    this.#line.close();
     this.#agent.destroy();
   }
 
