@@ -5,6 +5,7 @@
  *
  * ANNOUNCEMENTS-1  One message is in flight at a time; writes made meanwhile share the next one. A lost message only delays:
  *     the owner finds those writes at its next poll of the database.
+ * ANNOUNCEMENTS-2  Nothing is kept of what was told: after the database lost the end of the log, heads that were told before come again.
  */
 import type { Seq } from '../../storage/contract.ts';
 import { withTimeout } from '../kit/clock.ts';
@@ -15,8 +16,8 @@ import type { Having } from './tenure.ts';
 
 export class Pings {
   readonly #tell: (head: Seq) => Promise<void>;
-  #head: Seq = 0;
-  #told: Seq = 0;
+  /** The highest head since the last message; null when there is none. */
+  #untold: Seq | null = null;
   #telling = false;
 
   /** `tell` never rejects. */
@@ -25,15 +26,16 @@ export class Pings {
   }
 
   written(head: Seq): void {
-    this.#head = Math.max(this.#head, head);
+    this.#untold = Math.max(this.#untold ?? 0, head);
     if (!this.#telling) void this.#run();
   }
 
   async #run(): Promise<void> {
     this.#telling = true;
-    while (this.#told < this.#head) {
-      this.#told = this.#head;
-      await this.#tell(this.#told);
+    while (this.#untold !== null) {
+      const head = this.#untold;
+      this.#untold = null;
+      await this.#tell(head);
     }
     this.#telling = false;
   }

@@ -3,9 +3,12 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { Pings } from '../../src/cluster/announcements.ts';
 import { ChannelClient, ChannelDoor } from '../../src/cluster/channel.ts';
 import { PingLine } from '../../src/cluster/ping-line.ts';
+import { nextTurn } from '../../src/kit/system-clock.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
+import { eventually } from '../support/plain-partner.ts';
 import { type Test, t } from '../support/tap.ts';
 
 const secret = 'of-the-nodes';
@@ -98,3 +101,23 @@ t.test('a node that refuses the channel, or is not there, holds up nothing', asy
   await line.ping(node.url, '/2', long);
   t.strictSame(node.got, ['POST /2']);
 });
+
+t.test(
+  'after the log went back its heads are told again, those of one message once [ANNOUNCEMENTS-1, ANNOUNCEMENTS-2]',
+  async (t) => {
+    const node = await nodeOf(t);
+    const line = lineOf(t);
+    let ended = Promise.resolve();
+    const pings = new Pings((head) => {
+      ended = line.ping(node.url, `/${head}`, long);
+      return ended;
+    });
+    for (const head of [98, 99, 100]) pings.written(head);
+    await eventually('it is told', async () => node.got.length === 2);
+    await ended;
+    await nextTurn();
+    pings.written(91);
+    await ended;
+    t.strictSame(node.got, ['POST /98', 'POST /100', 'POST /91']);
+  },
+);
