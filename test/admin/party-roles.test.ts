@@ -41,7 +41,7 @@ async function rotated(partner: PlainPartner, ...roles: PartnerParty[]): Promise
   partner.hubToken = (json.data as { token: string }).token;
 }
 
-t.test('a CPO becomes an eMSP too, and what was kept for it is released with its first rule', async (t) => {
+t.test('a CPO becomes an eMSP too, and what was kept for it is released with its first rule [D12]', async (t) => {
   const dataDir = directoryFor(t);
   const hub = await hubFor(t, {}, {}, dataDir);
   const cpo = await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });

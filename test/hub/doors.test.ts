@@ -81,8 +81,9 @@ t.test(
     const { cpo } = await routedPair(t, hub);
     const push = async (change: ObjectChange) => {
       asked.length = 0;
-      await hub.created.hub.accept(callerAt(hub.created, cpo), change, async (size) => {
-        asked.push(`room for ${size === 0 ? 'none' : 'a large one'}`);
+      await hub.created.hub.accept(callerAt(hub.created, cpo), change, async () => {
+        asked.push('room for a large one');
+        return async () => void asked.push('turn of its change');
       });
       return [...asked];
     };
@@ -90,7 +91,7 @@ t.test(
     t.strictSame(await push(location('L1')), ['getSmall']);
     t.strictSame(await push(location('L1')), ['getSmall']);
     await push({ ...location('L1'), body: JSON.stringify(large) });
-    t.strictSame(await push(location('L1')), ['getSmall', 'room for a large one', 'get', 'room for none']);
+    t.strictSame(await push(location('L1')), ['getSmall', 'room for a large one', 'get', 'turn of its change']);
   },
 );
 
