@@ -44,8 +44,10 @@ t.test('a row that is not in memory is read once for its version, until it is wr
 t.test('a large row that was evicted is not read whole for its version [CACHES-2]', async (t) => {
   const { reads, seen, name, recent, versions } = scene();
   const write = (body: string) => recent.add(name, { ...key, shelf: null, upd: '', body, data: 'null', seq: 7 });
-  const evict = () =>
-    recent.add('other', { ...key, shelf: null, upd: '', body: 'x'.repeat(16 << 20), data: 'null', seq: 8 });
+  const evict = () => {
+    const body = 'x'.repeat(1 << 20);
+    for (let n = 0; n < 17; n++) recent.add(`other ${n}`, { ...key, shelf: null, upd: '', body, data: 'null', seq: 8 });
+  };
   write('x'.repeat(100_000));
   evict();
   t.equal(recent.get(name), undefined, 'it was evicted');
