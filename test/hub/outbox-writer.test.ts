@@ -124,6 +124,22 @@ t.test('[OUTBOX-WRITER-4] it signals room, also when a failed write made it', as
   t.equal(isFree(), true);
 });
 
+t.test('[OUTBOX-WRITER-1] after a write that failed, the floor of a party is that of its present holder', async (t) => {
+  const { level, writer, clock, fence, warned } = await scene(t);
+  const present = progress('A');
+  fence.whenAsked = () => {
+    fence.whenAsked = () => {};
+    present.take({ module: 'sessions', sender: 'CPO', seq: 6 }, false);
+    writer.touch(present);
+  };
+  writer.touch(progress('A'));
+  await warned;
+  fence.isHeld = true;
+  clock.advance(1_000);
+  await writer.flushed();
+  t.strictSame(await level.floors(), [{ dest: 'A', seq: 5 }]);
+});
+
 t.test('[OUTBOX-WRITER-2] many rows are written in several settles, the floor with the last of them', async (t) => {
   const { level, writer, fence, settled } = await scene(t);
   fence.isHeld = true;

@@ -3,7 +3,7 @@
  * low watermark in the log). It writes lazily and in batches, never a synced write per attempt.
  *
  * OUTBOX-WRITER-1  A floor never passes a delivery that has neither ended nor a row of its own.
- * OUTBOX-WRITER-2  Rows and the floors that rely on them go into one write; of more than `settledAtOnce` rows the others are written before it.
+ * OUTBOX-WRITER-2  A floor is written with the rows that it relies on or after them; of more than `settledAtOnce` rows with the last.
  * OUTBOX-WRITER-3  A write that fails is repeated until it succeeds; once the hub closes, it refuses its waiting callers as `unavailable` instead.
  * OUTBOX-WRITER-4  While `rowsMax` rows are not written, `isFull` holds and the dispatcher begins no attempt: memory is bounded and a kill repeats no
  *     more than these and what was in flight, however long the store takes no writes.
@@ -208,7 +208,8 @@ export class OutboxWriter {
         for (const [key, later] of this.#rows) rows.set(key, later);
         this.#rows = rows;
         this.#flying = none;
-        for (const progress of touched) this.#touched.add(progress);
+        // Those of this write first: a party may have gone to another partner meanwhile, and of two floors the store keeps the last.
+        this.#touched = new Set([...touched, ...this.#touched]);
         this.#waiting.unshift(...waiting);
         if (isLast) {
           for (const { reject } of this.#waiting.splice(0)) reject(new HubError('unavailable', { retryAfterS: 1 }));
