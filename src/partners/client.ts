@@ -297,21 +297,16 @@ function requestOf(call: OutboundCall, egress: Egress, ofEach: OfEach): Sent | E
 /** The fields of a request that name neither call nor partner. */
 interface OfEach {
   readonly usual: string | null;
-  readonly withBody: string | null;
   readonly anonymous: string | null;
 }
 
 function fieldsOfEach({ userAgent, instance }: Pick<typeof defaults, 'userAgent' | 'instance'>): OfEach {
   const accepted = { Accept: 'application/json', 'Accept-Encoding': 'identity' };
   const own = instance === null ? accepted : { [instanceHeader]: instance, ...accepted };
-  const named = { 'User-Agent': userAgent, ...own };
-  const body = { 'Content-Type': 'application/json' };
-  return {
-    usual: fieldLines(named),
-    withBody: fieldLines({ ...named, ...body }),
-    anonymous: fieldLines(own),
-  };
+  return { usual: fieldLines({ 'User-Agent': userAgent, ...own }), anonymous: fieldLines(own) };
 }
+
+const contentType = 'Content-Type: application/json\r\n';
 
 const authorization = {
   base64: memoized((token) => fieldLines({ Authorization: writeAuthorization(token, 'base64') })),
@@ -336,7 +331,7 @@ function routingLines(side: 'from' | 'to', party: HeaderParty | null): string | 
 /** Null: one of them cannot stand in a line. */
 function fieldsOf(call: OutboundCall, ofEach: OfEach): string | null {
   const { token, encoding, requestId, correlationId, isAnonymous, body } = call;
-  const fixed = isAnonymous ? ofEach.anonymous : body === null ? ofEach.usual : ofEach.withBody;
+  const fixed = isAnonymous ? ofEach.anonymous : ofEach.usual;
   const [authorized, from, to] = [
     authorization[encoding](token),
     routingLines('from', call.from),
@@ -345,7 +340,7 @@ function fieldsOf(call: OutboundCall, ofEach: OfEach): string | null {
   if (fixed === null || authorized === null || from === null || to === null) return null;
   if (!fitsLine(requestId) || !fitsLine(correlationId)) return null;
   const ids = `${requestIdHeader}: ${requestId}\r\n${correlationIdHeader}: ${correlationId}\r\n`;
-  return authorized + from + to + fixed + ids;
+  return authorized + from + to + fixed + (body === null ? '' : contentType) + ids;
 }
 
 /** A URL that parsing would not change: an origin, and a path and query without anything to encode or resolve. */

@@ -238,6 +238,7 @@ t.test('a head that differs from the last one of its connection is read for itse
     `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n${rest}\r\n${'x'.repeat(9)}`;
   for (const turn of ['first', 'second']) {
     t.match(take(of(9)), { status: 200, keptMs: null, isLast: false, body: { length: 9 } }, turn);
+    t.match(take(of(8)), { isLast: true, body: { length: 8 } }, turn);
     t.match(take(of(9, 'Keep-Alive: timeout=5\r\n')), { keptMs: 5_000, body: { length: 9 } }, turn);
     t.match(take(of(8, 'Connection: close\r\n')), { isLast: true, body: { length: 8 } }, turn);
     t.equal(take(of(9, 'Content-Length: 9\r\n')), 'unusual', turn);

@@ -871,7 +871,8 @@ t.test('The request has exactly the specified bytes and headers [D8, D14, D15, D
   const body = '{"id":"101","kwh":1.10,"name":"Käthe \\u00e9 🚗"}';
   await client.call(callOf(partner.url, { body }));
   await client.call(callOf(partner.url, { method: 'GET', body: null, encoding: 'plain', from: null, to: null }));
-  const [put = '', get = ''] = partner.requests;
+  await client.call(callOf(partner.url, { isAnonymous: true }));
+  const [put = '', get = '', anonymous = ''] = partner.requests;
   const [head = '', sent = ''] = put.split('\r\n\r\n');
   t.equal(Buffer.from(sent, 'latin1').toString('utf8'), body);
   t.match(head, /^PUT \/ocpi\/2\.2\.1\/sessions\/NL\/TNM\/101 HTTP\/1\.1\r\n/);
@@ -888,7 +889,10 @@ t.test('The request has exactly the specified bytes and headers [D8, D14, D15, D
     t.ok(`${head}\r\n`.toLowerCase().includes(`\r\n${line.toLowerCase()}\r\n`), line);
   }
   t.match(get, new RegExp(`\r\nauthorization: Token ${token}\r\n`, 'i'));
+  t.match(get.toLowerCase(), /\r\nuser-agent: ocpi-hub\r\n/);
   t.notMatch(get.toLowerCase(), /ocpi-(from|to)|content-type/);
+  t.match(anonymous.toLowerCase(), /\r\ncontent-type: application\/json\r\n/, 'its body has its type');
+  t.notMatch(anonymous.toLowerCase(), /user-agent/);
 });
 
 t.test('The partner’s answer is kept for people: data, at most 512 characters, never a token', async (t) => {
@@ -1038,6 +1042,28 @@ t.test('A request that cannot be written fails alone, however many wait with it 
   held[0]?.write(http(200, ok));
   t.equal((await first).class, 'delivered');
   t.equal(partner.requests.length, 1);
+});
+
+t.test('No value of a request adds a line to its head, also when it comes again [CONNECTION-3]', async (t) => {
+  const partner = await partnerOf(t, http(200, ok));
+  const client = clientOf(t);
+  const bent = 'a\r\nx: y';
+  const usual = { country_code: 'NL', party_id: 'TNM' };
+  const [country, party] = [
+    { ...usual, country_code: bent },
+    { ...usual, party_id: bent },
+  ];
+  const values: Partial<OutboundCall>[] = [
+    { token: bent, encoding: 'plain' },
+    { requestId: bent },
+    { correlationId: bent },
+  ];
+  values.push({ from: country }, { from: party }, { to: country }, { to: party });
+  for (const value of [...values, ...values]) {
+    const { class: met, message } = await client.call(callOf(partner.url, value));
+    t.strictSame([met, /UND_ERR_INVALID_ARG/.test(message)], ['unavailable', true], JSON.stringify(value));
+  }
+  t.equal(partner.requests.length, 0);
 });
 
 t.test('Bytes between two answers are no answer to the second request [CONNECTION-2]', async (t) => {
