@@ -36,18 +36,15 @@ interface Limits {
 
 export function refuserOf({ visitors, clock = systemClock }: Limits): RefuseConnection {
   const refuse = (code: string | undefined, socket: Socket) => {
-    // The parser meets its error again with what has been read already.
-    if (waiting.has(socket)) return;
+    // The parser meets its error again with what has been read already, and once a door reads the body of the request.
+    if (waiting.has(socket)) return void socket.pause();
     const address = isTrusted(socket) ? null : (visitors?.ofConnection(socket) ?? null);
     const waitMs = address === null ? 0 : visitors?.turn(address, false);
     if (waitMs === null) return void socket.destroy();
     if (!waitMs) return refuseNow(code, socket);
     waiting.add(socket);
     socket.pause();
-    const timer = clock.setTimeout(() => {
-      socket.resume();
-      refuseNow(code, socket);
-    }, waitMs);
+    const timer = clock.setTimeout(() => refuseNow(code, socket), waitMs);
     socket.once('close', () => clock.clearTimeout(timer));
   };
   return ({ code }, socket) => {
@@ -58,6 +55,8 @@ export function refuserOf({ visitors, clock = systemClock }: Limits): RefuseConn
 }
 
 function refuseNow(code: string | undefined, socket: Socket): void {
+  // Not before a wait: Node would read on in spite of the pause that follows.
+  socket.resume();
   // The answer before it ends the connection.
   if (!socket.writable) return;
   // An answer has begun: it ends incomplete, for the refusal would be taken for a part of it.

@@ -124,10 +124,7 @@ export function refuseInTurn(code: string | undefined, socket: Socket, refuse: (
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return void newest.once(turn, () => grant(socket, refuse));
   refused.add(socket);
   socket.pause();
-  newest.once(turn, () => {
-    socket.resume();
-    refuse();
-  });
+  newest.once(turn, refuse);
 }
 
 /** [PIPELINE-4] */

@@ -116,6 +116,9 @@ async function scene(t: Test, { perS = 3, proxies = [] as string[], connectionsM
     else if (routeOptions.url === '/door') return reply.code(401).send('closed');
   });
   for (const path of ['/door', '/page', '/healthz']) app.get(path, async () => path);
+  app.post('/page', async () => 'it has a body');
+  const accepted: Socket[] = [];
+  app.server.on('connection', (socket: Socket) => accepted.push(socket));
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as { port: number };
   const sockets: Socket[] = [];
@@ -138,7 +141,7 @@ async function scene(t: Test, { perS = 3, proxies = [] as string[], connectionsM
     await eventually(what, () => one.statuses().length > 0);
     return one;
   };
-  return { open, answered, clock, handled: () => handled, close: () => app.close() };
+  return { open, answered, accepted, clock, handled: () => handled, close: () => app.close() };
 }
 
 const get = (path: string, field = '') => `GET ${path} HTTP/1.1\r\nHost: hub\r\n${field}\r\n`;
@@ -232,6 +235,24 @@ t.test(
     );
   },
 );
+
+const chunks = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n';
+for (const [where, sent] of [
+  ['behind an answer', `${get('/healthz')}GET /page HTTP/9.9\r\n\r\n`],
+  ['in a body that a door reads', `${get('/page', chunks).replace('GET', 'POST')}no length of a chunk\r\n`],
+] as const)
+  t.test(`nor is it read while a refusal waits for what is malformed ${where} [PARSER-REFUSALS-2]`, async (t) => {
+    const { open, answered, accepted, clock, handled } = await scene(t, { perS: 1 });
+    await answered('the first', get('/page'));
+    const { socket, statuses } = await open(sent);
+    await eventually('it was seen', () => handled() === 2);
+    socket.write(Buffer.alloc(8 << 20, 'a'));
+    for (let asked = 0; asked < 8; asked += 1)
+      await answered('health is asked', get('/healthz'), `127.0.0.${2 + asked}`);
+    t.ok((accepted[1]?.bytesRead ?? 0) <= 2 << 16, 'two reads at most');
+    clock.advance(1001);
+    await eventually('it is refused', () => statuses().at(-1) === 400);
+  });
 
 t.test('a refused token closes the connection, and pipelined requests behind it are dropped', async (t) => {
   const { open, handled } = await scene(t, { perS: 1000 });
