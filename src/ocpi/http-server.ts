@@ -210,20 +210,32 @@ function withoutStacks(socket: Socket): void {
 /**
  * Closes idle connections every `idleSweepMs` while the server closes. Without it, a connection that was busy when
  * closing began would delay the close by its keep-alive time. So would a connection without any byte received, as
- * browsers open them in advance, because Node counts it as busy, and one whose refusal waits for its turn. The interval uses the system clock, since sockets do
- * not follow a simulated one.
+ * browsers open them in advance, because Node counts it as busy, one whose refusal waits for its turn, and one in its TLS
+ * handshake, which Node does not count. The interval uses the system clock, since sockets do not follow a simulated one.
  */
 function closeIdleWhileClosing(server: Server): void {
   const open = new Set<Socket>();
+  /** By remote port and address, since a TLS connection has two socket objects. */
+  const handshakes = new Map<string, Socket>();
+  const nameOf = ({ remotePort, remoteAddress }: Socket) => `${remotePort} ${remoteAddress}`;
   for (const event of socketEvents) {
     server.on(event, (socket: Socket) => {
       open.add(socket);
       socket.once('close', () => open.delete(socket));
     });
   }
+  if ('setSecureContext' in server) {
+    server.on('connection', (socket: Socket) => {
+      const name = nameOf(socket);
+      handshakes.set(name, socket);
+      socket.once('close', () => handshakes.get(name) === socket && handshakes.delete(name));
+    });
+    server.on('secureConnection', (socket: Socket) => handshakes.delete(nameOf(socket)));
+  }
   const sweep = () => {
     server.closeIdleConnections();
     for (const socket of open) if (socket.bytesRead === 0 || isRefusedLater(socket)) socket.destroy();
+    for (const socket of handshakes.values()) socket.destroy();
   };
   const close = server.close.bind(server);
   server.close = (done) => {

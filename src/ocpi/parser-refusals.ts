@@ -20,6 +20,9 @@ const refusals: Readonly<Record<string, readonly [status: string, ocpi: number]>
   [beyondLine]: ['503 Service Unavailable', 3000],
 };
 
+/** The client has left, or never came to speak: what is written before the end of a TLS handshake is never sent, and would keep the connection. */
+const unanswered: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT']);
+
 /** Connections whose refusal waits for its turn. */
 const waiting = new WeakSet<Socket>();
 /** Whether nothing but a refusal is left to be sent on the connection. */
@@ -48,7 +51,7 @@ export function refuserOf({ visitors, clock = systemClock }: Limits): RefuseConn
     socket.once('close', () => clock.clearTimeout(timer));
   };
   return ({ code }, socket) => {
-    if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+    if (unanswered.has(code) || !socket.writable) return void socket.destroy();
     // The error holds all that the read has brought: its code alone waits. [PARSER-REFUSALS-1]
     refuseInTurn(code, socket, () => refuse(code, socket));
   };

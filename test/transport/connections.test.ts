@@ -223,6 +223,23 @@ t.test('a connection without any data does not prevent a server in front of a no
   await endsUnused(t, socket, () => new Promise((resolve) => server.close(resolve)));
 });
 
+t.test('a TLS handshake that does not go on ends with its time limit, or with the server', async (t) => {
+  for (const requestTimeoutMs of [200, 600_000]) {
+    const app = createHttpServer({ tls: { cert: testCert, key: testKey }, requestTimeoutMs });
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    const { port } = app.server.address() as { port: number };
+    const accepted = once(app.server, 'connection') as Promise<[Socket]>;
+    const socket = connect({ host: '127.0.0.1', port });
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => {}).write(Buffer.from('1603010200010001fc0303', 'hex'));
+    const [served] = await accepted;
+    await eventually('the beginning of it came', () => served.bytesRead > 0);
+    if (requestTimeoutMs < 1000) await eventually('it ends', () => served.destroyed);
+    await within(60_000, app.close(), () => 'the server did not close');
+    await eventually('the client sees it', () => socket.destroyed);
+  }
+});
+
 /** A server that closes ends a connection on which nothing came at once, not by the time limit of a request. */
 async function endsUnused(t: Test, socket: Socket, close: () => Promise<unknown>): Promise<void> {
   const received: Buffer[] = [];
