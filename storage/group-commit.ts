@@ -4,7 +4,7 @@
  *
  * GROUP-COMMIT-1  One write at a time, in order of arrival: concurrent writes could reach the log in any order.
  * GROUP-COMMIT-2  A write contains whole jobs, at most `GROUP_JOBS` of them and about `GROUP_CHARACTERS`: larger writes
- *     gain no throughput, and a write is encoded in one turn of the event loop.
+ *     gain no throughput, and a write is encoded in one turn of the event loop, but for large records. [EVENT-LOG-5]
  * GROUP-COMMIT-3  Back-pressure: the queue is bounded, and a job beyond the bound is refused at once, so that callers
  *     slow down. A job of size 0 is the store's own and always accepted.
  * GROUP-COMMIT-4  Only the writer answers callers, when it knows the outcome of the write.
