@@ -41,6 +41,8 @@ export function refuserOf({ visitors, clock = systemClock }: Limits): RefuseConn
   const refuse = (code: string | undefined, socket: Socket) => {
     // The parser meets its error again with what has been read already, and once a door reads the body of the request.
     if (waiting.has(socket)) return void socket.pause();
+    // The answer before it ends the connection.
+    if (!socket.writable) return void socket.resume();
     const address = isTrusted(socket) ? null : (visitors?.ofConnection(socket) ?? null);
     const waitMs = address === null ? 0 : visitors?.turn(address, false);
     if (waitMs === null) return void socket.destroy();
@@ -60,7 +62,7 @@ export function refuserOf({ visitors, clock = systemClock }: Limits): RefuseConn
 function refuseNow(code: string | undefined, socket: Socket): void {
   // Not before a wait: Node would read on in spite of the pause that follows.
   socket.resume();
-  // The answer before it ends the connection.
+  // So may an answer that came meanwhile.
   if (!socket.writable) return;
   // An answer has begun: it ends incomplete, for the refusal would be taken for a part of it.
   if (firstUnsent(socket)?.headersSent) return void socket.destroy();

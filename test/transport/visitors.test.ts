@@ -254,6 +254,13 @@ for (const [where, sent] of [
     await eventually('it is refused', () => statuses().at(-1) === 400);
   });
 
+t.test('what is malformed behind the last answer of a connection takes no turn', async (t) => {
+  const { answered } = await scene(t, { perS: 2 });
+  const { socket } = await answered('it is refused', `${get('/door')}GET /page HTTP/9.9\r\n\r\n`);
+  await eventually('its connection ends', () => socket.destroyed);
+  await answered('the next one does not wait', get('/page'));
+});
+
 t.test('a refused token closes the connection, and pipelined requests behind it are dropped', async (t) => {
   const { open, handled } = await scene(t, { perS: 1000 });
   const one = await open(get('/door').repeat(200));
