@@ -227,14 +227,19 @@ export function operations(parts: OperationsParts) {
     return pair;
   }
 
+  /** Refused with `notFound` when a role that the rule names was removed meanwhile. [PARTY-ROLES-1] */
   async function recordRoute(route: Route, removed: boolean, trace: Trace): Promise<void> {
     const stream = routeStream(route.emsp, route.cpo);
+    await recorder.repeatsEnded();
     await recorder.inTurn(stream, async () => {
+      const { emsp, cpo } = knownPair(route.emsp, route.cpo);
+      const holders = new Set([emsp, cpo].flatMap((party) => directory.partnerOf(party)?.id ?? []));
       const { kind, owner, id } = routePut(route);
       const type = removed ? ('route.removed' as const) : ('route.set' as const);
       await recorder.recordDirectory({
         facts: [{ stream, event: { type, data: route }, party: null }],
         puts: [removed ? { kind, owner, id, gone: true } : routePut(route)],
+        seen: [...holders].map((holder) => directory.seenOf(holder)),
         trace,
       });
     });

@@ -166,3 +166,30 @@ t.test('a push that was on its way when its role was removed is refused', async 
   const [answer] = await once(late, 'response');
   t.match([answer.statusCode, await text(answer)], [403, /CPO-only endpoint/]);
 });
+
+/** Runs the work when the next commit that has an event of this type comes to the store, before it. */
+function beforeCommitOf(hub: TestHub, type: string, work: () => Promise<unknown>): void {
+  const { store } = hub.created.context;
+  const append = store.append.bind(store);
+  store.append = async (commit) => {
+    if (commit.events.some((event) => event.type === type)) {
+      store.append = append;
+      await work();
+    }
+    return append(commit);
+  };
+}
+
+t.test('a rule that is being set when its role is removed is refused', async (t) => {
+  const hub = await hubFor(t);
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'CPO' });
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'DUA', others: [role('EMSP', 'DUA')] });
+  let removed = 0;
+  beforeCommitOf(hub, 'route.set', async () => {
+    removed = (await setRoles(hub, 'NL-DUA', role('CPO', 'DUA'))).status;
+  });
+  const rule = [`${hub.url}/admin/v1/routes/NL-DUA/NL-CPO`, { active: true }] as const;
+  const set = await callOnce('PUT', ...rule, { authorization: `Bearer ${hub.adminToken}` });
+  t.match([removed, set.status, set.text], [200, 404, /no EMSP party NL-DUA/]);
+  t.strictSame((await admin(hub, 'GET', '/routes')).items, []);
+});

@@ -15,8 +15,8 @@
  *     commits on an outdated rule, and a list that is read after a change is complete.
  * RECORDER-6  Optimistic concurrency: a commit that changes an object states the rows that it was decided on. If one of
  *     them was written since (CONTRACT-11), the hub first dispatches the changes of partners and routes up to now, then
- *     decides again on what is stored. While a decision is repeated, no change of partners or routes starts unless it
- *     states its own rows. What a decision reads from the log is protected by turns alone.
+ *     decides again on what is stored. While a decision is repeated, no change of routes starts, and none of partners unless
+ *     it states its own rows. What a decision reads from the log is protected by turns alone.
  * RECORDER-7  What follows from a change of partners or routes happens when that change is dispatched, also when its
  *     caller has stopped waiting by then: the change is in the log. After a restart it follows from the log.
  * RECORDER-8  Where the answer carries a token that exists nowhere else, a change that is in the log is answered as made,
@@ -173,7 +173,7 @@ export class Recorder {
     late: 'refuse' | 'answer' = 'refuse',
   ): Promise<Seq> {
     // A recording with `seen` may itself be a repeated decision: waiting here would make it wait for itself.
-    if (!recording.seen) await Promise.allSettled(this.#again);
+    if (!recording.seen) await this.repeatsEnded();
     const seq = await this.record({ ...recording, at, puts: [...puts, directoryPut] });
     this.feed.onReached(seq, () => dispatched(seq));
     await this.feed.reached(seq).catch((error: unknown) => {
@@ -181,6 +181,11 @@ export class Recorder {
       this.#ports.log.warn({ err: error }, 'answered with a token that this node does not know yet');
     });
     return seq;
+  }
+
+  /** Resolves when the decisions that are being repeated have ended: for many changes of routes, which state their rows. [RECORDER-6] */
+  async repeatsEnded(): Promise<void> {
+    await Promise.allSettled(this.#again);
   }
 
   /** Records a fact that no caller waits for; a failure is logged and counted. */

@@ -2,7 +2,9 @@
  * Changes of the parties and roles that an operator assigned to a partner. [D12, D16, D41]
  *
  * PARTY-ROLES-1  A role is removed only when nothing depends on it: no routing rule names it, its party has no stored object in it, and
- *     where the partner loses the party itself, no delivery to it waits or is a dead letter.
+ *     where the partner loses the party itself, no delivery to it waits or is a dead letter. Nor does a rule that is being set name it
+ *     afterwards, and what its partner pushes or is pulled from it is refused; a push that is in the log between the look and the removal
+ *     is kept.
  * PARTY-ROLES-2  The party after which the partner is named keeps a role and comes first: streams, actors and acts bear its id.
  * PARTY-ROLES-3  A role that is added after the exchange of credentials is not connected until the next exchange names it. [D30]
  */
