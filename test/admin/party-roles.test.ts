@@ -193,3 +193,42 @@ t.test('a rule that is being set when its role is removed is refused', async (t)
   t.match([removed, set.status, set.text], [200, 404, /no EMSP party NL-DUA/]);
   t.strictSame((await admin(hub, 'GET', '/routes')).items, []);
 });
+
+t.test('a push on its way is refused, too, when another partner got its party', async (t) => {
+  const hub = await hubFor(t);
+  const one = await partnerFor(t, hub, {
+    role: 'CPO',
+    countryCode: 'NL',
+    partyId: 'ONE',
+    others: [role('CPO', 'MOV')],
+  });
+  await partnerFor(t, hub, { role: 'CPO', countryCode: 'NL', partyId: 'TWO' });
+  beforeCommitOf(hub, 'object.put', async () => {
+    await setRoles(hub, 'NL-ONE', role('CPO', 'ONE'));
+    await setRoles(hub, 'NL-TWO', role('CPO', 'TWO'), role('CPO', 'MOV'));
+  });
+  const body = { ...locationBody('L1'), party_id: 'MOV' };
+  t.match(await one.call('PUT', '/2.2.1/locations/NL/MOV/L1', body), { status: 403, text: /CPO-only endpoint/ });
+  t.match((await partyOf(hub, 'NL-TWO')).roles, [{ party_id: 'TWO' }, { party_id: 'MOV' }]);
+});
+
+t.test('a pull stores nothing of a role that is removed while it runs', async (t) => {
+  const hub = await hubFor(t);
+  await partnerFor(t, hub, {
+    ...{ role: 'CPO', countryCode: 'NL', partyId: 'PLA', others: [role('CPO', 'PLB')] },
+    modules: [['locations', 'SENDER']],
+    answer: async () => {
+      await setRoles(hub, 'NL-PLA', role('CPO', 'PLA'));
+      return {
+        body: [
+          { ...locationBody('L1'), party_id: 'PLA' },
+          { ...locationBody('L2'), party_id: 'PLB' },
+        ],
+      };
+    },
+  });
+  const { id } = await admin(hub, 'POST', '/parties/NL-PLA/pull/locations');
+  await hub.settled();
+  const { state, stored, invalid } = await admin(hub, 'GET', `/pulls/${String(id)}`);
+  t.strictSame({ state, stored, invalid }, { state: 'DONE', stored: 1, invalid: 1 });
+});

@@ -117,9 +117,8 @@ export function ingest(
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
-      // Nor is an object stored of a role that an operator has removed since.
       const { role } = caller.party;
-      if (!directory.party(caller.id, role)) throw new HubError(role === 'CPO' ? 'cpoOnly' : 'emspOnly');
+      if (!hasRole(caller)) throw new HubError(role === 'CPO' ? 'cpoOnly' : 'emspOnly');
       if (before && isDecidedCdr(before, change, decided, ports.secrets.pseudonym)) {
         const isRedated = change.lastUpdated !== before.lastUpdated;
         reports.used(subjectOf(caller, change), [
@@ -152,6 +151,7 @@ export function ingest(
         return { result: 'unchanged', object: before };
       }
       const found = await decision(caller, change, before, seen);
+      if (!hasRole(caller)) throw new HubError('invalid', { message: `it belongs to ${caller.id}` });
       const decided = byHub(pulled.forward ? found : withheld(found));
       if (before && isDecidedCdr(before, change, decided, ports.secrets.pseudonym))
         return { result: 'unchanged', object: before };
@@ -161,6 +161,10 @@ export function ingest(
       return commitChange(caller, change, before, decided, stream, seen);
     });
   }
+
+  /** No object is stored of a role that an operator has removed since, even if another partner has its party now. */
+  const hasRole = ({ id, party: { role }, partner }: Caller): boolean =>
+    directory.partnerOf(id)?.id === partner.id && directory.party(id, role) !== undefined;
 
   async function decision(
     caller: Caller,
