@@ -299,6 +299,21 @@ t.test('a flood of refusals of one module displaces none of another, and no refu
   t.match(refused[0], { path: /tokens.NL.EMS.5-/ });
 });
 
+t.test('nor does a flood of refused exchanges of credentials displace a refused command [REPORTS-2]', async (t) => {
+  const clock = new SimulatedClock('2026-05-01T10:01:00.000Z');
+  const hub = await hubFor(t, {}, { clock });
+  const emsp = await partnerFor(t, hub, { role: 'EMSP', countryCode: 'NL', partyId: 'EMS' });
+  await emsp.call('POST', '/2.2.1/commands/START_SESSION', { response_url: `${emsp.url}/result` });
+  for (let one = 0; one < 60; one++) {
+    const roles = [{ role: 'EMSP', country_code: 'NL', party_id: `X${one}` }];
+    await emsp.call('PUT', '/2.2.1/credentials', { token: emsp.token, url: `${emsp.url}/ocpi/versions`, roles });
+  }
+  const { refused } = await reportOf(hub, 'NL-EMS');
+  const paths = refused.map(({ path }) => path);
+  t.equal(paths.filter((path) => path.endsWith('/credentials')).length, 49);
+  t.ok(paths.includes('/ocpi/2.2.1/commands/START_SESSION'));
+});
+
 t.test('warnings are counted by module and field [D70]', async (t) => {
   const hub = await hubFor(t);
   const { cpo } = await routedPair(t, hub);

@@ -232,11 +232,15 @@ export class PartnerReports {
   }
 }
 
-type OfModule = Pick<RefusedPush, 'module' | 'code'>;
+type OfModule = Pick<RefusedPush, 'module' | 'code' | 'path'>;
 
 const unrouted: ReadonlySet<string> = new Set(['pathNotFound', 'methodNotAllowed']);
-/** What has no module is a command, or no route takes it. */
-const kindOf = ({ module, code }: OfModule): string => module ?? (unrouted.has(code) ? 'unrouted' : 'commands');
+/** What has no module is a command, an exchange of credentials, or no route takes it. */
+function kindOf({ module, code, path }: OfModule): string {
+  if (module !== null) return module;
+  if (unrouted.has(code)) return 'unrouted';
+  return path.endsWith('/credentials') ? 'exchanges' : 'commands';
+}
 
 /** Those of the older refusals, oldest first, that must go: each time one of the module that has the most of all. [REPORTS-2] */
 function displaced<T extends OfModule>(older: readonly T[], newer: readonly OfModule[], excess: number): T[] {
