@@ -66,7 +66,7 @@ export function rolesVerb(): Command {
   });
 }
 
-/** PUT replaces all roles, so the body repeats those that stay. */
+/** PUT replaces all roles, so the body repeats those that stay, without the details that they keep: a partner may have sent others than PUT takes. */
 function changed({ id, roles }: PartyView, added: readonly Role[], removed: readonly Role[]): object[] {
   const names = new Set(roles.map((role) => roleName(role).toUpperCase()));
   for (const role of added)
@@ -75,7 +75,7 @@ function changed({ id, roles }: PartyView, added: readonly Role[], removed: read
     if (!names.has(roleName(role))) throw new Failure(`${id} does not have ${roleName(role)}: nothing was changed`);
   const gone = new Set(removed.map(roleName));
   const stay = roles.filter((role) => !gone.has(roleName(role).toUpperCase()));
-  return [...stay, ...added].map(({ left_out: _, ...role }) => role);
+  return [...stay.map(({ role, country_code, party_id }) => ({ role, country_code, party_id })), ...added];
 }
 
 function roleIn(text: string, own: string, name: string | undefined): Role {

@@ -817,6 +817,26 @@ t.test('parties roles adds a role and removes it, and says what is next', async 
   t.match((JSON.parse(listed.out) as { roles: object[] }).roles, [{ role: 'CPO' }]);
 });
 
+t.test(
+  'parties roles leaves what a partner says of its business as it is, a website that is no URL, too',
+  async (t) => {
+    const at = await stage(t);
+    const { cpo } = at;
+    const business_details = { name: 'Example Charging', website: 'www.example.com' };
+    const roles = [{ role: 'CPO', country_code: 'NL', party_id: 'CPO', business_details }];
+    const { json } = await cpo.push('PUT', '/2.2.1/credentials', {
+      token: cpo.token,
+      url: `${cpo.url}/ocpi/versions`,
+      roles,
+    });
+    cpo.hubToken = (json.data as { token: string }).token;
+    const added = await at.run('parties roles NL-CPO --add EMSP');
+    t.match([added.code, added.err], [0, '']);
+    const listed = await at.run('parties roles NL-CPO --json');
+    t.match((JSON.parse(listed.out) as { roles: object[] }).roles, [{ business_details }, { role: 'EMSP' }]);
+  },
+);
+
 t.test('what waits without an attempt is called so, and a command that is nowhere leads to the report', async (t) => {
   const at = await stage(t);
   await at.run('parties pause NL-EMS');

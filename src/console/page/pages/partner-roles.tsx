@@ -60,7 +60,10 @@ function RolesForm({ party, reload, onClose }: RolesProps & { readonly onClose: 
     const gone = new Set(before.map(nameOf).filter((name) => form.get(name) === null));
     // Another operator may have added others meanwhile.
     const { roles: now } = await call<PartyView>('GET', `/parties/${id}`);
-    const stay = now.filter((role) => !gone.has(nameOf(role))).map(({ left_out: _, ...role }) => role);
+    // Details that are not given stay: a partner may have sent others than PUT takes.
+    const stay = now
+      .filter((one) => !gone.has(nameOf(one)))
+      .map(({ role, country_code, party_id }) => ({ role, country_code, party_id }));
     const roles = [...stay, ...addedIn(form)];
     await call('PUT', reason.given(`/parties/${id}/roles`), { roles });
     reload();
