@@ -136,3 +136,16 @@ t.test('a refused exchange is in the report of its partner, without its body', a
   t.match(refused, [{ method: 'PUT', reason: answer.json.status_message, code: 'partnerUnusable', body: '' }]);
   t.notMatch(JSON.stringify(refused), cpo.token);
 });
+
+t.test('a partner that refuses one module and takes another is warned of once [LOST-ANSWERS-2]', async (t) => {
+  const lines: string[] = [];
+  const hub = await hubFor(t, quiet, { logTo: { write: (line) => void lines.push(line) } });
+  const { cpo } = await routedPair(t, hub, { emsp: ({ path }) => (path.includes('/sessions/') ? refusing : {}) });
+  for (const id of ['1', '2', '3']) {
+    await cpo.push('PUT', `/2.2.1/locations/NL/CPO/L${id}`, locationBody(`L${id}`));
+    await hub.settled();
+    await cpo.push('PUT', `/2.2.1/sessions/NL/CPO/S${id}`, sessionBody(`S${id}`));
+    await deadLetter(hub, `NL-CPO/S${id}`);
+  }
+  t.equal(lines.filter((line) => line.includes('probably lost the answer')).length, 1);
+});

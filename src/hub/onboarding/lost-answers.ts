@@ -4,6 +4,7 @@
  *
  * LOST-ANSWERS-1  A PUT is known from the record of the partner, as long as the former hub token is in it; a POST since the start of
  *     the process.
+ * LOST-ANSWERS-2  The log warns once of each exchange: a partner may refuse one module and take another.
  */
 import type { PartyView } from '../../api/parties.ts';
 import { instantText } from '../../domain/instant.ts';
@@ -16,6 +17,8 @@ export class LostAnswers {
   readonly #uses: Pick<TokenUses, 'isUsed'>;
   /** For each partner, the digest of the hub token that answered its last POST. */
   readonly #answered = new Map<PartyId, string>();
+  /** For each partner, the digest of the hub token of the exchange that the log warned of. [LOST-ANSWERS-2] */
+  readonly #warned = new Map<PartyId, string | null>();
 
   constructor(context: Context, uses: Pick<TokenUses, 'isUsed'>) {
     this.#context = context;
@@ -49,7 +52,8 @@ export class LostAnswers {
     const { directory, ports } = this.#context;
     const partner = directory.partner(partyId);
     const exchange = partner ? this.#unconfirmed(partner) : null;
-    if (exchange === null) return;
+    if (!partner || exchange === null || this.#warned.get(partyId) === partner.hubTokenDigest) return;
+    this.#warned.set(partyId, partner.hubTokenDigest);
     ports.log.warn(
       { partyId, exchange },
       'a partner refuses the token of its last exchange of credentials and has not used the hub token that answered it: it probably lost the answer, and has to exchange credentials again',
