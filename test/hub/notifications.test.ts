@@ -304,6 +304,12 @@ t.test('a notification that fails for three days is a dead letter, which support
   const shown = await runCommand(['webhooks', 'show', 'on-call', ...flags]);
   t.match(shown.out, /0 owed, 2 dead/);
   receiver.answer = () => ({});
+  const { store } = hub.created.context;
+  const history = store.history.bind(store);
+  store.history = () => Promise.reject(new StoreUnavailable('it cannot be read'));
+  await t.rejects(admin(hub, 'POST', '/webhooks/on-call/redrive'));
+  store.history = history;
+  t.match(await standing(hub, 'on-call'), { owed: 0, dead: 2 }, 'a re-drive that cannot be answered changes nothing');
   const redriven = await runCommand(['webhooks', 'redrive', 'on-call', ...flags]);
   t.match(redriven, {
     code: 0,

@@ -136,14 +136,17 @@ export class Outlet {
     const rows = await this.#rows();
     const events = await store.history(stream, this.#floor, rowsMax);
     const waiting = rows.filter(({ state }) => state === 'PENDING').length;
+    const ahead = events.map(owedBy).filter(({ notice }) => this.recipient.isFor(notice));
     return {
-      owed: waiting + events.map(owedBy).filter(({ notice }) => this.recipient.isFor(notice)).length,
+      owed: Math.min(rowsMax, waiting + ahead.length),
       dead: rows.filter(({ state }) => state === 'DEAD').map(({ data }) => data as GivenUp),
     };
   }
 
   /** Owes the dead letters again, and sends what waits now; resolves with the number of both. */
   async redrive(): Promise<{ readonly queued: number; readonly owed: number }> {
+    // Before the first change: where a read fails, the dead letters are as they were.
+    const { owed } = await this.standing();
     const rows = (await this.#rows()).filter(({ state }) => state === 'DEAD');
     const since = this.#context.ports.clock.wall();
     const again = rows.map(
@@ -151,9 +154,8 @@ export class Outlet {
     );
     await this.#settle(again, null);
     this.#mayHaveRows = true;
-    const { owed } = await this.standing();
     this.wakeNow();
-    return { queued: again.length, owed };
+    return { queued: again.length, owed: Math.min(rowsMax, owed + again.length) };
   }
 
   /** Resolves when the attempt under way has ended. */
