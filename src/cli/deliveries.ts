@@ -139,10 +139,10 @@ const untried: Readonly<Record<DeliveryView['state'], string>> = {
   DISCARDED: 'It was never sent.',
 };
 
-function whatNext({ state, reason, due_at }: DeliveryView, now: number): string {
+function whatNext({ state, reason, due_at, attempts }: DeliveryView, now: number): string {
   if (state === 'DELIVERED') return '';
   if (state === 'DEAD' || state === 'DISCARDED') return reason ?? '';
-  if (due_at === null) return 'not tried yet';
+  if (due_at === null) return attempts.length === 0 ? 'not tried yet' : 'not tried since its re-drive';
   return Date.parse(due_at) < now ? `due for ${span((now - Date.parse(due_at)) / 1000)}` : `again ${age(due_at, now)}`;
 }
 

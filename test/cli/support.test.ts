@@ -849,6 +849,15 @@ t.test('what waits without an attempt is called so, and a command that is nowher
   t.match((await at.run('commands list --uid NOPE')).err, /the report of their eMSP: ocpi-hub parties report NL-EMS/);
 });
 
+t.test('a dead letter that was re-driven and waits is not said to be untried', async (t) => {
+  const at = await stage(t);
+  await deadLetters(at, ['S1']);
+  await at.run('parties pause NL-EMS');
+  await at.run('redrive --receiver NL-EMS --yes');
+  const listed = await at.run('deliveries list --receiver NL-EMS --state PENDING');
+  t.match(listed.out, /^\d+-NL-EMS +PENDING +NL-EMS +PUT sessions +NL-CPO\/S1 +1 +.* +not tried since its re-drive$/m);
+});
+
 t.test('a re-drive that skips what is stale says how to give it up', async (t) => {
   const at = await stage(t);
   await deadLetters(at, ['S1']);
