@@ -6,6 +6,7 @@
  *     parts the later ones may count for the next ping, which is on its way by then.
  * PING-LINE-2  A channel that ends, that is idle for `idleMs`, or on which a ping is not answered in time is given up; the next ping
  *     opens another. A ping may be lost with it. [ANNOUNCEMENTS-1]
+ * PING-LINE-3  After `close` no channel is opened: what was written while the last ping was in flight would open one as its wait ends.
  */
 import type { Duplex } from 'node:stream';
 import { withTimeout } from '../kit/clock.ts';
@@ -26,6 +27,7 @@ interface Line {
 export class PingLine {
   readonly #channels: Pick<ChannelClient, 'open'>;
   #line: Line | null = null;
+  #isClosed = false;
 
   constructor(channels: Pick<ChannelClient, 'open'>) {
     this.#channels = channels;
@@ -33,13 +35,15 @@ export class PingLine {
 
   /** `path` has no blanks. Resolves when the ping is answered, or lost. */
   async ping(url: string, path: string, timeoutMs: number): Promise<void> {
-    if (this.#line?.url !== url) this.close();
+    if (this.#isClosed) return;
+    if (this.#line?.url !== url) this.#line?.close();
     this.#line ??= this.#open(url);
     const line = this.#line;
     if (!(await withTimeout(clock, timeoutMs, sent(line, path)))) line.close();
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#line?.close();
   }
 

@@ -90,6 +90,27 @@ t.test('a ping without an answer in time ends its channel, and the next one goes
   t.same([node.got.at(-1), node.opened], ['POST /2', 2]);
 });
 
+t.test('what is written while a ping is in flight opens no channel after the close [PING-LINE-3]', async (t) => {
+  const node = await nodeOf(t);
+  const line = lineOf(t);
+  let ended = Promise.resolve();
+  const pings = new Pings((head) => {
+    ended = line.ping(node.url, `/${head}`, long);
+    return ended;
+  });
+  node.answer = () => {};
+  pings.written(1);
+  await eventually('it is told', async () => node.got.length === 1);
+  const first = ended;
+  node.answer = answered;
+  pings.written(2);
+  line.close();
+  await first;
+  await nextTurn();
+  await ended;
+  t.strictSame([node.got, node.opened], [['POST /1'], 1]);
+});
+
 t.test('a node that refuses the channel, or is not there, holds up nothing', async (t) => {
   const node = await nodeOf(t);
   const stranger = new PingLine(new ChannelClient(['another secret']));
