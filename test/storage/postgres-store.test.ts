@@ -117,6 +117,37 @@ function suite(server: PostgresServer): void {
     },
   );
 
+  t.test('what waits for a commit goes to no server that has lost the end of the log [WRITE-PIPELINE-7]', async (t) => {
+    const fence = { node: 'a', token: 1 };
+    const asked: string[] = [];
+    const pipeline = new WritePipeline({
+      // Its wait ends by the loss alone.
+      clock: { ...systemClock, setTimeout: () => null },
+      async connect(durability) {
+        asked.push(durability);
+        throw new Error('no');
+      },
+      turn: () => 1,
+      isWorking: async () => true,
+      written() {},
+      refused() {},
+      gone() {},
+      point() {},
+    });
+    const refused = new Promise<Error>((resolve) => {
+      const settle = prepareSettle([{ dest: 'A', seq: 1, state: 'DELIVERED', data: null }], [{ dest: 'A', seq: 1 }]);
+      pipeline.push({
+        ...{ fence, commit: null, settle, size: settle.size, sent: false, withdrawn: false },
+        done: () => resolve(new Error('it was written')),
+        fail: resolve,
+      });
+    });
+    const lost = new StoreUnavailable('the end is lost');
+    pipeline.abandon(lost);
+    await pipeline.idle();
+    t.strictSame([await refused, asked], [lost, []]);
+  });
+
   t.test('a gap in a range of the log is damage', async (t) => {
     const place = directoryFor(t);
     const store = await lend(t, place);
