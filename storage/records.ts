@@ -127,11 +127,30 @@ export function textsOf(value: string): { readonly head: string; readonly data: 
   };
 }
 
+/** The same of a sound record as bytes: a long body becomes text once, and is not made bytes again for its checksum. Null: `inspect` says what it is. */
+function soundTexts(key: string, bytes: Buffer): ReturnType<typeof textsOf> | null {
+  const ofBoth = storedCrc(bytes.toString('latin1', 0, CONTENT_AT), OF_BOTH_AT);
+  const headEnd = bytes.indexOf(LINE_FEED, CONTENT_AT);
+  const dataEnd = bytes.indexOf(LINE_FEED, headEnd + 1);
+  const isSound = bytes[0] === FORMAT_DIGIT.charCodeAt(0) && ofBoth === crc32(bytes.subarray(CONTENT_AT), crc32(key));
+  if (!isSound || dataEnd === -1) return null;
+  return {
+    head: bytes.toString('utf8', CONTENT_AT, headEnd),
+    data: bytes.toString('utf8', headEnd + 1, dataEnd),
+    body: bytes.toString('utf8', dataEnd + 1),
+  };
+}
+
 /** Throws `Damaged`, and `StoreUnavailable` for a newer format. Without `withData`, `data` is null. */
-export function decode(key: string, value: string, withData = true): Content {
+export function decode(key: string, value: string | Buffer, withData = true): Content {
+  const texts = typeof value === 'string' ? null : soundTexts(key, value);
+  const { head, data, body } = texts ?? inspectedTexts(key, value.toString());
+  return { head: JSON.parse(head), data: data === '' || !withData ? null : JSON.parse(data), body };
+}
+
+function inspectedTexts(key: string, value: string): ReturnType<typeof textsOf> {
   const condition = inspect(key, value);
   if (condition === 'newer') throw newerFormat(`the record ${JSON.stringify(key)}`, formatOf(value));
   if (condition !== 'sound') throw new Damaged(key);
-  const { head, data, body } = textsOf(value);
-  return { head: JSON.parse(head), data: data === '' || !withData ? null : JSON.parse(data), body };
+  return textsOf(value);
 }

@@ -128,8 +128,10 @@ export class Reads {
     const known = inMemory(found, key, name);
     if (known !== undefined) return known;
     for (let look = 1; ; look += 1) {
+      // Before the read, which may take the version of before a write that ends meanwhile.
+      const upd = order.updOf(key);
       const value = await this.#value(name, key);
-      if (value !== undefined) return this.#newest(name, toRow(name, value), order.updOf(key));
+      if (value !== undefined) return this.#newest(name, toRow(name, value), upd);
       // Checked against the present index: the database may have been reopened meanwhile.
       if (!this.lifecycle.mounted().found.order.has(key)) return null;
       if (look === looksMax) this.#unfound(name, key);
@@ -282,11 +284,16 @@ export class Reads {
     return newest;
   }
 
-  async #value(key: string, row?: RowKey): Promise<string | undefined> {
+  /** A large row comes from a thread of the engine, as bytes. */
+  async #value(key: string, row?: RowKey): Promise<string | Buffer | undefined> {
     const { db, found } = this.lifecycle.mounted();
     const isLarge = row !== undefined && found.order.sizeOf(row) > 0;
+    const name = Buffer.from(key);
     try {
-      return db.getSync<Buffer, string>(Buffer.from(key), lookUp('utf8', isLarge)) ?? (await sought(db, key));
+      const value = isLarge
+        ? await db.get<Buffer, Buffer>(name, lookUp('buffer', true))
+        : db.getSync<Buffer, string>(name, lookUp('utf8', false));
+      return value ?? (await sought(db, key));
     } catch (error) {
       if (db.status !== 'open') throw new StoreUnavailable('the store was closed during a read', { cause: error });
       return this.#unfound(key, row);
@@ -363,9 +370,9 @@ async function rowsUpTo(
   return rows;
 }
 
-const toRow = (name: string, value: string): Row => rowAt(keys.rowKeyOf(name), name, value, true);
+const toRow = (name: string, value: string | Buffer): Row => rowAt(keys.rowKeyOf(name), name, value, true);
 
-function rowAt({ kind, owner, id }: RowKey, name: string, value: string, withData: boolean): Row {
+function rowAt({ kind, owner, id }: RowKey, name: string, value: string | Buffer, withData: boolean): Row {
   const { head, data, body } = decode(name, value, withData);
   const [seq, shelf, upd] = head as RowHead;
   return { kind, owner, id, shelf, upd, seq, data, body };
