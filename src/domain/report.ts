@@ -22,6 +22,18 @@ export interface RefusedPush {
   readonly reason: string;
 }
 
+/** By which the kind of a refusal is known. */
+export type OfKind = Pick<RefusedPush, 'module' | 'path'> & { readonly code: string };
+
+const unrouted: ReadonlySet<string> = new Set<ErrorCode>(['pathNotFound', 'methodNotAllowed']);
+
+/** The module of a refused push. What has none is a command, an exchange of credentials, or no route takes it. */
+export function refusalKind({ module, code, path }: OfKind): ObjectModule | 'commands' | 'exchanges' | 'unrouted' {
+  if (module !== null) return module;
+  if (unrouted.has(code)) return 'unrouted';
+  return path.endsWith('/credentials') ? 'exchanges' : 'commands';
+}
+
 /** A refused push as it is stored, repeats included; the row and each event also have the body of the last one. */
 export interface RefusedRecord extends RefusedPush {
   readonly count: number;

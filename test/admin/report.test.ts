@@ -8,6 +8,7 @@ import { cdrBody, locationBody, sessionBody, tariffBody } from '../support/bodie
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { closed, hubFor, partnerFor, routedPair, type TestHub } from '../support/hub-in-process.ts';
+import { ended } from '../support/observed.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin } from '../support/plain-partner.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
@@ -41,6 +42,19 @@ t.test('a refused push is in the report and in the traces of its object and requ
     t.equal(steps[0]?.summary, `NL-CPO sent PUT /ocpi${path}: refused, 2 times so far: ${missing}`);
   }
   t.same((await reportOf(hub, 'NL-EMS')).refused, [], 'another partner has none of it');
+});
+
+t.test('a check leaves refused exchanges to the registration, and finds what no route takes', async (t) => {
+  const hub = await hubFor(t);
+  const { cpo } = await routedPair(t, hub);
+  for (const version of ['2.2.1', '2.1.1']) await cpo.call('POST', `/${version}/credentials`, {});
+  const { refused } = await reportOf(hub, 'NL-CPO');
+  t.same(refused.map(({ code }) => code).sort(), ['alreadyRegistered', 'pathNotFound']);
+  const { id } = await admin(hub, 'POST', '/parties/NL-CPO/check', {});
+  const { findings } = await ended(hub, `/checks/${String(id)}`);
+  const seen = (findings as { name: string; seen: string }[]).filter(({ name }) => name === 'push-refused');
+  t.match(seen, [{ seen: /POST \/ocpi\/2\.1\.1\/credentials/ }]);
+  t.equal(seen.length, 1);
 });
 
 t.test('the query of a response_url goes to its eMSP and is in no event and report', async (t) => {

@@ -7,6 +7,7 @@ import { healedBy } from '../../domain/habits.ts';
 import { choicesOf, type PartnerChoices, settingText, type TokenEncoding } from '../../domain/partner-settings.ts';
 import { type Endpoint, endpointOf, type InterfaceRole, keyOf, type Partner } from '../../domain/party.ts';
 import { isQuirk, quirkOf, quirks } from '../../domain/quirks.ts';
+import { refusalKind } from '../../domain/report.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import type { HeaderParty, InspectedPage, OutboundCall } from '../ports/ports.ts';
@@ -117,7 +118,7 @@ export class CheckRun {
     for (const one of refused) {
       const { module, count, reason, method, path } = one;
       // Of an exchange that was refused the registration tells; it is no push, and a later one succeeded.
-      if (path.endsWith('/credentials')) continue;
+      if (refusalKind(one) === 'exchanges') continue;
       this.found(
         habitRefused(one) ?? 'push-refused',
         module ?? 'all',

@@ -20,8 +20,10 @@ import {
   addTallies,
   fieldOf,
   noTallies,
+  type OfKind,
   type RefusedPush,
   type RefusedRecord,
+  refusalKind,
   sumOf,
   type Tallies,
   type Tally,
@@ -232,26 +234,16 @@ export class PartnerReports {
   }
 }
 
-type OfModule = Pick<RefusedPush, 'module' | 'code' | 'path'>;
-
-const unrouted: ReadonlySet<string> = new Set(['pathNotFound', 'methodNotAllowed']);
-/** What has no module is a command, an exchange of credentials, or no route takes it. */
-function kindOf({ module, code, path }: OfModule): string {
-  if (module !== null) return module;
-  if (unrouted.has(code)) return 'unrouted';
-  return path.endsWith('/credentials') ? 'exchanges' : 'commands';
-}
-
 /** Those of the older refusals, oldest first, that must go: each time one of the module that has the most of all. [REPORTS-2] */
-function displaced<T extends OfModule>(older: readonly T[], newer: readonly OfModule[], excess: number): T[] {
+function displaced<T extends OfKind>(older: readonly T[], newer: readonly OfKind[], excess: number): T[] {
   const left = [...older];
   const sizes = new Map<string, number>();
-  for (const one of [...left, ...newer]) addTo(sizes, kindOf(one), 1);
-  const sizeOf = (one: OfModule | undefined): number => (one && sizes.get(kindOf(one))) ?? 0;
+  for (const one of [...left, ...newer]) addTo(sizes, refusalKind(one), 1);
+  const sizeOf = (one: OfKind | undefined): number => (one && sizes.get(refusalKind(one))) ?? 0;
   return Array.from({ length: Math.max(0, Math.min(excess, left.length)) }, () => {
     const at = left.reduce((most, one, index) => (sizeOf(one) > sizeOf(left[most]) ? index : most), 0);
     const [gone] = left.splice(at, 1) as [T];
-    addTo(sizes, kindOf(gone), -1);
+    addTo(sizes, refusalKind(gone), -1);
     return gone;
   });
 }
