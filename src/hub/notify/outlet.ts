@@ -132,8 +132,11 @@ export class Outlet {
 
   /** What it is owed, at most `rowsMax`, and its dead letters. */
   async standing(): Promise<Standing> {
+    return this.#standingOf(await this.#rows());
+  }
+
+  async #standingOf(rows: readonly DeliveryRow[]): Promise<Standing> {
     const { store } = this.#context;
-    const rows = await this.#rows();
     const events = await store.history(stream, this.#floor, rowsMax);
     const waiting = rows.filter(({ state }) => state === 'PENDING').length;
     const ahead = events.map(owedBy).filter(({ notice }) => this.recipient.isFor(notice));
@@ -146,11 +149,11 @@ export class Outlet {
   /** Owes the dead letters again, and sends what waits now; resolves with the number of both. */
   async redrive(): Promise<{ readonly queued: number; readonly owed: number }> {
     // Before the first change: where a read fails, the dead letters are as they were.
-    const { owed } = await this.standing();
-    const rows = (await this.#rows()).filter(({ state }) => state === 'DEAD');
+    const rows = await this.#rows();
+    const { owed } = await this.#standingOf(rows);
     const since = this.#context.ports.clock.wall();
-    const again = rows.map(
-      (row): DeliveryRow => ({ ...row, state: 'PENDING', data: { ...(row.data as GivenUp), since } }),
+    const again = rows.flatMap((row): DeliveryRow[] =>
+      row.state === 'DEAD' ? [{ ...row, state: 'PENDING', data: { ...(row.data as GivenUp), since } }] : [],
     );
     await this.#settle(again, null);
     this.#mayHaveRows = true;
