@@ -92,11 +92,14 @@ function seal(key: Buffer, token: string, partner: string): string {
 const salt = 'ocpi-hub sealed tokens';
 const keyBytes = 32;
 
-/** Keys that `derivedAhead` derived. They are as few as the settings name. */
-const ahead = new Map<string, Buffer>();
+/** Keys by their secrets, kept because each derivation takes about 50 ms. They are as few as the settings name. */
+const keysOf = new Map<string, Buffer>();
 
-/** Memoized, because each derivation takes about 50 ms. */
-const derived = memoized((secretKey) => ahead.get(secretKey) ?? scryptSync(secretKey, salt, keyBytes));
+function derived(secretKey: string): Buffer {
+  const key = keysOf.get(secretKey) ?? scryptSync(secretKey, salt, keyBytes);
+  keysOf.set(secretKey, key);
+  return key;
+}
 
 /**
  * Derives the keys of the settings on other threads, while the store opens. A key file that cannot be read yet, or not at all, is left to
@@ -108,11 +111,11 @@ export async function derivedAhead({
   secretKeyPrevious,
 }: Pick<Config, 'dataDir' | 'secretKey' | 'secretKeyPrevious'>): Promise<void> {
   const kept = secretKey ?? (await readFile(join(dataDir, 'secret-key'), 'utf8').catch(() => '')).trim();
-  const texts = [kept, ...(secretKeyPrevious ?? [])].filter((text) => text !== '' && !ahead.has(text));
+  const texts = [kept, ...(secretKeyPrevious ?? [])].filter((text) => text !== '' && !keysOf.has(text));
   // A failure is met, and told, by the derivation that has to succeed.
   const derive = (text: string) => promisify(scrypt)(text, salt, keyBytes).catch(() => null);
   for (const [i, key] of (await Promise.all(texts.map(derive))).entries())
-    if (key !== null) ahead.set(texts[i] ?? '', key as Buffer);
+    if (key !== null) keysOf.set(texts[i] ?? '', key as Buffer);
 }
 
 /**

@@ -17,7 +17,7 @@ import type { Having } from './tenure.ts';
 export class Pings {
   readonly #tell: (head: Seq) => Promise<void>;
   /** The highest head since the last message; null when there is none. */
-  #untold: Seq | null = null;
+  #unsent: Seq | null = null;
   #telling = false;
 
   /** `tell` never rejects. */
@@ -26,15 +26,15 @@ export class Pings {
   }
 
   written(head: Seq): void {
-    this.#untold = Math.max(this.#untold ?? 0, head);
+    this.#unsent = Math.max(this.#unsent ?? 0, head);
     if (!this.#telling) void this.#run();
   }
 
   async #run(): Promise<void> {
     this.#telling = true;
-    while (this.#untold !== null) {
-      const head = this.#untold;
-      this.#untold = null;
+    while (this.#unsent !== null) {
+      const head = this.#unsent;
+      this.#unsent = null;
       await this.#tell(head);
     }
     this.#telling = false;

@@ -114,6 +114,9 @@ export function keyOf(role: Pick<PartyRole, 'country_code' | 'party_id'>): Party
   return partyKey(role.country_code, role.party_id);
 }
 
+/** Names a role of a party, for example `CPO NL-TNM`. */
+export const roleName = (role: PartyRole): string => `${role.role} ${keyOf(role)}`;
+
 /** Whether the id of the eMSP or of the CPO contains `part`, a text in upper case; true without one. */
 export function namesEither({ emsp, cpo }: { emsp: PartyId; cpo: PartyId }, part: string | undefined): boolean {
   return part === undefined || emsp.includes(part) || cpo.includes(part);

@@ -14,7 +14,15 @@ import {
   quirksOf,
   storedSettings,
 } from '../domain/partner-settings.ts';
-import { type Endpoint, isRegistered, keyOf, type Partner, type PartyId, type PartyRole } from '../domain/party.ts';
+import {
+  type Endpoint,
+  isRegistered,
+  keyOf,
+  type Partner,
+  type PartyId,
+  type PartyRole,
+  roleName,
+} from '../domain/party.ts';
 import type { Route } from '../domain/routing.ts';
 import type { Clock } from '../kit/clock.ts';
 import type { Context } from './kernel/context.ts';
@@ -69,8 +77,7 @@ export function operations(parts: OperationsParts) {
     if (!first) throw new HubError('invalid', { message: 'roles: at least one is required' });
     return recorder.inTurn('partner.added', async () => {
       for (const role of roles) refuseTaken(role);
-      const names = roles.map((role) => `${role.role} ${keyOf(role)}`);
-      if (new Set(names).size < names.length)
+      if (new Set(roles.map(roleName)).size < roles.length)
         throw new HubError('invalid', { message: 'roles: one of them stands twice' });
       const initialToken = ports.secrets.newToken();
       const initialTokenDigest = ports.secrets.digest(initialToken);

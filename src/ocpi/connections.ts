@@ -156,4 +156,5 @@ export function limitConnections(server: Server, most: number, share: AddressSha
   };
 }
 
-const nameOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
+/** The same for both socket objects of a TLS connection. */
+export const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;

@@ -44,7 +44,7 @@ import { curves, partnerOn } from '../transport/client-connection.ts';
 import { refusalText } from '../transport/envelope.ts';
 import { readId } from '../transport/headers.ts';
 import type { Visitors } from '../transport/visitors.ts';
-import { limitConnections, type RequestSeen } from './connections.ts';
+import { limitConnections, nameOf, type RequestSeen } from './connections.ts';
 import { isRefusedLater, type RefuseConnection, refuserOf } from './parser-refusals.ts';
 import { type Begin, firstUnsent, inTurn } from './pipeline.ts';
 import { limitUnadmitted } from './unadmitted.ts';
@@ -215,9 +215,7 @@ function withoutStacks(socket: Socket): void {
  */
 function closeIdleWhileClosing(server: Server): void {
   const open = new Set<Socket>();
-  /** By remote port and address, since a TLS connection has two socket objects. */
   const handshakes = new Map<string, Socket>();
-  const nameOf = ({ remotePort, remoteAddress }: Socket) => `${remotePort} ${remoteAddress}`;
   for (const event of socketEvents) {
     server.on(event, (socket: Socket) => {
       open.add(socket);

@@ -13,7 +13,7 @@ import { type Test, t } from '../support/tap.ts';
 const secret = 'of-the-nodes';
 const told = `${peersPath}granted/`;
 
-/** A node that keeps what it is told, message by message. */
+/** A node that keeps each message that it gets. */
 async function nodeThatIsTold(t: Test, id: string): Promise<{ target: Target; messages: (readonly Grant[] | null)[] }> {
   const messages: (readonly Grant[] | null)[] = [];
   const inside = createFrontServer({ isAmongNodes: true }, ({ url = '' }, response) => {
@@ -31,7 +31,7 @@ async function nodeThatIsTold(t: Test, id: string): Promise<{ target: Target; me
   return { target: { id, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }, messages };
 }
 
-t.test('of budgets every node is told, of token uses the owner alone, of many in one message', async (t) => {
+t.test('grants go to every node, token uses to the owner alone, many of them in one message', async (t) => {
   const [first, second] = [await nodeThatIsTold(t, 'first'), await nodeThatIsTold(t, 'second')];
   const visitors = clientAddresses(['127.0.0.1']);
   const passing = new Passing({ secrets: [secret], visitors, passed() {}, log: { warn() {} } });
@@ -40,10 +40,10 @@ t.test('of budgets every node is told, of token uses the owner alone, of many in
   const grants = new GrantsTold({ peers: () => [first.target, second.target], owner: () => owner, passing });
   const uses = Array.from({ length: 40 }, (_, i) => ({ party: `NL-C${i}`, budget: 'digest', count: 1, ageMs: i }));
   for (const use of uses) grants.tellOwner({ ...use, address: '127.0.0.1' });
-  await eventually('the owner is told', async () => first.messages.length > 0);
+  await eventually('the owner has a message', async () => first.messages.length > 0);
   grants.tell({ party: 'NL-CPO', budget: 'other', count: 7, ageMs: 0 });
   const isTold = ({ messages }: typeof first) => messages.flat().some((grant) => grant?.party === 'NL-CPO');
-  await eventually('both are told of the budget', async () => isTold(first) && isTold(second));
+  await eventually('both have the budget', async () => isTold(first) && isTold(second));
   t.strictSame(
     first.messages.map((grants) => grants?.length),
     [40, 1],
@@ -56,5 +56,5 @@ t.test('of budgets every node is told, of token uses the owner alone, of many in
   grants.tellOwner({ party: 'NL-CPO', budget: 'digest', count: 1, ageMs: 0, address: '127.0.0.1' });
   grants.tell({ party: 'NL-CPO', budget: 'commands', count: 1, ageMs: 0 });
   await eventually('and of the next one', async () => first.messages.length + second.messages.length === 5);
-  t.equal(first.messages.at(-1)?.at(0)?.budget, 'commands', 'without an owner nobody is told of a use');
+  t.equal(first.messages.at(-1)?.at(0)?.budget, 'commands', 'without an owner no use is sent');
 });

@@ -14,7 +14,7 @@ import { type Test, t } from '../support/tap.ts';
 const secret = 'of-the-nodes';
 const long = 60_000;
 
-/** A node that answers pings as it is told to. */
+/** A node that answers pings by `answer`. */
 async function nodeOf(t: Test) {
   const node = {
     url: '',
@@ -56,6 +56,16 @@ function lineOf(t: Test): PingLine {
   return line;
 }
 
+/** Pings to a node; `last` resolves when the ping that was sent last has ended. */
+function pingsOn(line: PingLine, url: string) {
+  let ended = Promise.resolve();
+  const pings = new Pings((head) => {
+    ended = line.ping(url, `/${head}`, long);
+    return ended;
+  });
+  return { pings, last: () => ended };
+}
+
 t.test('pings to one node share a channel; another node gets one of its own [PING-LINE-1]', async (t) => {
   const [first, second] = [await nodeOf(t), await nodeOf(t)];
   const line = lineOf(t);
@@ -93,21 +103,17 @@ t.test('a ping without an answer in time ends its channel, and the next one goes
 t.test('what is written while a ping is in flight opens no channel after the close [PING-LINE-3]', async (t) => {
   const node = await nodeOf(t);
   const line = lineOf(t);
-  let ended = Promise.resolve();
-  const pings = new Pings((head) => {
-    ended = line.ping(node.url, `/${head}`, long);
-    return ended;
-  });
+  const { pings, last } = pingsOn(line, node.url);
   node.answer = () => {};
   pings.written(1);
-  await eventually('it is told', async () => node.got.length === 1);
-  const first = ended;
+  await eventually('the ping has come', async () => node.got.length === 1);
+  const first = last();
   node.answer = answered;
   pings.written(2);
   line.close();
   await first;
   await nextTurn();
-  await ended;
+  await last();
   t.strictSame([node.got, node.opened], [['POST /1'], 1]);
 });
 
@@ -124,21 +130,17 @@ t.test('a node that refuses the channel, or is not there, holds up nothing', asy
 });
 
 t.test(
-  'after the log went back its heads are told again, those of one message once [ANNOUNCEMENTS-1, ANNOUNCEMENTS-2]',
+  'after the log went back its heads are sent again, those of one message once [ANNOUNCEMENTS-1, ANNOUNCEMENTS-2]',
   async (t) => {
     const node = await nodeOf(t);
     const line = lineOf(t);
-    let ended = Promise.resolve();
-    const pings = new Pings((head) => {
-      ended = line.ping(node.url, `/${head}`, long);
-      return ended;
-    });
+    const { pings, last } = pingsOn(line, node.url);
     for (const head of [98, 99, 100]) pings.written(head);
-    await eventually('it is told', async () => node.got.length === 2);
-    await ended;
+    await eventually('the ping has come', async () => node.got.length === 2);
+    await last();
     await nextTurn();
     pings.written(91);
-    await ended;
+    await last();
     t.strictSame(node.got, ['POST /98', 'POST /100', 'POST /91']);
   },
 );

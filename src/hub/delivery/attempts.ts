@@ -101,8 +101,8 @@ export class Attempts {
       const attempt = prepared instanceof Promise ? await prepared : prepared;
       if (attempt === null) return;
       const outcome = await this.#context.ports.client.call(attempt.call);
-      const isLater = this.#ended(flight.sender, lane, attempt, outcome);
-      if (isLater) await isLater;
+      const rest = this.#ended(flight.sender, lane, attempt, outcome);
+      if (rest) await rest;
     } catch (error) {
       this.#failed(flight.sender, lane, error);
     }

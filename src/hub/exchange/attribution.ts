@@ -7,7 +7,6 @@
  * ATTRIBUTION-2  The match is by `authorization_reference` first, else by the token's uid; a CDR first inherits from
  *     its session.
  */
-
 import type { Put, Seen, Store } from '../../../storage/contract.ts';
 import type { CommandRecord } from '../../domain/command.ts';
 import type { HubObject, ObjectChange, ObjectFacts } from '../../domain/object.ts';

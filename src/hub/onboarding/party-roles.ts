@@ -11,7 +11,7 @@
 import type { Store } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { isOwned, moduleNames, modules, type ObjectModule } from '../../domain/modules.ts';
-import { keyOf, type Partner, type PartyId, type PartyRole } from '../../domain/party.ts';
+import { keyOf, type Partner, type PartyId, type PartyRole, roleName } from '../../domain/party.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import type { PartnerDirectory } from '../kernel/directory.ts';
@@ -24,7 +24,6 @@ interface Changed {
   readonly lost: readonly PartyId[];
 }
 
-const nameOf = (role: PartyRole): string => `${role.role} ${keyOf(role)}`;
 const partiesOf = (roles: readonly PartyRole[]): PartyId[] => [...new Set(roles.map(keyOf))];
 
 /**
@@ -46,8 +45,8 @@ export async function rolesChanged(
   if (taken !== undefined) throw new HubError('conflict', { message: `${taken} exists already` });
   if (lost.includes(partner.id))
     throw new HubError('conflict', { message: `the partner is named after ${partner.id}, which keeps a role` });
-  const kept = new Set(roles.map(nameOf));
-  for (const role of partner.roles.filter((one) => !kept.has(nameOf(one)))) {
+  const kept = new Set(roles.map(roleName));
+  for (const role of partner.roles.filter((one) => !kept.has(roleName(one)))) {
     const owes = lost.includes(keyOf(role)) && (await dispatcher.owes(keyOf(role)));
     const needs = [
       ...rulesOf(directory, role),
@@ -55,18 +54,18 @@ export async function rolesChanged(
       ...(owes ? ['deliveries to it that wait or are dead letters'] : []),
     ];
     if (needs.length > 0)
-      throw new HubError('conflict', { message: `${nameOf(role)} stays while there are ${needs.join(', ')}` });
+      throw new HubError('conflict', { message: `${roleName(role)} stays while there are ${needs.join(', ')}` });
   }
   return { roles, gained, lost };
 }
 
 /** A role that the partner has keeps its spelling, and its business details unless others are given. [D12, PARTY-ROLES-3] */
 function merged(partner: Partner, wanted: readonly PartyRole[]): PartyRole[] {
-  const known = new Map(partner.roles.map((role) => [nameOf(role), role]));
+  const known = new Map(partner.roles.map((role) => [roleName(role), role]));
   const spelled = new Map(partner.roles.map((role) => [keyOf(role), role]));
   const roles = wanted.map((role): PartyRole => {
     const { country_code, party_id, business_details } = spelled.get(keyOf(role)) ?? role;
-    const before = known.get(nameOf(role));
+    const before = known.get(roleName(role));
     const isUnnamed = before ? before.isUnnamed : partner.url !== null;
     return {
       role: role.role,

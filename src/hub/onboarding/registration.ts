@@ -21,7 +21,6 @@
  * REGISTRATION-8  In an exchange that the hub began, the partner may use its token from its answer on. Until the exchange ends, the
  *     hub answers 503, not 401, to what an initial token may not do. [D81]
  */
-
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/events.ts';
