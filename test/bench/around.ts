@@ -9,11 +9,11 @@ export interface Around {
   readonly end: () => Promise<void>;
 }
 
-/** One process of load, and one of receivers that stands for so many partners. */
-export async function startAround(partners: number): Promise<Around> {
+/** One process of load, and one of receivers that stands for so many partners, by TLS or plain. */
+export async function startAround(partners: number, isTls = false): Promise<Around> {
   const [load, receiver] = await Promise.all([
     startPart<unknown>('load', 'around'),
-    startPart<ReceiverReady>('receiver', 'around', { partners }),
+    startPart<ReceiverReady>('receiver', 'around', { partners, isTls }),
   ]);
   return { load, receiver, end: async () => void (await Promise.all([load.end(), receiver.end()])) };
 }

@@ -113,7 +113,7 @@ export async function fanOutRound(way: Way, around: Around, objects: number): Pr
 }
 
 /** The hub and bare PUTs in turns, with receivers that take so long to answer, one after the other. */
-const toAll = (name: string, goal: string, answersMs: readonly number[]): Bench => ({
+const toAll = (name: string, goal: 'P4' | 'L2', least: number, answersMs: readonly number[]): Bench => ({
   name,
   goal,
   says: `locations of 1 KB to ${fanOutReceivers} eMSPs that answer in ${answersMs.join(', ')} ms, ${inFlight} in flight to each at most`,
@@ -136,7 +136,7 @@ const toAll = (name: string, goal: string, answersMs: readonly number[]): Bench 
         progress(`answers in ${ms} ms, round ${turn} of ${turns}, ${way.name}: ${said}`);
         return round;
       });
-      figures = { ...figures, ...compared(`${ms} ms, `, [...measured.values()]) };
+      figures = { ...figures, ...compared(`${ms} ms, `, least, [...measured.values()]) };
       all.push(...[...measured.values()].flat());
     }
     await Promise.all([...ways.map(({ end }) => end()), around.end()]);
@@ -144,13 +144,13 @@ const toAll = (name: string, goal: string, answersMs: readonly number[]): Bench 
   },
 });
 
-function compared(head: string, [hub = [], bare = [], other]: readonly (readonly Round[])[]): Figures {
+function compared(head: string, least: number, [hub = [], bare = [], other]: readonly (readonly Round[])[]): Figures {
   const of = (rounds: readonly Round[], what: keyof Round) => rounds.map((round) => round[what]);
   const cpuBeside = (rounds: readonly Round[]) => ratios(of(rounds, 'cpuMicros'), of(hub, 'cpuMicros'));
   return {
     ...rowsOf(`${head}hub`, hub, columns),
     ...rowsOf(`${head}bare PUTs`, bare, columns),
-    [`${head}ratio of deliveries per second, hub to bare PUTs (goal: ≥ 0.7)`]: ratios(
+    [`${head}ratio of deliveries per second, hub to bare PUTs (goal: ≥ ${least})`]: ratios(
       of(hub, 'perS'),
       of(bare, 'perS'),
     ),
@@ -162,5 +162,5 @@ function compared(head: string, [hub = [], bare = [], other]: readonly (readonly
   };
 }
 
-export const fanOut = toAll('fan-out', 'P4', [0]);
-export const slowFanOut = toAll('slow-fan-out', 'L2', [20, 50, 200]);
+export const fanOut = toAll('fan-out', 'P4', 0.85, [0]);
+export const slowFanOut = toAll('slow-fan-out', 'L2', 0.7, [20, 50, 200]);

@@ -7,6 +7,8 @@
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { testCert } from '../support/tls.ts';
 import type { Part } from './part.ts';
 import {
   instantMark,
@@ -59,6 +61,9 @@ export interface LoadOutcome {
 /** In the body of every answer of success. */
 const success = '"status_code":1000';
 
+/** End of an answer in chunks, without trailers. */
+const lastChunk = '\r\n0\r\n\r\n';
+
 /** How often due requests are looked for. */
 const tickMs = 1;
 
@@ -87,6 +92,7 @@ class Tally {
 /** One connection with its own copy of the request; when it is closed, another one in its place. */
 class Line {
   readonly #to: { readonly port: number; readonly host: string };
+  readonly #isTls: boolean;
   readonly #request: Buffer;
   readonly #marks: { readonly objects: number[]; readonly serial: number; readonly instant: number };
   readonly #tally: Tally;
@@ -97,10 +103,11 @@ class Line {
   #isClosed = false;
   onAnswer: () => void = () => {};
 
-  private constructor({ hostname, port, host }: URL, options: LoadOptions, tally: Tally) {
+  private constructor({ protocol, hostname, port, host }: URL, options: LoadOptions, tally: Tally) {
     const { shape, objects, from = 0, step = 1 } = options;
     const text = wireText(shape, host);
     this.#to = { port: Number(port), host: hostname };
+    this.#isTls = protocol === 'https:';
     this.#request = Buffer.from(text);
     this.#tally = tally;
     this.#objectOf = (serial) => (from + serial * step) % objects;
@@ -111,12 +118,13 @@ class Line {
 
   static async open(url: string, options: LoadOptions, tally: Tally): Promise<Line> {
     const line = new Line(new URL(url), options, tally);
-    await once(line.#socket, 'connect');
+    await once(line.#socket, line.#isTls ? 'secureConnect' : 'connect');
     return line;
   }
 
   #connected(): Socket {
-    const socket = connect({ ...this.#to, noDelay: true });
+    const to = { ...this.#to, noDelay: true };
+    const socket = this.#isTls ? connectTls({ ...to, ca: testCert }) : connect(to);
     socket.on('data', (chunk) => this.#read(chunk));
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') throw error;
@@ -151,7 +159,10 @@ class Line {
     const headEnd = bytes.indexOf('\r\n\r\n');
     const head = headEnd < 0 ? '' : bytes.toString('latin1', 0, headEnd);
     const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0);
-    if (headEnd < 0 || bytes.length < headEnd + 4 + length) {
+    const isWhole = /^transfer-encoding: *chunked/im.test(head)
+      ? bytes.indexOf(lastChunk, bytes.length - lastChunk.length) >= 0
+      : bytes.length >= headEnd + 4 + length;
+    if (headEnd < 0 || !isWhole) {
       this.#pending = bytes;
       return;
     }

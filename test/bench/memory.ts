@@ -54,8 +54,8 @@ export const memory: Bench = {
     const rest = await readingOf({}, progress);
     figures['heap of a hub with two partners, MiB'] = rounded(rest.heap / 2 ** 20, 1);
     for (const [what, goal] of [
-      ['partners', 12],
-      ['commands', 6],
+      ['partners', 8],
+      ['commands', 2],
     ] as const) {
       for (const size of sizes) {
         const { heap, readyS } = await readingOf({ [what]: size }, progress);

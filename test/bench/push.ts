@@ -12,8 +12,12 @@ import { type Column, inTurns, onMainThread, rowsOf, shareOfCore } from './turns
 
 const connections = 64;
 
-/** What the hub's pushes a second are to be of each other system's. */
-const goals: Readonly<Record<string, string>> = { 'bare parts': '≥ 0.65', BullMQ: '≥ 3', 'other build': '≥ 0.97' };
+/** What the hub is to be beside each other system, by its rate or by the CPU of a push. */
+const rateGoals: Readonly<Record<string, string>> = { BullMQ: ' (goal: ≥ 3)' };
+const cpuGoals: Readonly<Record<string, string>> = {
+  'bare parts': ' (goal: ≥ 0.6)',
+  'other build': ' (goal: ≥ 0.97)',
+};
 
 const columns: readonly Column<Round>[] = [
   ['pushes accepted per second', ({ perS }) => perS, 0],
@@ -56,8 +60,8 @@ function figures(measured: readonly (readonly [PushSystem, readonly Round[]])[])
   const perS = (rounds: readonly Round[]) => rounds.map((round) => round.perS);
   const cpu = (rounds: readonly Round[]) => rounds.map(({ cpuMicros }) => cpuMicros);
   const compared = others.map(([{ name }, rounds]) => ({
-    [`ratio of pushes per second, hub to ${name} (goal: ${goals[name]})`]: ratios(perS(hub), perS(rounds)),
-    [`ratio of CPU per push, ${name} to hub`]: ratios(cpu(rounds), cpu(hub)),
+    [`ratio of pushes per second, hub to ${name}${rateGoals[name] ?? ''}`]: ratios(perS(hub), perS(rounds)),
+    [`ratio of CPU per push, ${name} to hub${cpuGoals[name] ?? ''}`]: ratios(cpu(rounds), cpu(hub)),
   }));
   const rows = measured.map(([{ name }, rounds]) => rowsOf(name, rounds, columns));
   return Object.assign({}, ...rows, ...compared, aroundRow(measured.flatMap(([, rounds]) => rounds)));

@@ -8,6 +8,8 @@
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import { testCert, testKey } from '../support/tls.ts';
 import type { Part } from './part.ts';
 import { instantMark, microseconds, readDigits, sentField, serialMark } from './request.ts';
 import { quantile, rounded } from './statistics.ts';
@@ -75,7 +77,13 @@ class Seen {
   }
 }
 
-export async function start({ partners = 1 }: { partners?: number }): Promise<Part> {
+interface ReceiverOptions {
+  readonly partners?: number;
+  /** They speak TLS, with the certificate of tests. */
+  readonly isTls?: boolean;
+}
+
+export async function start({ partners = 1, isTls = false }: ReceiverOptions): Promise<Part> {
   let seen: Seen[] = [];
   let latencies: number[] = [];
   let arrived = 0;
@@ -142,17 +150,20 @@ export async function start({ partners = 1 }: { partners?: number }): Promise<Pa
 
   async function listen(partner: number): Promise<string> {
     let url = '';
-    const server = createServer({ noDelay: true }, (socket) =>
+    const serveOne = (socket: Socket) =>
       serve(socket, (path, body) => {
         const bytes = answer(partner, url, path, body);
         if (isSlow(partner) && bytes === done) later(() => socket.write(bytes));
         else socket.write(bytes);
-      }),
-    );
+      });
+    const options = { noDelay: true };
+    const server = isTls
+      ? createTlsServer({ ...options, cert: testCert, key: testKey }, serveOne)
+      : createServer(options, serveOne);
     servers.push(server);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    url = `${isTls ? 'https' : 'http'}://127.0.0.1:${(server.address() as AddressInfo).port}`;
     return url;
   }
 

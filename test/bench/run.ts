@@ -7,12 +7,14 @@ import { otherArguments } from './against.ts';
 import { authorize } from './authorize.ts';
 import { backlog } from './backlog.ts';
 import { besidePushes } from './beside-pushes.ts';
+import { encrypted } from './encrypted.ts';
 import { fanOut, slowFanOut } from './fan-out.ts';
 import { growth } from './growth.ts';
 import { history } from './history.ts';
 import { inspectors } from './inspectors.ts';
 import { latency } from './latency.ts';
 import { memory } from './memory.ts';
+import { million } from './million.ts';
 import { moduleFault } from './module-fault.ts';
 import { moving } from './moving.ts';
 import { nodes } from './nodes.ts';
@@ -60,6 +62,7 @@ const benches: readonly Bench[] = [
   start,
   retention,
   memory,
+  million,
   growth,
   history,
   inspectors,
@@ -67,6 +70,7 @@ const benches: readonly Bench[] = [
   slowPartner,
   moduleFault,
   backlog,
+  encrypted,
   nodes,
   ownersBench,
   moving,

@@ -4,6 +4,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { callOnce } from '../support/caller.ts';
 import { builtHub, type ChildHub, type ChildHubOptions, startChildHub } from '../support/child-hub.ts';
 import { admin } from '../support/plain-partner.ts';
 import { pinnedTo, undoAtExit } from './processes.ts';
@@ -73,12 +74,11 @@ export async function register(
   const party = { role, country_code: 'NL', party_id: partyId, business_details: { name: partyId } };
   const { initial_token } = await admin(hub, 'POST', '/parties', { roles: [party] });
   const header = (token: unknown) => `Token ${Buffer.from(String(token)).toString('base64')}`;
-  const answer = await fetch(`${hub.url}/ocpi/2.2.1/credentials`, {
-    method: 'POST',
-    headers: { Authorization: header(initial_token), 'Content-Type': 'application/json' },
-    body: JSON.stringify({ token: `of-${partyId}`, url: `${url}/${role}/versions`, roles: [party] }),
+  const credentials = { token: `of-${partyId}`, url: `${url}/${role}/versions`, roles: [party] };
+  const answer = await callOnce('POST', `${hub.url}/ocpi/2.2.1/credentials`, credentials, {
+    Authorization: header(initial_token),
   });
-  const { status_code, data } = (await answer.json()) as { status_code: number; data: { token: string } };
+  const { status_code, data } = JSON.parse(answer.text) as { status_code: number; data: { token: string } };
   if (status_code !== 1000) throw new Error(`registering ${partyId} was answered ${answer.status}/${status_code}`);
   return header(data.token);
 }

@@ -1,8 +1,9 @@
 /**
  * HTTP client of tests for a hub. Each caller has its own connection pool: a kept connection of a closed hub would fail the next request to
- * the same port. An error names the request that failed.
+ * the same port. It trusts the certificate of tests, and no other. An error names the request that failed.
  */
 import { Agent, request } from 'undici';
+import { testCert } from './tls.ts';
 
 export interface HubAddress {
   readonly url: string;
@@ -23,7 +24,7 @@ export interface Said {
 export class Unanswered extends Error {}
 
 export class Caller {
-  readonly #agent = new Agent();
+  readonly #agent = new Agent({ connect: { ca: testCert } });
 
   /** Text is sent as it is. Rejects with `Unanswered`. */
   async send(
