@@ -1,6 +1,8 @@
 /** What a start loads: the files of the bundle that `ocpi-hub serve` imports before it opens its store, and what they were made of. */
 import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { buildConnector, Client, errors, util } from 'undici';
 import { t } from '../support/tap.ts';
 
 const directory = 'dist/run';
@@ -40,4 +42,24 @@ t.test('a start loads nothing of its packages that only other work needs', async
       [],
       what,
     );
+});
+
+/** By its path: a part of undici that the hub loads, as the public interface gives it. The public interface loads all of undici. */
+const partsOfUndici = {
+  'core/connect.js': (part: unknown) => part === buildConnector,
+  'core/errors.js': (part: unknown) => part === errors,
+  'core/util.js': (part: typeof util) => part.parseHeaders === util.parseHeaders,
+  'dispatcher/client.js': (part: unknown) => part === Client,
+};
+
+t.test('what is loaded of undici by its path is the same as by its public interface', async (t) => {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  const loaded = files.flatMap((file) =>
+    [...readFileSync(join('src', file), 'utf8').matchAll(/^import .* from 'undici\/lib\/(.+)';$/gm)].map(
+      ([, path]) => path,
+    ),
+  );
+  t.strictSame([...new Set(loaded)].sort(), Object.keys(partsOfUndici));
+  const load = createRequire(import.meta.url);
+  for (const [path, isSame] of Object.entries(partsOfUndici)) t.ok(isSame(load(`undici/lib/${path}`)), path);
 });
