@@ -39,13 +39,19 @@ export const lookUp = <Encoding extends 'utf8' | 'buffer'>(valueEncoding: Encodi
 
 /** Memory buffered before the engine writes a table, bytes. Opening replays up to twice as much from the log. */
 const WRITE_BUFFER_BYTES = 16 << 20;
+/**
+ * Records of a table that the engine compresses, reads and caches together, bytes. Less costs each push more: compactions, which write every
+ * record several times, take longer, and records compress less. A larger block costs a look-up that is not cached more, and takes more with it when it rots.
+ */
+const BLOCK_BYTES = 16 << 10;
 /** Block cache of the engine, bytes: outside the heap, and less where the process has a small heap. */
 const CACHE_BYTES = Math.min(32 << 20, Math.floor(getHeapStatistics().heap_size_limit / 32));
 /** Disk space that opening may need, bytes: the replayed log is written as tables, while the log still exists. */
 export const BALLAST_BYTES = 2 * WRITE_BUFFER_BYTES;
 
 export async function openDatabase(directory: string, createIfMissing: boolean): Promise<Database> {
-  const db: Database = new Level(directory, { writeBufferSize: WRITE_BUFFER_BYTES, cacheSize: CACHE_BYTES });
+  const sizes = { writeBufferSize: WRITE_BUFFER_BYTES, blockSize: BLOCK_BYTES, cacheSize: CACHE_BYTES };
+  const db: Database = new Level(directory, sizes);
   try {
     await db.open({ createIfMissing });
     return db;
