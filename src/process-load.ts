@@ -111,12 +111,9 @@ export function pressureGauge(clock: Clock, forwardingLagMs: () => number = () =
   });
   sweeps.observe({ entryTypes: ['gc'] });
   const late: number[] = [];
-  let sampledAt = clock.monotonic();
   let loopBefore = performance.eventLoopUtilization();
-  const stop = every(clock, sampledEveryMs, () => {
-    const now = clock.monotonic();
-    late.push(Math.min(lateMax, Math.max(0, now - sampledAt - sampledEveryMs)));
-    sampledAt = now;
+  const stop = every(clock, sampledEveryMs, (lateMs) => {
+    late.push(Math.min(lateMax, Math.max(0, lateMs)));
     if (late.length > samplesMax) late.shift();
     const loopDelayMs = late.reduce((sum, one) => sum + one, 0) / samplesMax;
     const loop = performance.eventLoopUtilization();

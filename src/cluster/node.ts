@@ -30,7 +30,7 @@ import { keptMs as isolatedMs, KnownOwner, Membership } from './membership.ts';
 import type { NodeParts, Place, Role, Served, Slowness } from './node-parts.ts';
 import { beginTenure, type Having, type Tenure } from './tenure.ts';
 
-const rolePollMs = 50;
+const rolePollMs = 100;
 const retryMs = 1000;
 const takeoverPollMs = 100;
 /** Longest wait for the release of the lease, and then for the next owner to answer. */

@@ -14,6 +14,8 @@
  * CLOCK-7  Without a step, hub time and time of day are the same number.
  * CLOCK-8  A recorded time of day may name several instants after a step: it counts as the latest of them that is
  *     not in the future, so a step makes nothing older than it is. One that is in the future counts as now.
+ * CLOCK-9  Repeated work whose interval is `tickMs` or longer falls due at multiples of `tickMs`, and what is due at one of them shares a
+ *     timer: waking up an idle process costs more than the work.
  */
 
 export interface Clock {
@@ -62,24 +64,70 @@ export async function withTimeout(clock: Clock, ms: number, work: Promise<unknow
 }
 
 /**
- * Repeats the work, each time `ms` after the end of the run before, until the returned function is called.
- * The timer does not keep the process alive.
+ * Repeats the work, each time about `ms` after the end of the run before, until the returned function is called. `lateMs`: how
+ * long ago the run was due. The timer does not keep the process alive. [CLOCK-9]
  */
-export function every(clock: Clock, ms: number, work: () => void | Promise<void>): () => void {
+export function every(clock: Clock, ms: number, work: (lateMs: number) => void | Promise<void>): () => void {
   let isStopped = false;
-  let timer: unknown;
-  const arm = (inMs: number) => {
-    timer = background(clock.setTimeout(fire, inMs));
+  let drop = () => {};
+  const arm = () => {
+    drop = ms < tickMs ? alone(clock, ms, fire) : atTick(clock, ms, fire);
   };
-  const fire = async () => {
-    await work();
-    if (!isStopped) arm(ms);
+  const fire = async (lateMs: number) => {
+    await work(lateMs);
+    if (!isStopped) arm();
   };
-  arm(ms);
+  arm();
   return () => {
     isStopped = true;
-    clock.clearTimeout(timer);
+    drop();
   };
+}
+
+type Fire = (lateMs: number) => unknown;
+
+function alone(clock: Clock, ms: number, fire: Fire): () => void {
+  const due = clock.monotonic() + ms;
+  const timer = background(clock.setTimeout(() => fire(clock.monotonic() - due), ms));
+  return () => clock.clearTimeout(timer);
+}
+
+/** Ms. A process that has nothing to do wakes up this often at most; a longer one would blur the lag of the event loop. */
+const tickMs = 100;
+/** Ms by which a timer may fire early: without it a run would come twice at one tick. */
+const earlyMs = 5;
+
+interface Tick {
+  readonly timer: unknown;
+  readonly fires: Set<Fire>;
+}
+const ticksOf = new WeakMap<Clock, Map<number, Tick>>();
+
+/** [CLOCK-9] */
+function atTick(clock: Clock, ms: number, fire: Fire): () => void {
+  const ticks = ticksOf.get(clock) ?? new Map<number, Tick>();
+  ticksOf.set(clock, ticks);
+  const now = clock.monotonic();
+  const due = Math.floor((now + ms + earlyMs) / tickMs) * tickMs;
+  const tick = ticks.get(due) ?? newTick(clock, ticks, due, due - now);
+  tick.fires.add(fire);
+  return () => {
+    tick.fires.delete(fire);
+    if (tick.fires.size > 0 || ticks.get(due) !== tick) return;
+    ticks.delete(due);
+    clock.clearTimeout(tick.timer);
+  };
+}
+
+function newTick(clock: Clock, ticks: Map<number, Tick>, due: number, inMs: number): Tick {
+  const fires = new Set<Fire>();
+  const timer = clock.setTimeout(() => {
+    ticks.delete(due);
+    for (const fire of fires) fire(clock.monotonic() - due);
+  }, inMs);
+  const tick = { timer: background(timer), fires };
+  ticks.set(due, tick);
+  return tick;
 }
 
 /** Unrefs the timer, so that it does not keep the process alive, and returns it. */
