@@ -1,16 +1,18 @@
 /**
- * Checks that each node's `HUB_NODE_URL` leads to that node: every `everyMs` this node asks at the address of each live
- * node, its own included, which node answers there.
+ * Checks that each node's `HUB_NODE_URL` leads to that node: every `everyMs` this node asks at addresses of live nodes, its
+ * own included, which node answers there.
  *
  * ADDRESSES-1  This node's own address is right when the node that answers there has its id, or when another node asked
- *     there for that id within the last `heardMs`: some networks do not lead a machine back to itself.
+ *     there for that id within the last `heardMs`, or two turns of all nodes: some networks do not lead a machine back to itself.
  * ADDRESSES-2  A node whose own address failed the check, or whose secret no other node accepts, shows a warning. It
  *     leaves a free log to the others for one lease, because they could not pass requests on to it; when none takes it,
  *     this node does. (LEASES-7)
  * ADDRESSES-3  A failed check counts only when the one before had the same result: a node may be starting, or its
  *     machine busy.
+ * ADDRESSES-4  A node that was found at its address twice in a row is asked in turn with the others of which that holds, one of
+ *     them each time; any other node is asked each time. So n nodes ask each other n times per `everyMs`, not n².
  */
-import { every } from '../kit/clock.ts';
+import { type Clock, every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { SharedStore } from './node-parts.ts';
@@ -28,15 +30,21 @@ export class Addresses {
   readonly #found = new Map<string, readonly Reached[]>();
   /** A node has accepted this node's secret once. So when the last other node refuses it, that node's is wrong. */
   #isKnown = false;
+  readonly #clock: Clock;
+  #turn = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
   #stop = () => {};
   #isLooking = false;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
 
   /** Call once this node listens. */
   start(store: SharedStore, passing: Passing): void {
     this.#store = store;
     this.#passing = passing;
-    this.#stop = every(systemClock, everyMs, () => void this.#look());
+    this.#stop = every(this.#clock, everyMs, () => void this.#look());
     void this.#look();
   }
 
@@ -50,7 +58,7 @@ export class Addresses {
 
   /** The same for a question of another node, which proves that it reaches this one. [ADDRESSES-1] */
   isAskedFor(id: string): boolean {
-    if (this.isThis(id)) this.#askedAt = systemClock.monotonic();
+    if (this.isThis(id)) this.#askedAt = this.#clock.monotonic();
     return this.isThis(id);
   }
 
@@ -73,7 +81,8 @@ export class Addresses {
 
   #ofAddress(): string | null {
     const { id = '' } = this.#store ?? {};
-    if (systemClock.monotonic() - this.#askedAt < heardMs || !this.#isSure(id)) return null;
+    const heardForMs = Math.max(heardMs, 2 * everyMs * this.#live().length);
+    if (this.#clock.monotonic() - this.#askedAt < heardForMs || !this.#isSure(id)) return null;
     const reached = this.reached(id);
     if (reached === 'itself' || reached === null) return null;
     return `HUB_NODE_URL of this node does not lead to it: ${whoAnswers[reached]}`;
@@ -98,14 +107,28 @@ export class Addresses {
     const store = this.#store;
     if (store === null || this.#isLooking) return;
     this.#isLooking = true;
-    const live = store.nodes().flatMap(({ id, url, alive }) => (alive && url !== null ? [{ id, url }] : []));
-    const found = await Promise.all(live.map((target) => this.#lookAt(target)));
+    const live = this.#live();
+    const asked = this.#due(live);
+    const found = await Promise.all(asked.map((target) => this.#lookAt(target)));
     for (const id of this.#found.keys()) if (!live.some((target) => target.id === id)) this.#found.delete(id);
-    for (const [i, { id }] of live.entries()) {
+    for (const [i, { id }] of asked.entries()) {
       this.#found.set(id, [found[i] as Reached, ...(this.#found.get(id) ?? [])].slice(0, 2));
     }
-    this.#isKnown ||= live.some(({ id }, i) => found[i] === 'itself' && !this.isThis(id));
+    this.#isKnown ||= asked.some(({ id }, i) => found[i] === 'itself' && !this.isThis(id));
     this.#isLooking = false;
+  }
+
+  #live(): Target[] {
+    const nodes = this.#store?.nodes() ?? [];
+    return nodes.flatMap(({ id, url, alive }) => (alive && url !== null ? [{ id, url }] : []));
+  }
+
+  /** [ADDRESSES-4] */
+  #due(live: readonly Target[]): Target[] {
+    const isFound = ({ id }: Target) => this.#isSure(id) && this.reached(id) === 'itself';
+    const found = live.filter(isFound);
+    const next = found[this.#turn++ % Math.max(1, found.length)];
+    return live.filter((target) => target === next || !isFound(target));
   }
 
   async #lookAt(target: Target): Promise<Reached> {
