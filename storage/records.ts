@@ -58,9 +58,14 @@ export function encode(key: string, head: string, data = '', body: string | null
   return FORMAT_DIGIT + hex(ofKey) + hex(crc32(content, ofKey)) + content;
 }
 
-/** Size of the shared scratch buffer, bytes. A longer record gets a buffer of its own, which is not kept. */
+/**
+ * Size of the shared scratch buffer, bytes: at first, and at most, which is above that of the largest record of an object. It grows to what is needed and stays: the
+ * system would clear each page of a new one, which takes longer than all else about a large record. A still longer record gets a
+ * buffer of its own.
+ */
 const SCRATCH_BYTES = 256 << 10;
-const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+const SCRATCH_BYTES_MAX = 5 << 20;
+let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 /** A UTF-16 code unit takes at most 3 bytes of UTF-8. */
 const BYTES_MAX = 3;
 const LINE_FEED = 0x0a;
@@ -69,13 +74,20 @@ const LINE_FEED = 0x0a;
 const lengthOf = (head: string, data: string, body: string) =>
   CONTENT_AT + Buffer.byteLength(head) + Buffer.byteLength(data) + Buffer.byteLength(body) + 2;
 
+function roomFor(length: number): Buffer {
+  if (length <= scratch.length) return scratch;
+  const room = Buffer.allocUnsafeSlow(length);
+  if (length <= SCRATCH_BYTES_MAX) scratch = room;
+  return room;
+}
+
 /**
  * Like `encode`, but as bytes in a shared buffer that is valid only until the next call: long text is neither
  * concatenated nor converted to bytes twice.
  */
 export function encodeBytes(key: string, head: string, data: string, body: string): Uint8Array {
   const lengthMax = CONTENT_AT + BYTES_MAX * (head.length + data.length + body.length) + 2;
-  const bytes = lengthMax <= SCRATCH_BYTES ? scratch : Buffer.allocUnsafeSlow(lengthOf(head, data, body));
+  const bytes = lengthMax <= scratch.length ? scratch : roomFor(lengthOf(head, data, body));
   let at = CONTENT_AT + bytes.write(head, CONTENT_AT);
   bytes[at++] = LINE_FEED;
   at += bytes.write(data, at);
@@ -86,13 +98,29 @@ export function encodeBytes(key: string, head: string, data: string, body: strin
   return bytes.subarray(0, at);
 }
 
+/** Characters of which the checksum is taken at once: of more, the copy in bytes would take fresh memory. */
+const CRC_CHARACTERS = 64 << 10;
+
+/** CRC-32 of a text in UTF-8 that goes on from another. */
+function crcOf(text: string, before: number): number {
+  let crc = before;
+  for (let at = 0; at < text.length; ) {
+    const end = at + CRC_CHARACTERS;
+    // Never within a surrogate pair.
+    const next = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 ? end + 1 : end;
+    crc = crc32(text.slice(at, next), crc);
+    at = next;
+  }
+  return crc;
+}
+
 export function inspect(key: string, value: string): Condition {
   const ofKey = crc32(key);
   const content = value.slice(CONTENT_AT);
   const ofBoth = storedCrc(value, OF_BOTH_AT);
-  if (ofBoth === crc32(content, ofKey) && value.startsWith(FORMAT_DIGIT)) return 'sound';
+  if (ofBoth === crcOf(content, ofKey) && value.startsWith(FORMAT_DIGIT)) return 'sound';
   if (storedCrc(value, OF_KEY_AT) !== ofKey) return 'key';
-  const isNewer = formatOf(value) > FORMAT && ofBoth === crc32(content, crc32(key, crc32(value.charAt(0))));
+  const isNewer = formatOf(value) > FORMAT && ofBoth === crcOf(content, crc32(key, crc32(value.charAt(0))));
   return isNewer ? 'newer' : 'content';
 }
 

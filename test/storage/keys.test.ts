@@ -110,6 +110,14 @@ t.test('any changed character of a record is found, and so is a record under ano
   t.strictSame(headOf(value), [1, 'a']);
 });
 
+t.test('the checksum of a long text is that of its bytes, wherever it is divided [STORAGE-RECORDS-1]', async (t) => {
+  for (const unit of ['x', 'é', '充', '😀', 'x😀', '\ud83d', '\ude00'])
+    for (const before of ['', 'x', 'xx']) {
+      const body = (before + unit.repeat(140_000)).slice(0, 200_001);
+      t.equal(inspect('k', encode('k', '[]', '{}', body)), 'sound', `${before}${unit}`);
+    }
+});
+
 t.test('a record in bytes equals the record in text, whatever was encoded before in the same buffer', async (t) => {
   const text = fc.string({ unit: 'binary' });
   const known = Buffer.from(encodeBytes('k', '[]', '{}', 'é'));
@@ -123,6 +131,16 @@ t.test('a record in bytes equals the record in text, whatever was encoded before
   t.ok(
     Buffer.from(encodeBytes('k', '[]', '{}', long)).equals(Buffer.from(encode('k', '[]', '{}', long))),
     'a long one',
+  );
+  t.equal(
+    encodeBytes('k', '[]', '{}', 'x'.repeat(300_000)).buffer,
+    encodeBytes('k', '[]', '{}', 'x'.repeat(20)).buffer,
+    'in the same memory',
+  );
+  t.not(
+    encodeBytes('k', '[]', '{}', 'x'.repeat(6_000_000)).buffer,
+    encodeBytes('k', '[]', '{}', 'x'.repeat(20)).buffer,
+    'but for one that is longer than any of an object',
   );
   t.ok(known.equals(Buffer.from(encode('k', '[]', '{}', 'é'))));
 });
