@@ -13,6 +13,8 @@ export interface Change {
   readonly data: ObjectEventData;
   readonly body: string;
   readonly to: readonly PartyId[];
+  /** The text of the object after the change, where it is known already. */
+  readonly after?: string | null | undefined;
 }
 
 /**
@@ -26,8 +28,9 @@ export function applyToObject(before: HubObject | null, change: Change): HubObje
   const stored = before?.ended ? null : before;
   const { module, method, within, lastUpdated } = data;
   const isWhole = method !== 'PATCH' && within.length === 0;
-  const text = isWhole ? body : changedBody(stored?.body ?? null, { module, method, within, lastUpdated, body });
-  if (text === null) return null;
+  const { after = isWhole ? body : changedBody(stored?.body ?? null, { module, method, within, lastUpdated, body }) } =
+    change;
+  if (after === null) return null;
   const sent = sentAfter(before, data, to);
   const outdated = outdatedAfter(before, change);
   return {
@@ -40,7 +43,7 @@ export function applyToObject(before: HubObject | null, change: Change): HubObje
       stored?.lastUpdated ??
       '',
     facts: isWhole ? data.facts : { ...stored?.facts, ...data.facts },
-    body: text,
+    body: after,
     viewer: data.viewer,
     reason: data.reason,
     forwarded: (stored?.forwarded ?? false) || data.owed !== null || data.forwarded === true,

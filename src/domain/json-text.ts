@@ -5,10 +5,7 @@
  * JSON-TEXT-1  Callers pass only text that `JSON.parse` has accepted: this scanner finds boundaries, it does not
  *     validate.
  * JSON-TEXT-2  The last of several duplicate keys counts, as in `JSON.parse`.
- * JSON-TEXT-3  Items are the same when their values are. If one array has more than `parsedMax` characters, they are the
- *     same when their texts differ only by insignificant white space: to parse so many values takes the thread for too
- *     long.
- * JSON-TEXT-4  The time is in proportion to the length of both texts, whatever the items are.
+ * JSON-TEXT-3  The time is in proportion to the length of the text.
  */
 
 export interface Span {
@@ -17,15 +14,18 @@ export interface Span {
   readonly end: number;
 }
 
+/** Characters of a long text that are looked at in one piece: a millisecond. */
+export const pieceMax = 65_536;
+
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 export const COMMA = 0x2c;
 const COLON = 0x3a;
 const BRACE = 0x7b;
 
-const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
-const opens = (code: number) => code === 0x7b || code === 0x5b;
-const closes = (code: number) => code === 0x7d || code === 0x5d;
+export const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+export const opens = (code: number) => code === 0x7b || code === 0x5b;
+export const closes = (code: number) => code === 0x7d || code === 0x5d;
 
 function skipSpace(text: string, from: number): number {
   let at = from;
@@ -83,18 +83,35 @@ function skipValue(text: string, from: number): number {
     }
     return at;
   }
-  let depth = 0;
-  while (at < text.length) {
+  const nested = { at, depth: 0 };
+  skipNested(text, nested, text.length);
+  return nested.at;
+}
+
+/** Goes on to the end of an object or array, or to the first place at or behind `until`. False: it has ended. */
+function skipNested(text: string, nested: { at: number; depth: number }, until: number): boolean {
+  let { at, depth } = nested;
+  while (at < until) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) {
       at = skipString(text, at);
       continue;
     }
-    if (opens(code)) depth++;
-    else if (closes(code) && --depth === 0) return at + 1;
     at++;
+    if (opens(code)) depth++;
+    else if (closes(code) && --depth === 0) break;
   }
-  return at;
+  nested.at = at;
+  nested.depth = depth;
+  return depth > 0 && at < text.length;
+}
+
+/** As `skipValue`. */
+function* skipInPieces(text: string, from: number): Generator<void, number> {
+  if (!opens(text.charCodeAt(from))) return skipValue(text, from);
+  const nested = { at: from, depth: 0 };
+  while (skipNested(text, nested, Math.min(text.length, nested.at + pieceMax))) yield;
+  return nested.at;
 }
 
 /** Span of one field of the object that begins at `from`; undefined when it has none. [JSON-TEXT-2] */
@@ -158,21 +175,47 @@ export function isUnambiguous(object: object, written: number, names: ReadonlySe
 
 /** Visits the fields of the object that begins at `from`, in order, until `visit` returns false. */
 function eachMember(text: string, from: number, visit: (key: string, span: Span) => unknown): void {
-  const open = skipSpace(text, from);
-  if (text.charCodeAt(open) !== BRACE) return;
-  let at = skipSpace(text, open + 1);
-  while (text.charCodeAt(at) === QUOTE) {
+  for (let at = firstName(text, from); text.charCodeAt(at) === QUOTE; ) {
     const keyEnd = skipString(text, at);
-    const quoted = text.slice(at, keyEnd);
-    const key = quoted.includes('\\') ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
-    const colon = skipSpace(text, keyEnd);
-    const start = skipSpace(text, text.charCodeAt(colon) === COLON ? colon + 1 : colon);
+    const start = valueBehind(text, keyEnd);
     const end = skipValue(text, start);
-    if (visit(key, { start, end }) === false) return;
-    at = skipSpace(text, end);
-    if (text.charCodeAt(at) !== COMMA) return;
-    at = skipSpace(text, at + 1);
+    if (visit(keyOf(text, at, keyEnd), { start, end }) === false) return;
+    at = nextName(text, end);
   }
+}
+
+/** As `members`, in pieces. */
+export function* membersInPieces(text: string): Generator<void, Map<string, Span>> {
+  if (text.length <= pieceMax) return members(text);
+  const found = new Map<string, Span>();
+  for (let at = firstName(text, 0); text.charCodeAt(at) === QUOTE; ) {
+    const keyEnd = skipString(text, at);
+    const start = valueBehind(text, keyEnd);
+    const end = yield* skipInPieces(text, start);
+    found.set(keyOf(text, at, keyEnd), { start, end });
+    at = nextName(text, end);
+  }
+  return found;
+}
+
+function firstName(text: string, from: number): number {
+  const open = skipSpace(text, from);
+  return text.charCodeAt(open) === BRACE ? skipSpace(text, open + 1) : text.length;
+}
+
+function keyOf(text: string, start: number, end: number): string {
+  const quoted = text.slice(start, end);
+  return quoted.includes('\\') ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
+}
+
+function valueBehind(text: string, keyEnd: number): number {
+  const colon = skipSpace(text, keyEnd);
+  return skipSpace(text, text.charCodeAt(colon) === COLON ? colon + 1 : colon);
+}
+
+function nextName(text: string, end: number): number {
+  const comma = skipSpace(text, end);
+  return text.charCodeAt(comma) === COMMA ? skipSpace(text, comma + 1) : text.length;
 }
 
 /** Spans of the items of an array. */
@@ -250,132 +293,4 @@ export function findItem(text: string, field: string, idField: string, id: strin
     if (typeof value === 'string' && value.toLowerCase() === id.toLowerCase()) return span;
   }
   return null;
-}
-
-// Appends to the text of an array those items of another that it does not have yet.
-
-/** So many items are looked for in the text of an array before its items are compared. */
-const soughtMax = 16;
-/** Characters of an array up to which its items are compared by value. [JSON-TEXT-3] */
-const parsedMax = 65_536;
-
-export function appendNewItems(array: string, more: string): string {
-  const wanted = more.length <= parsedMax ? plainItems(more) : null;
-  if (wanted && isCertainlyNew(array, wanted)) return appendItems(array, more);
-  const known = wanted && array.length <= parsedMax ? sameByValue(array, wanted) : sameAsWritten(array, more);
-  if (!known.includes(true)) return appendItems(array, more);
-  const fresh = items(more, wholeOf(more)).filter((_, at) => !known[at]);
-  return appendItems(array, `[${fresh.map((span) => slice(more, span)).join(',')}]`);
-}
-
-/** Whether an array certainly has none of a few items; false: it may have one. */
-const isCertainlyNew = (array: string, wanted: readonly string[]): boolean =>
-  wanted.length <= soughtMax && !array.includes('\\') && wanted.every((item) => !array.includes(markOf(item)));
-
-/**
- * The longest string in a text of `plainItems`, in its quotes, which every text of the same value contains that has no
- * escapes; keys do not count. Empty when there is none, or when this text has escapes.
- */
-function markOf(text: string): string {
-  if (text.includes('\\')) return '';
-  const strings = (text.match(/"[^"]*":?/g) ?? []).filter((string) => string.endsWith('"'));
-  return strings.reduce((longest, string) => (string.length > longest.length ? string : longest), '');
-}
-
-/** The items of an array text, each without insignificant white space. */
-const plainItems = (array: string): string[] => (JSON.parse(array) as unknown[]).map((item) => JSON.stringify(item));
-
-/** For each wanted item whether `array` has it. */
-function sameByValue(array: string, wanted: readonly string[]): readonly boolean[] {
-  const known = new Set(plainItems(array));
-  return wanted.map((item) => known.has(item));
-}
-
-/** For each item of `more` whether `array` has it. Items are copied only when one of the others may be the same. */
-function sameAsWritten(array: string, more: string): readonly boolean[] {
-  const wanted = new HashFilter();
-  eachItem(more, (_start, _end, hash) => wanted.add(hash));
-  const common = new HashFilter();
-  const known = new Set<string>();
-  eachItem(array, (start, end, hash, isSpaced) => {
-    if (!wanted.mayHave(hash)) return;
-    common.add(hash);
-    known.add(textOf(array, start, end, isSpaced));
-  });
-  const found: boolean[] = [];
-  if (known.size === 0) return found;
-  eachItem(more, (start, end, hash, isSpaced) => {
-    found.push(common.mayHave(hash) && known.has(textOf(more, start, end, isSpaced)));
-  });
-  return found;
-}
-
-/** Says whether a hash was added; rarely true for one that was not. */
-class HashFilter {
-  /** A bit for each value of the last 20 bits of a hash. */
-  readonly #words = new Int32Array(2 ** 15);
-
-  add(hash: number): void {
-    this.#words[this.#place(hash)] = this.#wordOf(hash) | (1 << hash);
-  }
-
-  mayHave(hash: number): boolean {
-    return (this.#wordOf(hash) & (1 << hash)) !== 0;
-  }
-
-  #wordOf(hash: number): number {
-    return this.#words[this.#place(hash)] ?? 0;
-  }
-
-  #place(hash: number): number {
-    return (hash >>> 5) & 0x7fff;
-  }
-}
-
-/** Called with the place of an item, a hash of its text without insignificant white space, and whether it has any. */
-type Visit = (start: number, end: number, hash: number, isSpaced: boolean) => void;
-
-const wholeOf = (array: string): Span => ({ start: array.indexOf('['), end: array.lastIndexOf(']') + 1 });
-
-/** Visits the items of an array text in order. */
-function eachItem(array: string, visit: Visit): void {
-  const { start: open, end: close } = wholeOf(array);
-  let start = open;
-  let end = open;
-  let hash = 0;
-  let count = 0;
-  let depth = 0;
-  let isInString = false;
-  let isEscaped = false;
-  for (let at = open + 1; at < close; at++) {
-    const code = array.charCodeAt(at);
-    if (!isInString) {
-      if (isSpace(code)) continue;
-      if (depth === 0 && (code === COMMA || at === close - 1)) {
-        if (start > open) visit(start, end, hash, count < end - start);
-        start = open;
-        hash = 0;
-        count = 0;
-        continue;
-      }
-      if (opens(code)) depth++;
-      else if (closes(code)) depth--;
-    }
-    if (start === open) start = at;
-    end = at + 1;
-    count++;
-    hash = Math.imul(hash ^ code, 0x01000193);
-    hash ^= hash >>> 15;
-    if (isEscaped) isEscaped = false;
-    else if (code === BACKSLASH) isEscaped = true;
-    else if (code === QUOTE) isInString = !isInString;
-  }
-}
-
-const stringOrSpace = /("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\n\r]+/g;
-
-/** An item without insignificant white space. */
-function textOf(array: string, start: number, end: number, isSpaced: boolean): string {
-  const text = array.slice(start, end);
-  return isSpaced ? text.replace(stringOrSpace, '$1') : text;
 }

@@ -12,7 +12,9 @@
  * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
  *     log.
  */
-import { appendNewItems, findItem, members, setMembers, slice, splice, upsertItem } from './json-text.ts';
+import { atOnce } from './at-once.ts';
+import { appendNewItems } from './json-items.ts';
+import { findItem, members, membersInPieces, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';
 import { type PartyId, type PartyRole, partyKey } from './party.ts';
 import type { Quirk } from './quirks.ts';
@@ -65,6 +67,8 @@ export interface ObjectChange extends NamedChange {
   readonly quirks?: readonly Quirk[];
   /** The party that `OCPI-to-*` names; absent for none, the hub or the caller. [D68] */
   readonly to?: PartyId;
+  /** What `changedBody` gives of the object, where that is known already. */
+  readonly after?: string | null;
 }
 
 /** A whole object as its owner lists it: the fields that the hub relies on. */
@@ -227,15 +231,20 @@ export const decisive: ReadonlySet<string> = new Set([
 ]);
 
 /** A fragment without `last_updated` moves it to `lastUpdated`, its arrival. `append`: the field whose items are appended. */
-function patchText(text: string, fragment: string, lastUpdated: string | null, append?: string | null): string {
+function* patchText(
+  text: string,
+  fragment: string,
+  lastUpdated: string | null,
+  append?: string | null,
+): Generator<void, string> {
   const values = new Map<string, string>(lastUpdated === null ? [] : [['last_updated', JSON.stringify(lastUpdated)]]);
-  const present = members(text);
-  for (const [key, span] of members(fragment)) {
+  const present = yield* membersInPieces(text);
+  for (const [key, span] of yield* membersInPieces(fragment)) {
     const value = slice(fragment, span);
     if (value === 'null' && decisive.has(key)) continue;
     const old = key === append ? present.get(key) : undefined;
     const isGrowing = old !== undefined && text[old.start] === '[';
-    values.set(key, isGrowing ? appendNewItems(slice(text, old), listOf(value)) : value);
+    values.set(key, isGrowing ? yield* appendNewItems(slice(text, old), listOf(value)) : value);
   }
   return setMembers(text, values, present);
 }
@@ -262,7 +271,7 @@ function changeWithin(body: string, change: BodyChange): string | null {
       const isNamed = own !== undefined && slice(change.body, own) !== 'null';
       return isNamed ? change.body : setMembers(change.body, new Map([[idField, JSON.stringify(id)]]));
     }
-    return old === null ? null : patchText(old, change.body, change.lastUpdated);
+    return old === null ? null : atOnce(patchText(old, change.body, change.lastUpdated));
   };
   const evseSpan = findItem(body, 'evses', 'uid', evseUid);
   const oldEvse = evseSpan ? slice(body, evseSpan) : null;
@@ -281,11 +290,15 @@ function changeWithin(body: string, change: BodyChange): string | null {
  * The body after a change; null when the target of the change does not exist: a PATCH never creates, an EVSE needs its
  * location, a connector its EVSE. [D4, D46]
  */
-export function changedBody(before: string | null, change: BodyChange): string | null {
+export const changedBody = (before: string | null, change: BodyChange): string | null =>
+  atOnce(changedInPieces(before, change));
+
+/** The same in pieces, as far as the body is changed at its top. */
+export function* changedInPieces(before: string | null, change: BodyChange): Generator<void, string | null> {
   if (change.within.length > 0) return before === null ? null : changeWithin(before, change);
   if (change.method !== 'PATCH') return change.body;
   if (before === null) return null;
-  return patchText(before, change.body, change.lastUpdated, modules[change.module].appends);
+  return yield* patchText(before, change.body, change.lastUpdated, modules[change.module].appends);
 }
 
 /** The lists below a location, and the field that names an item of them. */

@@ -1,7 +1,8 @@
 /** Which items of one JSON array another has already, against a naive model: parse and compare. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { appendNewItems } from '../../src/domain/json-text.ts';
+import { atOnce } from '../../src/domain/at-once.ts';
+import * as json from '../../src/domain/json-items.ts';
 import { anArray, space } from '../support/json-written.ts';
 import { fc } from '../support/property.ts';
 import { isAtLength } from '../support/share.ts';
@@ -9,9 +10,10 @@ import { t } from '../support/tap.ts';
 
 const runs = { numRuns: isAtLength ? 400 : 100 };
 const parse = (text: string) => JSON.parse(text) as unknown;
+const appendNewItems = (array: string, more: string) => atOnce(json.appendNewItems(array, more));
 const itemsOf = (text: string) => parse(text) as unknown[];
 
-t.test('items that are already there, in any notation, are not appended again [JSON-TEXT-3]', async (t) => {
+t.test('items that are already there, in any notation, are not appended again [JSON-ITEMS-1]', async (t) => {
   const table: [array: string, more: string, expected: string][] = [
     ['[{"at":"1","v":1.0}]', '[{ "at": "1", "v": 1 }]', '[{"at":"1","v":1.0}]'],
     ['[{"at":"1","v":1}]', '[{"at":"1","v":2}]', '[{"at":"1","v":1},{"at":"1","v":2}]'],
@@ -32,7 +34,7 @@ t.test('items that are already there, in any notation, are not appended again [J
   );
 });
 
-t.test('an array is parsed at most once, however many items are appended to it [JSON-TEXT-3]', async (t) => {
+t.test('an array is parsed at most once, however many items are appended to it [JSON-ITEMS-1]', async (t) => {
   const periods = (from: number, count: number) =>
     JSON.stringify(Array.from({ length: count }, (_, n) => ({ at: `2026-01-01T00:00:00.${from + n}Z`, v: 1 })));
   const array = periods(0, 700);
@@ -63,7 +65,7 @@ t.test('an array is parsed at most once, however many items are appended to it [
   t.equal(itemsOf(longer).length, 3_000);
 });
 
-t.test('items of a long array that differ only in white space are equal [JSON-TEXT-3]', async (t) => {
+t.test('items of a long array that differ only in white space are equal [JSON-ITEMS-1]', async (t) => {
   const filler = `"${'x'.repeat(70_000)}"`;
   const table: [array: string, more: string, fresh: string][] = [
     ['{"at":"1","v":1}', '[ { "at" :"1",\n"v":1 } ]', ''],
@@ -88,7 +90,7 @@ t.test('items of a long array that differ only in white space are equal [JSON-TE
   t.equal(appendNewItems('[]', `[${filler}, 1]`), `[${filler}, 1]`);
 });
 
-t.test('white space between the tokens of a long array changes nothing [JSON-TEXT-3, OBJECT-2]', async () => {
+t.test('white space between the tokens of a long array changes nothing [JSON-ITEMS-1, OBJECT-2]', async () => {
   const compact = (text: string) => JSON.stringify(parse(text));
   const filler = `"${'x'.repeat(70_000)}"`;
   const behind = (array: string) => (array === '[]' ? `[${filler}]` : `[${filler},${array.slice(1)}`);
@@ -106,7 +108,7 @@ t.test('white space between the tokens of a long array changes nothing [JSON-TEX
   );
 });
 
-t.test('appending a long list to a short one skips the items that are already there [JSON-TEXT-3]', async (t) => {
+t.test('appending a long list to a short one skips the items that are already there [JSON-ITEMS-1]', async (t) => {
   const more = Array.from({ length: 20_000 }, (_, n) => n);
   t.strictSame(itemsOf(appendNewItems('[7, 5 ]', JSON.stringify(more))), [
     7,

@@ -8,6 +8,8 @@ import {
   isUnambiguous,
   items,
   members,
+  membersInPieces,
+  pieceMax,
   setMembers,
   slice,
   splice,
@@ -180,6 +182,25 @@ t.test('fields and items equal those of JSON.parse for any text', async () => {
     fc.property(fc.oneof(anArray, aLeaf), (text) => members(text).size === 0),
     runs,
   );
+});
+
+t.test('fields of a long text that is read in pieces are those of the text read at once', async (t) => {
+  const long = ['[', '"]",{"a":"[\\""},'.repeat(pieceMax / 8), '0]'].join('');
+  fc.assert(
+    fc.property(anObject, space, fc.nat({ max: 40 }), (object, blanks, shift) => {
+      const rest = object.slice(1).trimStart();
+      const text = `{"${'k'.repeat(shift)}":${long},"n":{"n":${long}}${blanks}${rest === '}' ? '' : ','}${rest}`;
+      const work = membersInPieces(text);
+      let pieces = 0;
+      for (;;) {
+        const { done, value } = work.next();
+        if (done) return pieces > 2 && isDeepStrictEqual([...value], [...members(text)]);
+        pieces++;
+      }
+    }),
+    { numRuns: 30 },
+  );
+  t.ok(JSON.parse(`{"a":${long}}`));
 });
 
 t.test('setting fields changes no byte of any other field [D17]', async () => {

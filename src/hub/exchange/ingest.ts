@@ -10,7 +10,7 @@
  *     flight.
  * INGEST-5  A push whose caller no longer waits changes nothing: the caller may have pushed a newer state since.
  * INGEST-6  Memory for a large stored object is reserved before it is read, however small the push, and its change is worked out in
- *     another turn than the one in which it was read.
+ *     other turns than the one in which it was read, in pieces (PIECES-1).
  */
 import type { Put, Seen, Seq } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -19,6 +19,7 @@ import { applyToObject } from '../../domain/fold.ts';
 import { instantText } from '../../domain/instant.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
 import {
+  changedInPieces,
   type HubObject,
   lastUpdatedOf,
   type ObjectChange,
@@ -34,6 +35,7 @@ import { erasedAs } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { catalogueAudience, type Directory, notRoutedTo } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/clock.ts';
+import { inTurns } from '../../kit/pieces.ts';
 import type { Context } from '../kernel/context.ts';
 import type { ObjectQuota, Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
@@ -102,18 +104,20 @@ export function ingest(
   const { ports } = context;
   const { meter } = ports;
 
-  async function accept(caller: Caller, change: ObjectChange, reserve: Reserve): Promise<Accepted> {
-    refuseDotSegments(change);
+  async function accept(caller: Caller, pushed: ObjectChange, reserve: Reserve): Promise<Accepted> {
+    const { module, owner, id, method } = pushed;
+    refuseDotSegments(pushed);
     quota.check(caller.id);
-    const key = objectKey(change.module, change.id, change.facts);
-    const stream = streamOf(change.module, change.owner, key);
+    const key = objectKey(module, id, pushed.facts);
+    const stream = streamOf(module, owner, key);
     return recorder.inTurnUnlessInDoubt(stream, async (seen) => {
       // The push may have waited for its turn. [INGEST-5]
       const stale = caller.isStale?.();
       if (stale && (await stale)) throw new HubError('unavailable', { retryAfterS: 1 });
-      const found = await readSmallObject(store, change.module, change.owner, key, seen);
-      const before = typeof found === 'number' ? await readLarge(change, key, found, reserve, seen) : found;
-      if (before === null && change.method !== 'DELETE') await objects.check(change.owner);
+      const found = await readSmallObject(store, module, owner, key, seen);
+      const before = typeof found === 'number' ? await readLarge(pushed, key, found, reserve, seen) : found;
+      if (before === null && method !== 'DELETE') await objects.check(owner);
+      const change = before && isLong(before, pushed) ? await changed(before, pushed, reserve) : pushed;
       const decided = await decision(caller, change, before, seen);
       // The caller may have been suspended since its request was authenticated; a repeated decision sees that.
       if (!directory.isRegistered(caller.id)) throw new HubError('invalidToken');
@@ -132,11 +136,18 @@ export function ingest(
   }
 
   /** [INGEST-6] */
-  async function readLarge({ module, owner }: ObjectChange, key: string, size: number, reserve: Reserve, seen: Seen[]) {
+  async function readLarge(change: ObjectChange, key: string, size: number, reserve: Reserve, seen: Seen[]) {
+    const { module, owner } = change;
     const changeTurn = await reserve(size);
     const before = await readObject(store, module, owner, key, seen);
-    await changeTurn();
+    if (!isPart(change)) await changeTurn();
     return before;
+  }
+
+  /** The change with its result, worked out in pieces, each in a turn of its own. [INGEST-6] */
+  async function changed(before: HubObject, change: ObjectChange, reserve: Reserve): Promise<ObjectChange> {
+    const changeTurn = await reserve(0);
+    return { ...change, after: await inTurns(changedInPieces(before.body, change), changeTurn) };
   }
 
   /** Stores an object from a list of its owner, unless the same or a newer state is stored. [INGEST-4, D51, D52] */
@@ -193,7 +204,8 @@ export function ingest(
     const event = { type: eventTypes[change.method], data };
     const key = objectKey(change.module, change.id, change.facts);
     const ended = before ? null : await readEnded(store, change.module, change.owner, key, seen);
-    const state = applyToObject(before ?? ended, { type: event.type, data, body: change.body, to });
+    const { body } = change;
+    const state = applyToObject(before ?? ended, { type: event.type, data, body, to, after: change.after });
     const after = state?.ended ? null : state;
     const object = change.method === 'DELETE' ? before : after;
     if (!object) throw new HubError('notFound');
@@ -247,6 +259,16 @@ export function ingest(
 
   return { accept: counted('push', accept), acceptPulled: counted('pull', acceptPulled) };
 }
+
+/** Characters of a change and its object that are put together in one turn. */
+const atOnceMax = 65_536;
+
+/** Whether a change is put together with what is stored, and takes long. */
+const isLong = (before: HubObject, change: ObjectChange): boolean =>
+  isPart(change) && before.body.length + change.body.length > atOnceMax;
+
+const isPart = ({ method, within }: ObjectChange): boolean =>
+  method === 'PATCH' || (method !== 'DELETE' && within.length > 0);
 
 const subjectOf = ({ partner }: Caller, change: ObjectChange): CallSubject => {
   return { partner: partner.id, module: change.module, object: objectName(change) };

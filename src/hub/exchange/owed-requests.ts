@@ -40,7 +40,8 @@ export function owedRequests(
   const isErased = () => before?.forwarded === true && hasPseudonym(before.body);
   if (toWhole.length === 0 || isErased()) return { owed: asItCame };
   const at = address(owner, { ...change, id, within: [] });
-  const whole: Owed = { method: 'PUT', ...at, body: changedBody(before?.body ?? null, change) ?? '' };
+  const { after = changedBody(before?.body ?? null, change) } = change;
+  const whole: Owed = { method: 'PUT', ...at, body: after ?? '' };
   return toWhole.length === to.length ? { owed: whole } : { owed: asItCame, whole: { ...whole, to: toWhole } };
 }
 
