@@ -140,6 +140,11 @@ export function firstMember(text: string, name: string): Span | undefined {
   return found;
 }
 
+/** Visits the names of an object's own fields in order. */
+export function eachName(text: string, visit: (name: string) => void): void {
+  eachMember(text, 0, visit);
+}
+
 /** Names that case folding leaves unchanged. */
 const isPlainName = /^[a-z_]+$/;
 

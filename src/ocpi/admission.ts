@@ -17,7 +17,7 @@
  *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
- * ADMISSION-6  A large body is parsed, and then checked, and a large object is read, and then changed, each in a turn of the event loop that is far from those of
+ * ADMISSION-6  A large body is parsed in pieces (PIECES-1), and then checked, and a large object is read, and then changed, each in a turn of the event loop that is far from those of
  *     other large texts (TURNS-2); partners take turns. What a driver waits for is read at once.
  * ADMISSION-7  Forwarding lag delays and refuses requests of the partners whose own deliveries wait: what one pushes to many
  *     receivers is no load of another one, whose deliveries take turns with those.
@@ -26,33 +26,11 @@ import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { ChangeTurn } from '../hub/ports/hub.ts';
 import { addTo } from '../kit/memo.ts';
+import { inTurns } from '../kit/pieces.ts';
 import { nextTurn } from '../kit/system-clock.ts';
 import { largeTurn, perTurn, turnstile } from '../kit/turns.ts';
 import { judge, type Load, type Scales, type Signal, scalesFor, shareOf, type Urgency } from './overload.ts';
-
-/** One admitted request. */
-export interface Pass {
-  /** Back-pressure: milliseconds to wait before the body is read. */
-  readonly pauseMs: number;
-  /** Counts body bytes that are now in memory. False: no room, and the caller must drop the body read so far. */
-  hold(bytes: number): boolean;
-  /**
-   * Reserves room for a large read until the answer has ended, and waits for a read slot, which it keeps until the work
-   * has ended. Of several reads the largest counts: work that is repeated reads the same object again. Rejects with `unavailable`
-   * when there is no room; resolves to what waits for the turn in which the text may be changed. [ADMISSION-6]
-   */
-  reserve(bytes: number): Promise<ChangeTurn>;
-  /** Like `reserve`, but the room and the slot are free again when `read` has ended: the request goes on without its text. */
-  reading<T>(bytes: number, read: () => Promise<T>): Promise<T>;
-  /** Counts the bytes of the answer until it has been sent. */
-  answer(bytes: number): void;
-  /** Call when the answer has been sent or the caller has disconnected. */
-  closed(): void;
-  /** Runs the request's work; a list first waits for a read slot. */
-  work<T>(run: () => T | Promise<T>): Promise<T>;
-  /** When the body may be checked, which the work has parsed; null: now, because it is small. [ADMISSION-6] */
-  checkTurn(): Promise<void> | null;
-}
+import type { Pass } from './passage.ts';
 
 export interface Admission extends Pick<Room, 'shares' | 'partners'> {
   /** Admits a request; refuses with `unavailable`. */
@@ -111,6 +89,9 @@ class AdmittedRequest implements Pass {
   #reserved = 0;
   /** Its read slot: one, however many reads it makes. */
   #readTurn: Promise<() => void> | null = null;
+  /** Ends the turn of its large body. */
+  #bodyTurn: (() => void) | null = null;
+  #isParsing = false;
   #isWorking = false;
   #isClosed = false;
   #isCounted = true;
@@ -165,20 +146,19 @@ class AdmittedRequest implements Pass {
 
   async work<T>(run: () => T | Promise<T>): Promise<T> {
     this.#isWorking = true;
-    let endOfTurn = () => {};
-    /** `run` has parsed the body when it returns, so the turn ends before the work does. */
+    /** The body is not parsed in pieces, so its turn ends before the work does. */
     const begin = () => {
       try {
         return run();
       } finally {
-        endOfTurn();
+        if (!this.#isParsing) this.#endBodyTurn();
       }
     };
     try {
       const begun = this.#room.begins(this.#urgency, this.#partner);
       if (begun !== null) await begun;
       if (this.#own > largeBody) {
-        endOfTurn = await this.#room.bodyTurn(this.#partner);
+        this.#bodyTurn = await this.#room.bodyTurn(this.#partner);
         await this.#room.largeTurn(this.#partner);
       }
       if (this.#urgency !== 'list') return await begin();
@@ -186,13 +166,22 @@ class AdmittedRequest implements Pass {
       return await this.#room.readPage(this.#partner, this.#own, begin);
     } finally {
       this.#isWorking = false;
+      this.#endBodyTurn();
       this.#endReadTurn();
       this.#leave();
     }
   }
 
-  checkTurn(): Promise<void> | null {
-    return this.#own > largeBody ? this.#room.largeTurn(this.#partner) : null;
+  parse<T>(pieces: () => Generator<void, T>): Promise<T> | null {
+    return this.#own > largeBody ? this.#parse(pieces()) : null;
+  }
+
+  async #parse<T>(pieces: Generator<void, T>): Promise<T> {
+    this.#isParsing = true;
+    const turn = () => this.#room.largeTurn(this.#partner);
+    const parsed = await inTurns(pieces, turn).finally(() => this.#endBodyTurn());
+    await turn();
+    return parsed;
   }
 
   #isTooMuch(bytes: number): boolean {
@@ -219,6 +208,11 @@ class AdmittedRequest implements Pass {
   #endReadTurn(): void {
     void this.#readTurn?.then((end) => end());
     this.#readTurn = null;
+  }
+
+  #endBodyTurn(): void {
+    this.#bodyTurn?.();
+    this.#bodyTurn = null;
   }
 
   /** Work may begin after the caller has disconnected; then this runs a second time. */

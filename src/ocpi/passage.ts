@@ -1,11 +1,37 @@
 /** What the OCPI door knows of a request from its head to its answer. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Trace } from '../domain/events.ts';
-import type { Caller, Credential } from '../hub/ports/hub.ts';
+import type { Caller, ChangeTurn, Credential } from '../hub/ports/hub.ts';
 import { correlationIdHeader, readId, requestIdHeader } from '../transport/headers.ts';
-import type { Pass } from './admission.ts';
 import type { Touch } from './limits.ts';
 import type { Answer, OcpiRoute } from './route.ts';
+
+/** One admitted request. */
+export interface Pass {
+  /** Back-pressure: milliseconds to wait before the body is read. */
+  readonly pauseMs: number;
+  /** Counts body bytes that are now in memory. False: no room, and the caller must drop the body read so far. */
+  hold(bytes: number): boolean;
+  /**
+   * Reserves room for a large read until the answer has ended, and waits for a read slot, which it keeps until the work
+   * has ended. Of several reads the largest counts: work that is repeated reads the same object again. Rejects with `unavailable`
+   * when there is no room; resolves to what waits for the turn in which the text may be changed. [ADMISSION-6]
+   */
+  reserve(bytes: number): Promise<ChangeTurn>;
+  /** Like `reserve`, but the room and the slot are free again when `read` has ended: the request goes on without its text. */
+  reading<T>(bytes: number, read: () => Promise<T>): Promise<T>;
+  /** Counts the bytes of the answer until it has been sent. */
+  answer(bytes: number): void;
+  /** Call when the answer has been sent or the caller has disconnected. */
+  closed(): void;
+  /** Runs the request's work; a list first waits for a read slot. */
+  work<T>(run: () => T | Promise<T>): Promise<T>;
+  /**
+   * Parses a large body in pieces, in turns of which the first is that of the work; resolves when it may be checked. Null: it is small, and
+   * nothing was done. [ADMISSION-6]
+   */
+  parse<T>(pieces: () => Generator<void, T>): Promise<T> | null;
+}
 
 /** State of a request during its processing. */
 export interface Passage {

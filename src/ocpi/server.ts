@@ -22,14 +22,14 @@ import type { WholeObject } from '../domain/object.ts';
 import type { Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
-import { readJson, receiveBody } from '../transport/body.ts';
+import { type JsonBody, readingJson, readJson, receiveBody } from '../transport/body.ts';
 import { isAdmitted, markAdmitted } from '../transport/client-connection.ts';
 import { answerRouting, authorizationTokens, instanceHeader } from '../transport/headers.ts';
 import { otherMethods, servedMethods, withHead } from '../transport/methods.ts';
 import type { PageLimits } from '../transport/pagination.ts';
 import { refusal } from '../transport/status-codes.ts';
 import type { Visitors } from '../transport/visitors.ts';
-import type { Admission, Pass } from './admission.ts';
+import type { Admission } from './admission.ts';
 import { admit, authenticate, callerOf, namesHub, namesOther, partiesNamed, receiverNamed } from './caller.ts';
 import { hasDoubledSlash } from './http-server.ts';
 import type { RateLimiter } from './limits.ts';
@@ -45,7 +45,7 @@ import { tokens } from './modules/tokens.ts';
 import { versions } from './modules/versions.ts';
 import type { Urgency } from './overload.ts';
 import { paceKeeper } from './pace.ts';
-import { isBeyondLimits, passageOf, send } from './passage.ts';
+import { isBeyondLimits, type Pass, passageOf, send } from './passage.ts';
 import { answerErrors, type RequestLog } from './refusals.ts';
 import { type Answer, bodyMax, type Exchange, type OcpiModule, type OcpiRoute, version } from './route.ts';
 import { expectedForms, pathOf } from './unknown-path.ts';
@@ -283,9 +283,10 @@ function addRoute(app: FastifyInstance, hub: Hub, route: OcpiRoute, parts: Parts
     // Returns no promise: for each one Fastify would create several of its own.
     handler: (request, reply) => {
       void answer(request, reply, () => {
-        const exchange = exchangeOf(hub, request, parts);
-        const handle = () => route.handle(hub, exchange);
-        return request.ocpi?.pass?.checkTurn()?.then(handle) ?? handle();
+        const handle = (body: JsonBody | null) => route.handle(hub, exchangeOf(hub, request, body, parts));
+        const bytes = bytesOf(request);
+        if (bytes === null) return handle(null);
+        return request.ocpi?.pass?.parse(() => readingJson(bytes))?.then(handle) ?? handle(readJson(bytes));
       });
     },
   });
@@ -306,13 +307,21 @@ async function answer(
   }
 }
 
-function exchangeOf(hub: Hub, request: FastifyRequest, { pages, clock, reads }: Parts): Exchange {
+function bytesOf({ body, ocpi }: FastifyRequest): Buffer | null {
+  const bytes = body as Buffer | HubError | null | undefined;
+  if (bytes instanceof HubError) throw bytes;
+  ocpi?.touch?.(bytes?.length ?? 0);
+  return bytes ?? null;
+}
+
+function exchangeOf(
+  hub: Hub,
+  request: FastifyRequest,
+  body: JsonBody | null,
+  { pages, clock, reads }: Parts,
+): Exchange {
   const { credential, caller, pass, touch } = request.ocpi ?? {};
   if (!credential || !caller || !pass || !touch) throw new Error('the request has no caller');
-  const bytes = request.body as Buffer | HubError | null | undefined;
-  if (bytes instanceof HubError) throw bytes;
-  touch(bytes?.length ?? 0);
-  const body = bytes ? readJson(bytes) : null;
   // The bytes would be held until the answer has been sent; a refusal needs the text alone.
   request.body = body?.text;
   return {

@@ -16,9 +16,10 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { atOnce } from '../domain/at-once.ts';
 import { HubError } from '../domain/errors.ts';
-import { BACKSLASH, behindEscape, COMMA, nearMax, QUOTE } from '../domain/json-text.ts';
 import { Growing } from '../kit/growing.ts';
+import { depthMax, type Excess, JsonForm, membersMax, pieceBytes, valuesMax } from './json-form.ts';
 
 interface Room {
   /** Size limit of the body, bytes. */
@@ -95,27 +96,23 @@ export interface JsonBody {
   readonly hasMark: boolean;
 }
 
-/** Levels of objects and arrays in one body. [D38] */
-export const depthMax = 64;
-/**
- * Values in a body of so many bytes, at most. Written compactly, EVSEs with three capabilities and four tariffs each take
- * 17 bytes a value, charging periods 13, price components 10, dimensions of a CDR by themselves 9.
- */
-export const valuesMax = (bytes: number): number => 20_000 + Math.floor(bytes / 8);
+/** Reads a body at once. */
+export const readJson = (received: Uint8Array): JsonBody => atOnce(readingJson(received));
 
-/** Members of one object. The largest of OCPI has some forty. */
-export const membersMax = 2_000;
-
-export function readJson(received: Uint8Array): JsonBody {
+/** The same in pieces, which may run in several turns of the event loop. `pieceMax`: bytes. [JSON-FORM-1] */
+export function* readingJson(received: Uint8Array, pieceMax = pieceBytes): Generator<void, JsonBody> {
   const hasMark = received[0] === 0xef && received[1] === 0xbb && received[2] === 0xbf;
   const bytes = hasMark ? received.subarray(3) : received;
   if (!isUtf8(bytes)) throw new HubError('notJson', { message: 'Body is not valid UTF-8' });
-  const { excess, commas } = formOf(bytes);
+  const form = new JsonForm(bytes, pieceMax);
+  while (form.scan()) yield;
+  const { excess, commas } = form;
   if (excess)
     throw new HubError(excess === 'depth' ? 'tooDeep' : 'tooLarge', { message: `Body ${excessText(excess, bytes)}` });
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+  if (bytes.length > pieceMax) yield;
   try {
-    return { text, value: JSON.parse(text), names: commas + 1, hasMark };
+    return { text, value: yield* form.parse(text), names: commas + 1, hasMark };
   } catch {
     // The parser's own message would quote the body.
     throw new HubError('notJson');
@@ -126,7 +123,9 @@ export function readJson(received: Uint8Array): JsonBody {
 export function excessOf(text: string): string | null {
   if (text.length < 2 * (depthMax + 1)) return null;
   const bytes = Buffer.from(text);
-  const { excess } = formOf(bytes);
+  const form = new JsonForm(bytes);
+  form.scan();
+  const { excess } = form;
   return excess && excessText(excess, bytes);
 }
 
@@ -134,62 +133,4 @@ function excessText(excess: Excess, { length }: Uint8Array): string {
   if (excess === 'depth') return `is nested more than ${depthMax} levels deep`;
   if (excess === 'values') return `of ${length} bytes has too many values: ${valuesMax(length)} at most`;
   return `has an object of too many members: ${membersMax} at most`;
-}
-
-type Excess = 'depth' | 'values' | 'members';
-
-interface Form {
-  /** The limit that is passed first. */
-  readonly excess: Excess | null;
-  /** Commas between the members of the outermost object or array. */
-  readonly commas: number;
-}
-
-/** Members of the present object at each level of nesting; far below zero in an array. */
-const inArray = -(2 ** 31);
-const membersAt = new Int32Array(depthMax + 1).fill(inArray);
-
-/**
- * Any result is possible for bytes that are not JSON. Scans bytes and not a string, because every character access of a
- * string first checks the string's representation. Values are at least as many as there are (an empty object or array
- * counts twice): commas, openings of both, and one.
- */
-function formOf(bytes: Uint8Array): Form {
-  const most = valuesMax(bytes.length);
-  let depth = 0;
-  let commas = 0;
-  let values = 1;
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] as number;
-    if (byte === QUOTE) at = closingQuote(bytes, at);
-    // `{` is 0x7b and `[` is 0x5b, `}` is 0x7d and `]` is 0x5d: each pair differs only in bit 0x20.
-    else if ((byte | 0x20) === 0x7b) {
-      if (++depth > depthMax) return { excess: 'depth', commas };
-      if (++values > most) return { excess: 'values', commas };
-      membersAt[depth] = byte === 0x7b ? 1 : inArray;
-    } else if ((byte | 0x20) === 0x7d) depth--;
-    else if (byte === COMMA) {
-      if (depth === 1) commas++;
-      if (++values > most) return { excess: 'values', commas };
-      const members = (membersAt[depth] ?? inArray) + 1;
-      if (members > membersMax) return { excess: 'members', commas };
-      membersAt[depth] = members;
-    }
-  }
-  return { excess: null, commas };
-}
-
-/** As `skipString` of `json-text.ts` does in a text. */
-function closingQuote(bytes: Uint8Array, open: number): number {
-  let at = open + 1;
-  let far = at + nearMax;
-  while (at < bytes.length) {
-    const byte = bytes[at];
-    if (byte === QUOTE) return at;
-    at += byte === BACKSLASH ? 2 : 1;
-    if (at < far) continue;
-    at = behindEscape(bytes.indexOf(QUOTE, at), at, bytes.length, (place) => bytes[place]);
-    far = at + nearMax;
-  }
-  return bytes.length;
 }

@@ -1,6 +1,8 @@
 /**
  * The verdict on a request by figures alone, and the counting of what was taken.
  */
+
+import { atOnce } from '../../src/domain/at-once.ts';
 import { HubError } from '../../src/domain/errors.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { largeTurn, largeTurns, perTurn } from '../../src/kit/turns.ts';
@@ -361,6 +363,67 @@ t.test('[ADMISSION-6] a list with a large body returns its turn', async (t) => {
   t.strictSame(await Promise.all(lists.map((pass) => pass.work(() => 'read'))), ['read', 'read', 'read']);
 });
 
+t.test('[ADMISSION-3] so does a list with a large body that is refused', async (t) => {
+  const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+  const { take } = admission({ felt, bytesMax: 20 * mebibyte, pageMax: 20 * mebibyte, shed: () => {} });
+  const hold = (urgency: Urgency) => {
+    const pass = take('NL-AAA', urgency);
+    t.ok(pass.hold(mebibyte));
+    return pass;
+  };
+  const lists = Array.from({ length: 3 }, () => hold('list'));
+  for (const pass of lists)
+    await t.rejects(
+      pass.work(() => 'read'),
+      { code: 'unavailable' },
+    );
+  t.equal(await hold('push').work(() => 'stored'), 'stored');
+});
+
+t.test(
+  '[PIECES-1] a large body is parsed in turns that are far apart, and the next one waits for its end',
+  async (t) => {
+    const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
+    const { turnOf, pass: passTurns } = turnsByHand();
+    const { take } = admission({
+      ...{ felt, bytesMax: 20 * mebibyte, shed: () => {} },
+      large: largeTurns(turnOf, new SimulatedClock()),
+    });
+    const done: string[] = [];
+    function* pieces(name: string): Generator<void> {
+      for (let n = 1; n <= 3; n++) {
+        done.push(`${name}${n}`);
+        const endsAt = performance.now() + 3;
+        while (performance.now() < endsAt);
+        yield;
+      }
+    }
+    for (const name of ['a', 'b', 'c']) {
+      const pass = take('NL-AAA', 'push');
+      t.ok(pass.hold(mebibyte));
+      void pass.work(async () => {
+        await pass.parse(() => pieces(name));
+        done.push(`${name} checked`);
+      });
+    }
+    const small = take('NL-AAA', 'push');
+    t.ok(small.hold(100));
+    t.equal(
+      small.parse(() => pieces('small')),
+      null,
+    );
+    for (let turn = 0; turn < 20; turn++) {
+      await settle();
+      t.ok(done.length <= turn + 1, `turn ${turn}: ${done.join(', ')}`);
+      await passTurns(4);
+    }
+    t.strictSame(
+      done.filter((name) => !name.includes('c')),
+      ['a1', 'b1', 'a2', 'b2', 'a3', 'b3', 'a checked', 'b checked'].filter((name) => !name.includes('c')),
+    );
+  },
+);
+
 t.test('[TURNS-3] after a large text the process pauses for eight times as long', async (t) => {
   const { turnOf, pass: passTurns } = turnsByHand();
   const clock = new SimulatedClock();
@@ -452,12 +515,15 @@ t.test('[ADMISSION-6] a large body is checked in another turn than the one in wh
     const pass = take(partner, 'push');
     t.ok(pass.hold(bytes));
     void pass.work(async () => {
-      begun.push(`${partner} parsed`);
-      await pass.checkTurn();
+      await (pass.parse(() => parsing(partner)) ?? atOnce(parsing(partner)));
       begun.push(`${partner} checked`);
     });
     pass.closed();
   };
+  function* parsing(partner: string): Generator<void> {
+    begun.push(`${partner} parsed`);
+    yield;
+  }
   start('NL-AAA', mebibyte);
   start('NL-BBB', mebibyte);
   start('NL-CCC', 65_536);

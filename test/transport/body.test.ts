@@ -1,5 +1,6 @@
 /** What is refused before a body is a JSON value. */
-import { depthMax, excessOf, membersMax, readJson, valuesMax } from '../../src/transport/body.ts';
+import { excessOf, readJson } from '../../src/transport/body.ts';
+import { depthMax, membersMax, valuesMax } from '../../src/transport/json-form.ts';
 import { t } from '../support/tap.ts';
 
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
