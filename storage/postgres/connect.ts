@@ -12,7 +12,6 @@
  */
 import { Client, type ClientConfig, type QueryConfig, type QueryResult } from 'pg';
 import { every } from '../../src/kit/clock.ts';
-import { Limit } from '../../src/kit/concurrency.ts';
 import { systemClock } from '../../src/kit/system-clock.ts';
 import { Damaged, StoreUnavailable } from '../contract.ts';
 import type { PostgresAddress } from './options.ts';
@@ -27,7 +26,6 @@ const CONNECT_MS = 1500;
  */
 const LOOKS = 15;
 const STOP_PART = 1 / 3;
-const READERS_MAX = 8;
 const KEEP_ALIVE_MS = 5000;
 const INT8 = 20;
 
@@ -215,63 +213,6 @@ export class Primary {
   }
 }
 
-/** Pool of at most `READERS_MAX` sessions for reads and rare writes; a session serves one caller at a time. */
-export class Sessions {
-  readonly #primary: Primary;
-  readonly #idle: Client[];
-  readonly #used = new Set<Client>();
-  readonly #lent = new Limit(READERS_MAX);
-
-  constructor(primary: Primary, first: Client) {
-    this.#primary = primary;
-    this.#idle = [first];
-  }
-
-  /** `work` has the session to itself. Rejects with errors as `translated` makes them. */
-  use<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    return this.#lent.run(() => this.#use(work));
-  }
-
-  async #use<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    let client: Client | null = null;
-    try {
-      client = this.#taken() ?? (await this.#primary.connect());
-      this.#used.add(client);
-      const result = await work(client);
-      this.#idle.push(client);
-      return result;
-    } catch (error) {
-      // The session may be inside a failed transaction. [CONNECT-3]
-      if (client !== null) destroy(client);
-      throw translated(error);
-    } finally {
-      if (client !== null) this.#used.delete(client);
-    }
-  }
-
-  /** A read, retried once: an idle session may have ended, which only its next statement shows. */
-  async read<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    try {
-      return await this.use(work);
-    } catch (error) {
-      if (!(error instanceof StoreUnavailable)) throw error;
-      return this.use(work);
-    }
-  }
-
-  /** Ends every session; statements in flight reject here. */
-  renew(): void {
-    for (const client of [...this.#idle.splice(0), ...this.#used]) destroy(client);
-  }
-
-  #taken(): Client | null {
-    for (let client = this.#idle.pop(); client !== undefined; client = this.#idle.pop()) {
-      if (isAlive(client)) return client;
-    }
-    return null;
-  }
-}
-
 export const isAlive = (client: Client): boolean => {
   const { stream } = client.connection;
   return !stream.destroyed && stream.writable;
@@ -365,7 +306,7 @@ export function kindOf(error: unknown): 'data' | 'damage' | 'again' | 'refused' 
 }
 
 /** Maps errors of the driver to errors of the contract; our own pass unchanged. */
-function translated(error: unknown): unknown {
+export function translated(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const kind = kindOf(error);
   if (kind === 'damage') return new Damaged(error.message);

@@ -23,20 +23,10 @@ import type { Clock } from '../../src/kit/clock.ts';
 import { withTimeout } from '../../src/kit/clock.ts';
 import type { StoreHealth } from '../contract.ts';
 import { StoreUnavailable } from '../contract.ts';
-import {
-  acknowledged,
-  ask,
-  destroy,
-  isAlive,
-  kindOf,
-  LAZY,
-  type Primary,
-  type Sessions,
-  within,
-  wordsOf,
-} from './connect.ts';
+import { acknowledged, ask, destroy, isAlive, kindOf, LAZY, type Primary, within, wordsOf } from './connect.ts';
 import type { Leases } from './leases.ts';
 import { isWorking, type KnownLog } from './session-checks.ts';
+import type { Sessions } from './sessions.ts';
 import { mustBeSafe } from './settings.ts';
 import type { Watch } from './watch.ts';
 

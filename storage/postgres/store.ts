@@ -2,7 +2,7 @@
  * The PostgreSQL store: implements `contract.ts` for several nodes on one database, of which one at a time holds the
  * log.
  *
- *     options, connect, settings                 which server, how to reach it, and whether its settings are safe
+ *     options, connect, sessions, settings       which server, how to reach it, and whether its settings are safe
  *     schema, one-log                            tables, and migrations from older versions
  *     write-pipeline, write-parameters, -sql     writes: one function call for everything in the queue
  *     leases, heartbeat, watch                   whether this node holds the log and the database is healthy
@@ -23,7 +23,7 @@ import { systemClock } from '../../src/kit/system-clock.ts';
 import type * as contract from '../contract.ts';
 import { Damaged, Fenced, OutcomeUnknown, StoreUnavailable } from '../contract.ts';
 import { writePostgresBackup } from './backup.ts';
-import { ask, awayOr, Primary, Sessions, within } from './connect.ts';
+import { ask, awayOr, Primary, within } from './connect.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { type ClusterNode, Leases, patience, type Slowness } from './leases.ts';
 import { type PostgresAddress, type PostgresStoreOptions, parsePostgresUrl } from './options.ts';
@@ -31,6 +31,7 @@ import { PostgresReads } from './reads.ts';
 import { runRewrite } from './rewrite.ts';
 import { migrate } from './schema.ts';
 import { isWorking, KnownLog } from './session-checks.ts';
+import { Sessions } from './sessions.ts';
 import { prepareTrim, trimsOf } from './trim.ts';
 import { Watch } from './watch.ts';
 import { type PreparedCommit, type PreparedSettle, prepareCommit, prepareSettle } from './write-parameters.ts';
