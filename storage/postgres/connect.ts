@@ -2,7 +2,8 @@
  * Connections to the primary of a group of PostgreSQL servers: finds it, opens sessions, and translates driver errors.
  *
  * CONNECT-1  Before a connection is used, its server is asked whether it is the primary. When several servers claim it,
- *     the one with the highest timeline is the primary: a failover left the others behind.
+ *     the one with the highest timeline is the primary: a failover left the others behind, also while that one is away. Once
+ *     another is found, every session with the one before ends.
  * CONNECT-2  No statement has a server-side time-out: the server answers a cancelled wait for a standby with success. A
  *     caller that waits too long destroys the connection, and asks on another one whether the statement took effect.
  * CONNECT-3  A connection that failed is never used again.
@@ -81,6 +82,10 @@ interface Found {
   readonly timeline: number;
 }
 
+/** 0 for a standby, and for one that did not answer. */
+const timelineOf = (each: PromiseSettledResult<Found>): number =>
+  each.status === 'fulfilled' ? each.value.timeline : 0;
+
 export class Primary {
   readonly #address: PostgresAddress;
   readonly #name: string;
@@ -88,6 +93,7 @@ export class Primary {
   #host: PostgresAddress['hosts'][number] | null = null;
   /** The session that found the primary, for the next that connects. */
   #spare: Client | null = null;
+  /** The highest that a server claimed. [CONNECT-1] */
   #timeline = 0;
   #closed = false;
 
@@ -99,31 +105,32 @@ export class Primary {
   /** Remembers the primary among all servers. If none is, throws StoreUnavailable with what each said. [CONNECT-1] */
   async find(): Promise<void> {
     const found = await this.#timelines();
-    let best: Found | null = null;
-    for (const each of found) {
-      if (each.status === 'fulfilled' && each.value.timeline > (best?.timeline ?? 0)) best = each.value;
-    }
-    for (const each of found) if (each.status === 'fulfilled' && each.value !== best) destroy(each.value.client);
+    const newest = Math.max(1, this.#timeline, ...found.map(timelineOf));
+    const best = found.find((each) => timelineOf(each) === newest);
+    const { host = null, client = null } = best?.status === 'fulfilled' ? best.value : {};
+    const isSame = host === this.#host && newest === this.#timeline;
+    for (const each of found) if (each.status === 'fulfilled' && each !== best) destroy(each.value.client);
     if (this.#spare !== null) destroy(this.#spare);
-    this.#spare = best?.client ?? null;
-    this.#host = best?.host ?? null;
-    this.#timeline = best?.timeline ?? 0;
-    if (best !== null) return;
+    if (!isSame) for (const other of this.#all) if (other !== client) destroy(other);
+    [this.#spare, this.#host, this.#timeline] = [client, host, newest];
+    if (host !== null) return;
     const isWaited = found.every((each) => each.status === 'fulfilled' || isAway(each.reason));
     const said = found.map((each, i) => {
       const server = this.#address.hosts[i];
-      const why = each.status === 'rejected' ? wordsOf(each.reason) : 'is a standby';
-      return `${server?.host}:${server?.port} ${why}`;
+      const role = `is ${timelineOf(each) ? `the primary of timeline ${timelineOf(each)}, and timeline ${newest} has followed` : 'a standby'}`;
+      return `${server?.host}:${server?.port} ${each.status === 'rejected' ? wordsOf(each.reason) : role}`;
     });
     const Unavailable = isWaited ? DatabaseAway : StoreUnavailable;
     throw new Unavailable(`no database server takes writes: ${said.join('; ')}`);
   }
 
-  /** Whether a server claims to be the primary with a higher timeline than the remembered one. */
+  /** Whether a server claims to be the primary with a higher timeline than the highest known one. */
   async isLeftBehind(): Promise<boolean> {
     const found = await this.#timelines();
     for (const each of found) if (each.status === 'fulfilled') destroy(each.value.client);
-    return found.some((each) => each.status === 'fulfilled' && each.value.timeline > this.#timeline);
+    const [before, newest] = [this.#timeline, Math.max(...found.map(timelineOf))];
+    this.#timeline = Math.max(before, newest);
+    return newest > before;
   }
 
   /** Opens a session on the remembered primary. */

@@ -1,6 +1,7 @@
 /** A standby is promoted while the former primary lives on and takes commits that nothing confirms: no two nodes have the log, and none stays behind. */
 import type { Fence } from '../../storage/contract.ts';
-import { isAlive } from '../../storage/postgres/connect.ts';
+import { isAlive, Primary } from '../../storage/postgres/connect.ts';
+import { parsePostgresUrl } from '../../storage/postgres/options.ts';
 import { KnownLog } from '../../storage/postgres/session-checks.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { Link } from '../support/link.ts';
@@ -174,3 +175,47 @@ t.test('the primary freezes and a standby is promoted within a lease', longer, a
   await until(() => store.held() !== null);
   t.match(store.health(), { state: 'open' });
 });
+
+t.test('[CONNECT-1] no session stays with the former primary once the beats have moved on', longer, async (t) => {
+  const former = await startPostgres(t);
+  const standby = await startStandby(t, former, 's1');
+  const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
+  const store = await nodeOf(t, former.url('moved').replace(`127.0.0.1:${former.port}`, hosts), 'a');
+  await store.append({ fence: null, idem: 'before', events: [event({ stream: 'before' })] });
+  await Promise.all([1, 2, 3].map(() => store.get(row('1'))));
+  await until(async () => (await standby.query('select from moved.events').catch(() => [])).length > 0);
+  await standby.query('select pg_promote()');
+  const beats = "select pg_terminate_backend(pid) from pg_stat_activity where query like 'select token, owner, head%'";
+  t.equal((await former.query(beats)).length, 1, 'the session of the beats ends, and no other');
+  const sessions = (server: PostgresServer) =>
+    server.query("select from pg_stat_activity where application_name = 'ocpi-hub a'");
+  await until(async () => (await sessions(standby)).length > 0 && store.health().state === 'open');
+  await store.append({ fence: null, idem: 'after', events: [event({ stream: 'after' })] });
+  t.equal((await store.read({ after: 1, limit: 1 }))[0]?.stream, 'after', 'what is acknowledged can be read');
+  t.equal((await standby.query("select from moved.events where stream = 'after'")).length, 1);
+  await until(async () => (await sessions(former)).length === 0);
+});
+
+t.test(
+  '[CONNECT-1] a former primary that comes back while the next one is away is not taken for the primary',
+  longer,
+  async (t) => {
+    const former = await startPostgres(t);
+    const standby = await startStandby(t, former, 's1');
+    const hosts = `127.0.0.1:${former.port},127.0.0.1:${standby.port}`;
+    const primary = new Primary(parsePostgresUrl(former.url('x').replace(`127.0.0.1:${former.port}`, hosts)), 'a');
+    t.teardown(() => primary.close());
+    const portFound = async () => {
+      await primary.find();
+      return (await primary.connect()).port;
+    };
+    t.equal(await portFound(), former.port);
+    await standby.query('select pg_promote()');
+    t.ok(await primary.isLeftBehind());
+    await standby.stop();
+    const refused = { name: 'StoreUnavailable', message: /is the primary of timeline 1, and timeline 2 has followed/ };
+    await t.rejects(primary.find(), refused);
+    await standby.start();
+    t.equal(await portFound(), standby.port);
+  },
+);
