@@ -293,6 +293,9 @@ export async function ask<Row extends object>(
   return rows;
 }
 
+/** SQL state of a statement that waited for a lock longer than its `lock_timeout`. */
+export const LOCKED = '55P03';
+
 const state = (error: unknown): string => {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : '';

@@ -62,6 +62,8 @@ export interface HeartbeatOptions {
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #client: Client | null = null;
+  /** Whether the server of `#client` has the log that this node knows. [SESSION-CHECKS-3] */
+  #isKnown = false;
   /** The primary was found when the store was opened; a beat that failed looks again. [HEARTBEAT-2] */
   #isFound = true;
   #timer: unknown = null;
@@ -153,10 +155,11 @@ export class Heartbeat {
   }
 
   async #beat(): Promise<void> {
-    const { leases, ttlMs, clock, primary } = this.#options;
+    const { leases, ttlMs, clock, primary, known } = this.#options;
     try {
       this.#client ??= await this.#connected();
       if (!isAlive(this.#client)) throw new StoreUnavailable('the connection to the database ended');
+      this.#isKnown ||= await known.check(this.#client);
       await within(this.#client, ttlMs, leases.beat(this.#client));
       this.#flushing ??= this.#flush().finally(() => (this.#flushing = null));
       if (!leases.isFresh()) await withTimeout(clock, ttlMs / BEATS_IN_LEASE, this.#flushing);
@@ -216,14 +219,14 @@ export class Heartbeat {
   }
 
   async #connected(): Promise<Client> {
-    const { primary, single, ttlMs, known } = this.#options;
+    const { primary, single, ttlMs } = this.#options;
     if (!this.#isFound) await primary.find();
     this.#isFound = true;
     const client = await primary.connect();
     try {
       this.#warning = await within(client, ttlMs, mustBeSafe(client, single));
       await within(client, ttlMs, client.query(LAZY));
-      await known.check(client);
+      this.#isKnown = false;
       return client;
     } catch (error) {
       destroy(client);

@@ -16,7 +16,7 @@
 import type { Client } from 'pg';
 import { type Clock, sleep } from '../../src/kit/clock.ts';
 import { StoreUnavailable } from '../contract.ts';
-import { beginLocking, destroy, type Primary } from './connect.ts';
+import { beginLocking, destroy, LOCKED, type Primary } from './connect.ts';
 import { mergingShards } from './one-log.ts';
 import type { PostgresAddress } from './options.ts';
 import { mustBeSafe } from './settings.ts';
@@ -26,8 +26,6 @@ const RACES_MAX = 5;
 const AGAIN_MS = 100;
 /** Longer than PostgreSQL's `deadlock_timeout`, after which an autovacuum gives way. */
 const LOCK_MS = 2000;
-/** SQL state of a statement that waited for a lock longer than `LOCK_MS`. */
-const LOCKED = '55P03';
 /**
  * SQL states to retry: two nodes create the schema at once, and either result is fine; or a node of an older version is
  * still writing, which ends.

@@ -7,10 +7,12 @@
  *     of the log, and so does a server that was restored from a backup; new events would get the sequences of lost ones,
  *     which this node counts as delivered.
  * SESSION-CHECKS-2  A loss is reported until the node restarts, and the next one is found from where the log ends then.
+ * SESSION-CHECKS-3  While another session locks the events, as VACUUM FULL does, the last one cannot be compared, and no node can write any:
+ *     a session for writes waits, and one for beats renews the lease meanwhile and is compared again at its next beat.
  */
-import type { Client } from 'pg';
+import type { Client, QueryResult } from 'pg';
 import { type Seq, StoreUnavailable } from '../contract.ts';
-import { ask, destroy, pidOf, within } from './connect.ts';
+import { ask, destroy, LOCKED, pidOf, within } from './connect.ts';
 import { LOG } from './write-sql.ts';
 
 const WORKING = "select 1 from pg_stat_activity where pid = $1 and state = 'active'";
@@ -22,7 +24,9 @@ export async function isWorking(client: Client, other: Client): Promise<boolean>
 
 /** Longest wait for the answer, ms: a session that falls silent here would hold up every write. */
 const CHECK_MS = 1500;
-const END = `select l.head, l.horizon, (select at from events where seq = $1) as at from ${LOG} l`;
+/** Longest wait of the check for a lock, ms: with some round trips it stays below `CHECK_MS`. */
+const LOCK_MS = 500;
+const ENDS = `select l.head, l.horizon from ${LOG} l`;
 
 /** Where a log ends and begins. */
 interface Ends {
@@ -71,21 +75,26 @@ export class KnownLog implements Ends {
     this.#last = { seq: 0, at: '' };
   }
 
-  /** Destroys the session, and rejects, when its server lacks what is known or does not answer. [SESSION-CHECKS-1] */
-  async check(client: Client): Promise<void> {
+  /**
+   * Destroys the session, and rejects, when its server lacks what is known or does not answer. [SESSION-CHECKS-1] False when that is not
+   * certain yet, because the events are locked. [SESSION-CHECKS-3]
+   */
+  async check(client: Client): Promise<boolean> {
     try {
-      await within(client, CHECK_MS, this.#compare(client));
+      return await within(client, CHECK_MS, this.#compare(client));
     } catch (error) {
       destroy(client);
       throw error;
     }
   }
 
-  async #compare(client: Client): Promise<void> {
+  async #compare(client: Client): Promise<boolean> {
     const [last, { head }] = [this.#last, this];
-    const rows = await ask<Ends & { at: string | null }>(client, 'end', END, [last.seq]);
-    const [end] = rows as [Ends & { at: string | null }];
-    if (end.head >= head && (last.seq <= end.horizon || last.at === end.at)) return;
+    const at = last.seq === 0 ? null : await instantOf(client, last.seq);
+    // Afterwards: an event that was trimmed before is below this horizon.
+    const [end] = (await ask<Ends>(client, 'ends', ENDS)) as [Ends];
+    const isThere = at === 'locked' || last.seq <= end.horizon || last.at === at;
+    if (end.head >= head && isThere) return at !== 'locked';
     const known = Math.max(head, last.seq);
     const now = end.head < known ? `it ends at event ${end.head}` : 'another one is in its place';
     const error = new StoreUnavailable(
@@ -97,6 +106,18 @@ export class KnownLog implements Ends {
       this.begins(end);
       this.#lost(error);
     }
+    throw error;
+  }
+}
+
+/** The `at` of an event; null when there is none. The time-out is of this read alone, which waits for no standby. [CONNECT-2] */
+async function instantOf(client: Client, seq: Seq): Promise<string | null | 'locked'> {
+  try {
+    const text = `set local lock_timeout = ${LOCK_MS}; select at from events where seq = ${seq}`;
+    const [, { rows }] = (await client.query(text)) as unknown as [unknown, QueryResult<{ at: string }>];
+    return rows[0]?.at ?? null;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === LOCKED) return 'locked';
     throw error;
   }
 }

@@ -320,7 +320,8 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       clock: this.#clock,
       connect: async (durability) => {
         const client = await primary.connect(durability, true);
-        await this.#log.check(client);
+        // [SESSION-CHECKS-3]
+        while (!(await this.#log.check(client)));
         return client;
       },
       turn: () => ++this.#turn,

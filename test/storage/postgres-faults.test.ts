@@ -10,7 +10,7 @@ import type { PostgresStoreOptions } from '../../storage/postgres/options.ts';
 import { openPostgresStore, type PostgresStore } from '../../storage/postgres/store.ts';
 import { directoryFor } from '../support/directory.ts';
 import { Link } from '../support/link.ts';
-import { type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
+import { openSession, type PostgresServer, postgresHere, startPostgres } from '../support/postgres.ts';
 import { atLength, isAtLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
 import { append, event, row, trim, until } from './support.ts';
@@ -245,6 +245,35 @@ function suite(server: PostgresServer): void {
       t.match(await known({ idem: 'sent' }), { first: 2, last: 2, replayed: true });
       t.match(await known({ idem: 'after', events: [event({ stream: 'after' })] }), { first: 3 });
       t.equal(await inLog(server, 'unsent'), 0);
+    },
+  );
+
+  t.test(
+    '[SESSION-CHECKS-3] VACUUM FULL of the events: new sessions wait for it, and the node keeps what it has',
+    async (t) => {
+      const losses: number[] = [];
+      const store = await opened(t, server, { lost: () => void losses.push(1) });
+      const { first } = await append(store);
+      const vacuum = await openSession(t, server, 'vacuum');
+      await vacuum.query(`begin; lock table fault_${schemas}.events in access exclusive mode`);
+      const expires = async () =>
+        (await server.query<{ at: string }>(`select expires::text as at from fault_${schemas}.nodes`))[0]?.at;
+      const before = await expires();
+      await server.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ocpi-hub test'",
+      );
+      await store.poke();
+      t.match(store.health(), { state: 'open' });
+      t.not(await expires(), before, 'its lease is renewed on a new session');
+      const appended = append(store);
+      const waits =
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%select at from events%'";
+      await until(async () => (await server.query(waits)).length > 0);
+      await store.poke();
+      await vacuum.query('commit');
+      t.equal((await appended).first, first + 1);
+      t.match(store.health(), { state: 'open' });
+      t.strictSame(losses, []);
     },
   );
 
