@@ -9,7 +9,7 @@
  *     signature, a time more than `windowMs` away, or a nonce that was used before is answered 401.
  * CHANNEL-3  During a change of the secret a node accepts both secrets, and a peer that refuses the newer one is asked
  *     with the former one.
- * CHANNEL-4  Nothing that arrives on a connection throws beyond it.
+ * CHANNEL-4  Nothing that arrives on a connection throws beyond it, nor does a URL of a peer that cannot be read: it leads nowhere.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import * as http from 'node:http';
@@ -18,7 +18,7 @@ import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { systemClock } from '../kit/system-clock.ts';
-import { bareHost, portOf } from '../kit/url.ts';
+import { bareHost, httpUrl, portOf } from '../kit/url.ts';
 
 /** How far the clocks of two nodes may differ; nonces are kept for as long on either side of it. */
 const windowMs = 5 * 60_000;
@@ -64,6 +64,10 @@ export class ChannelRefused extends Error {
 
 type Opened = (error: Error | null, socket?: TLSSocket) => void;
 
+interface Channelled {
+  readonly channelTo: string;
+}
+
 /** Opens channels to peers, with the newest secret first. [CHANNEL-3] */
 export class ChannelClient {
   readonly #keys: readonly Keys[];
@@ -98,16 +102,23 @@ export class ChannelClient {
     return () => end(new Error('given up'));
   }
 
-  /** An agent whose connections to the peer at `channelTo`, an option of each request, are channels. */
+  /** An agent whose connections to the peer at `channelTo`, an option of each request, are channels; by it they are kept apart. */
   agent(options: http.AgentOptions = {}): http.Agent {
     const agent = new http.Agent(options);
-    const createConnection = ({ channelTo }: { channelTo: string }, done: Opened) => void this.open(channelTo, done);
-    return Object.assign(agent, { createConnection });
+    const createConnection = ({ channelTo }: Channelled, done: Opened) => void this.open(channelTo, done);
+    const getName = ({ channelTo }: Channelled) => channelTo;
+    return Object.assign(agent, { createConnection, getName });
   }
 }
 
 /** Asks for a channel with one secret. The returned function destroys the connection. */
-function ask(url: string, keys: Keys, opened: Opened): () => void {
+function ask(text: string, keys: Keys, opened: Opened): () => void {
+  const url = httpUrl(text);
+  if (url === null) {
+    // Another node's URL is what the database has. [CHANNEL-4]
+    queueMicrotask(() => opened(new Error(`${JSON.stringify(text)} is no URL of a node`)));
+    return () => {};
+  }
   const { isTls, address } = addressOf(url);
   const [time, nonce] = [String(Math.round(systemClock.wall())), randomBytes(16).toString('base64url')];
   const mac = signatureOf(keys, 'GET', channelPath, time, nonce).toString('base64url');
@@ -265,8 +276,7 @@ interface Address {
   readonly address: { readonly host: string; readonly port: number; readonly servername?: string };
 }
 
-function addressOf(text: string): Address {
-  const url = new URL(text);
+function addressOf(url: URL): Address {
   const isTls = url.protocol === 'https:';
   const host = bareHost(url);
   const servername = isTls && isIP(host) === 0 ? { servername: host } : {};

@@ -12,7 +12,6 @@ import * as http from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { portOf } from '../kit/url.ts';
 import {
   type ClientAddresses,
   isAtOperators,
@@ -235,9 +234,7 @@ export class Passing {
 
   #start({ url }: Target, options: http.RequestOptions): http.ClientRequest {
     const channel = { agent: this.#agent, ...options, channelTo: url };
-    // The agent keeps connections apart by host and port: those of the peer, not of the request inside the channel.
-    const peer = new URL(url);
-    return http.request({ host: peer.hostname, port: portOf(peer), ...channel });
+    return http.request(channel);
   }
 
   /** Checks the health of peers with overdue requests. [PASSING-2] */

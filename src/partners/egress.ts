@@ -15,7 +15,7 @@
  */
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { bareHost, portOf } from '../kit/url.ts';
+import { bareHost, httpUrl, portOf } from '../kit/url.ts';
 import { createNames, type Names } from './names.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -160,7 +160,9 @@ export function egressGuard(allowed: readonly string[], own = noPlaces, names: N
 
   /** The places of another node, as far as the addresses of its name are known; asks for them otherwise. */
   function placesOf(node: string): Place[] {
-    const url = new URL(node);
+    const url = httpUrl(node);
+    // What cannot be read leads nowhere. [CHANNEL-4]
+    if (url === null) return [];
     const [host, port] = [bareHost(url), portOf(url)];
     if (isIP(host) !== 0) return [{ address: host, port }];
     const found = names.known(host);

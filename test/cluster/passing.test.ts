@@ -225,6 +225,22 @@ t.test('the owner is found although another node never answers', async (t) => {
   t.notOk(await hasOwner(), 'until both have ended');
 });
 
+t.test('[CHANNEL-4] a node whose URL in the database cannot be read is one that does not answer', async (t) => {
+  for (const url of ['node-b:8082', 'http://192.0.2.256:8082']) {
+    const { passing } = await scene(t, echo);
+    const target = { id: 'odd', url };
+    const front = await listening(t, (request, response) => passing.pass(request, response, target));
+    front.on('upgrade', (request, socket, head) => passing.upgrade(request, socket, head, target));
+    t.equal((await said(urlOf(front), '{}')).status, 503, url);
+    const asked = new WebSocket(`${urlOf(front).replace('http', 'ws')}/admin/v1/inspector`);
+    t.match((await once(asked, 'unexpected-response'))[1], { statusCode: 503 });
+    t.equal(await passing.ask(target, 'GET', '/cluster/v1/owns', 60_000), null);
+    await passing.ping(target, '/cluster/v1/head/1', 60_000);
+    const store = { id: 'here', nodes: () => [{ ...target, name: '', alive: true }] };
+    await new Membership(store as unknown as SharedStore, passing).tell('look');
+  }
+});
+
 t.test('an upgrade that is cut before the peer accepted it is refused', async (t) => {
   const { passing } = await scene(t, echo);
   // It accepts the connection, and says nothing to it.

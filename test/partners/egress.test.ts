@@ -122,7 +122,13 @@ t.test('A connection to a listener of the hub or of another node is refused, wha
       { address: '127.0.0.1', port: 8080 },
       { address: '::', port: 8443 },
     ],
-    nodes: () => ['http://192.0.2.7:8081', 'http://localhost:8082', 'https://[2001:db8::7]'],
+    nodes: () => [
+      'http://192.0.2.7:8081',
+      'http://localhost:8082',
+      'https://[2001:db8::7]',
+      'http://192.0.2.256',
+      'node-b:8082',
+    ],
   });
   await names.find('localhost', 'test');
   const own: [string, number][] = [
