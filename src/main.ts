@@ -182,7 +182,6 @@ export async function startHub(
     closing.unshift(() => cut(early.server));
     const { port } = early.server.address() as AddressInfo;
     logFailedAccepts(early.server, log, clock);
-    const derived = derivedAhead(config);
     const open = () =>
       openLevelStore({
         directory,
@@ -194,7 +193,7 @@ export async function startHub(
         ...(ballastBytes !== undefined && { ballastBytes }),
         ...(verified !== undefined && { recent: verified }),
       });
-    const store = await starting.until(open, isFull);
+    const [store] = await Promise.all([starting.until(open, isFull), derivedAhead(config)]);
     starting.opened();
     await removeUnsealed(config.dataDir);
     closing.push(watchedClock(config, replaced, { log, metrics }));
@@ -205,7 +204,6 @@ export async function startHub(
       nodes: () => [],
     };
     const ports = { log, clock, random, metrics, visitors, port, reached, early, named: named.now, ...others };
-    await derived;
     const around = operators ? { ...ports, operators: operators.server } : ports;
     const hub = await reopenable(store, () => starting.until(() => assemble(store, config, around), isFull));
     closing.unshift(() => hub.close(inFlightGraceMs));
@@ -251,7 +249,8 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     closing.unshift(() => cut(server));
     logFailedAccepts(server, log, clock);
     const { port } = server.address() as AddressInfo;
-    const store = await openSharedStore(config, clock, { changed, doubts, starting });
+    const opening = openSharedStore(config, clock, { changed, doubts, starting });
+    const [store] = await Promise.all([opening, derivedAhead(config)]);
     starting.opened();
     metrics.cluster.sees(() => store.sight());
     closing.push(watchedClock(config, replaced, { log, metrics }), () => store.close());

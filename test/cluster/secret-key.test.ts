@@ -2,9 +2,12 @@
  * A node whose HUB_SECRET_KEY does not open what another node sealed: it makes no call in the partner's name, passes requests on to the
  * owner, says what is wrong, and does not start anew. [DOORWAY-2]
  */
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
 import { loadConfig } from '../../src/config/config.ts';
 import { startServing } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
+import { directoryFor } from '../support/directory.ts';
 import { routedPair } from '../support/hub-in-process.ts';
 import { admin, eventually } from '../support/plain-partner.ts';
 import { newSchema, sharedPostgres } from '../support/postgres.ts';
@@ -19,6 +22,30 @@ const allowed = { status_code: 1000, timestamp: '2026-03-01T00:00:00Z', data: { 
 
 t.test('nodes with different keys', { skip }, async (t) => {
   const server = await sharedPostgres();
+
+  t.test('a start derives its keys beside the opening of either store, and none on the main thread', async (t) => {
+    const { scryptSync } = crypto;
+    const onMainThread: unknown[] = [];
+    const counting: typeof scryptSync = (secret, ...rest) => {
+      onMainThread.push(secret);
+      return scryptSync(secret, ...rest);
+    };
+    const put = (used: typeof scryptSync) => {
+      crypto.scryptSync = used;
+      syncBuiltinESMExports();
+    };
+    put(counting);
+    t.teardown(() => put(scryptSync));
+    for (const store of ['level', server.url(newSchema('derived'))]) {
+      const env = {
+        ...{ HUB_STORE: store, HUB_PORT: '0', HUB_LOG_LEVEL: 'silent', HUB_DATA_DIR: directoryFor(t) },
+        ...{ HUB_ADMIN_TOKEN: adminToken, HUB_SECRET_KEY: `a-key-that-only-this-start-has-${store.slice(0, 5)}` },
+      };
+      const { close } = await startServing(loadConfig({ env, flags: {} }));
+      await close();
+      t.strictSame(onMainThread, [], store.slice(0, 8));
+    }
+  });
 
   t.test('a token that the owner sealed with another key', atLength, async (t) => {
     const schema = newSchema('keys');
