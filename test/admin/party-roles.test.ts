@@ -5,12 +5,15 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { PartyView } from '../../src/api/parties.ts';
+import { StoreUnavailable } from '../../storage/contract.ts';
 import { cdrBody, locationBody, sessionBody } from '../support/bodies.ts';
 import { callOnce } from '../support/caller.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, type TestHub } from '../support/hub-in-process.ts';
 import { ocpi } from '../support/ocpi-call.ts';
 import { admin, eventually, type PartnerParty, type PlainPartner } from '../support/plain-partner.ts';
+import { SimulatedClock } from '../support/simulated-clock.ts';
+import { wrapStore } from '../support/store-with.ts';
 import { t } from '../support/tap.ts';
 
 const both = [
@@ -144,6 +147,38 @@ t.test('a party is of one partner alone, and one that left goes to another', asy
   await hub.settled(one, two);
   t.equal(one.received.length, 0, 'the partner that held it gets nothing');
   t.equal((await partyOf(hub, 'NL-TWO')).queue.depth, 0);
+});
+
+t.test('a role is not removed while the store takes no delivery state, and the operator gets an answer', async (t) => {
+  let isFull = false;
+  let refused = 0;
+  const wrap = wrapStore((store) => ({
+    async settle(...of) {
+      if (!isFull) return store.settle(...of);
+      refused += 1;
+      throw new StoreUnavailable('no room');
+    },
+  }));
+  const clock = new SimulatedClock(new Date().toISOString());
+  const hub = await hubFor(t, {}, { clock, wrap });
+  const one = { role: 'EMSP', countryCode: 'NL', partyId: 'ONE', others: [role('EMSP', 'MOV')] } as const;
+  await partnerFor(t, hub, one);
+  const asked = async () => {
+    let answer: { status: number; text: string } | null = null;
+    void setRoles(hub, 'NL-ONE', role('EMSP', 'ONE')).then((answered) => {
+      answer = answered;
+    });
+    await eventually('the operator is answered', () => {
+      clock.advance(1_000);
+      return answer !== null;
+    });
+    return answer;
+  };
+  isFull = true;
+  t.match(await asked(), { status: 503, text: /the state of deliveries cannot be written now/ });
+  t.ok(refused > 0);
+  isFull = false;
+  t.match(await asked(), { status: 200 });
 });
 
 t.test('a push that was on its way when its role was removed is refused', async (t) => {

@@ -17,6 +17,7 @@ import { moduleNames } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Replacer } from '../../domain/person.ts';
 import type { DeadGroupName } from '../../domain/triage.ts';
+import { withTimeout } from '../../kit/clock.ts';
 import { Limit, mapLimit } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -46,6 +47,8 @@ const pagesAtOnce = 8;
 const begunMax = 64;
 /** Interval, ms, at which floors of idle receivers are written. A longer one makes a restart read more of the log. */
 const idleFloorsMs = 60_000;
+/** Longest wait for the rows of what ended, ms: a change of the partner waits for it in the partner's turn, and its other changes behind it. */
+const owesMs = 5_000;
 /** How long the lag of one partner is kept, ms, and of how many receivers it is the median: hundreds of partners ask while the hub is busy. */
 const lagKeptMs = 1_000;
 const lagReceiversMax = 16;
@@ -133,10 +136,11 @@ export class Dispatcher {
     }
   }
 
-  /** Whether a delivery to a party waits or is a dead letter. */
+  /** Whether a delivery to a party waits or is a dead letter; throws `unavailable` while the store takes no delivery state. */
   async owes(party: PartyId): Promise<boolean> {
     if (this.#byParty.get(party)?.window.isOwed(party)) return true;
-    await this.#writer.flushed();
+    if (!(await withTimeout(this.#context.ports.clock, owesMs, this.#writer.flushed())))
+      throw new HubError('unavailable', { message: 'the state of deliveries cannot be written now', retryAfterS: 1 });
     for await (const { state } of rowsOf(this.#context.store, { dest: party, rows: 'open', fromSeq: 0 }))
       if (state !== 'DISCARDED') return true;
     return false;
