@@ -1,6 +1,4 @@
-/**
- * Answers to read-only admin requests that a node gives itself while no hub runs on it, with the same token check.
- */
+/** Answers to read-only admin requests that a node gives itself while no hub runs on it, with the same token check. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isAdmitted } from '../transport/client-connection.ts';
 import { Problem, problemOf } from './problem.ts';

@@ -1,6 +1,4 @@
-/**
- * Server of the admin API, `/admin/v1`. Each noun contributes a route table.
- */
+/** Server of the admin API, `/admin/v1`. Each noun contributes a route table. */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import type { ClusterView } from '../api/hub.ts';
 import type { Hub } from '../hub/ports/hub.ts';

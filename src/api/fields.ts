@@ -1,6 +1,4 @@
-/**
- * Schemas of requests that several nouns of the admin API share: ids, instants, pages, and filters of lists.
- */
+/** Schemas of requests that several nouns of the admin API share: ids, instants, pages, and filters of lists. */
 import * as z from 'zod';
 import { outcomeClasses } from '../domain/errors.ts';
 import { moduleNames } from '../domain/modules.ts';

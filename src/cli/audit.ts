@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub audit`: lists the acts of operators, and checks that no entry is missing. Exit 1 when one is.
- */
+/** `ocpi-hub audit`: lists the acts of operators, and checks that no entry is missing. Exit 1 when one is. */
 import type { Command } from 'commander';
 import type { AuditCheck, AuditEntry } from '../api/audit.ts';
 import { Failure } from './client.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub cluster`: prints the nodes of a hub, as seen by the node that answers.
- */
+/** `ocpi-hub cluster`: prints the nodes of a hub, as seen by the node that answers. */
 import type { Command } from 'commander';
 import type { ClusterNode, ClusterView } from '../api/hub.ts';
 import { type Column, fields, type Page, table } from './table.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub commands`: prints the commands of eMSPs and the state of each.
- */
+/** `ocpi-hub commands`: prints the commands of eMSPs and the state of each. */
 import type { Command } from 'commander';
 import { type CommandView, commandName, commandState } from '../api/commands.ts';
 import { kinds, pathOf } from './complete.ts';

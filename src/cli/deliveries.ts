@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub deliveries`: prints deliveries, open and ended, with every attempt.
- */
+/** `ocpi-hub deliveries`: prints deliveries, open and ended, with every attempt. */
 import type { Command } from 'commander';
 import type { TriageView } from '../api/common.ts';
 import { type Attempt, type DeadGroup, type DeliveryView, deliveryState } from '../api/deliveries.ts';

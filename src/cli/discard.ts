@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub discard`: gives up one dead letter, or all that a filter finds.
- */
+/** `ocpi-hub discard`: gives up one dead letter, or all that a filter finds. */
 import type { Command } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
 import { kinds, pathOf } from './complete.ts';

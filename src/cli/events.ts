@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub events`: prints the end of the log, or the log from a sequence on, and follows it as it grows.
- */
+/** `ocpi-hub events`: prints the end of the log, or the log from a sequence on, and follows it as it grows. */
 import type { Command } from 'commander';
 import type { EventPage, EventView } from '../api/events.ts';
 import { eventWords } from '../domain/event-words.ts';

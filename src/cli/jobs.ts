@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub jobs`: prints re-drives, replays, resyncs and discards, running and ended, and cancels them.
- */
+/** `ocpi-hub jobs`: prints re-drives, replays, resyncs and discards, running and ended, and cancels them. */
 import type { Command } from 'commander';
 import type { JobView } from '../api/jobs.ts';
 import { jobIds, kinds, pathOf } from './complete.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub parties roles`: prints the parties and roles of a partner; adds some and removes some. [D12, D16]
- */
+/** `ocpi-hub parties roles`: prints the parties and roles of a partner; adds some and removes some. [D12, D16] */
 import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
 import { Failure } from './client.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub parties set`: changes the settings of a partner, or lists all that there are.
- */
+/** `ocpi-hub parties set`: changes the settings of a partner, or lists all that there are. */
 import type { Command } from 'commander';
 import type { PartyView } from '../api/parties.ts';
 import { type SettingName, settingRows } from '../domain/partner-settings.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub reconcile`: compares the sessions of a period with the CDRs that bill them.
- */
+/** `ocpi-hub reconcile`: compares the sessions of a period with the CDRs that bill them. */
 import type { Command } from 'commander';
 import { stringify } from 'csv-stringify/sync';
 import type { FindingView, Reconciliation } from '../api/reconciliation.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub redrive`: puts one delivery back into its lane, or all that a filter finds.
- */
+/** `ocpi-hub redrive`: puts one delivery back into its lane, or all that a filter finds. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
 import { kinds, pathOf } from './complete.ts';

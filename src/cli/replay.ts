@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub replay`: makes the hub owe again every delivery of a range of the log, delivered or not.
- */
+/** `ocpi-hub replay`: makes the hub owe again every delivery of a range of the log, delivered or not. */
 import type { Command } from 'commander';
 import { Failure } from './client.ts';
 import { filterOf } from './list-verb.ts';

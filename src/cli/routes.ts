@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub routes`: prints and sets routing rules, and explains why a party receives a module or not.
- */
+/** `ocpi-hub routes`: prints and sets routing rules, and explains why a party receives a module or not. */
 import type { Command } from 'commander';
 import type { DeliveryView } from '../api/deliveries.ts';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../api/routes.ts';

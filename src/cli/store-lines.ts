@@ -1,6 +1,4 @@
-/**
- * Formats the reports of `ocpi-hub store` as lines for people.
- */
+/** Formats the reports of `ocpi-hub store` as lines for people. */
 import type { BackupManifest } from '../../storage/contract.ts';
 import type { VerifiedStore } from '../../storage/level/restore.ts';
 import type { Copied } from '../../storage/migrate.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub views`: addresses of the console that operators keep under a name.
- */
+/** `ocpi-hub views`: addresses of the console that operators keep under a name. */
 import type { Command } from 'commander';
 import type { SavedViewView } from '../api/operators.ts';
 import { Failure } from './client.ts';

@@ -1,6 +1,4 @@
-/**
- * `ocpi-hub webhooks`: who is notified of what needs operators, by webhook and by mail.
- */
+/** `ocpi-hub webhooks`: who is notified of what needs operators, by webhook and by mail. */
 import type { Command } from 'commander';
 import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../api/webhooks.ts';
 import { kindNames } from '../domain/notification.ts';

@@ -1,6 +1,4 @@
-/**
- * The types of setting values: the schema that parses each, its unit, and the text that tells what is expected.
- */
+/** The types of setting values: the schema that parses each, its unit, and the text that tells what is expected. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import * as z from 'zod';

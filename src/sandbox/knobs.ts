@@ -1,6 +1,4 @@
-/**
- * Makes a simulated partner misbehave, for a module or for requests whose `METHOD /path` matches a pattern.
- */
+/** Makes a simulated partner misbehave, for a module or for requests whose `METHOD /path` matches a pattern. */
 
 export type Fault =
   | {

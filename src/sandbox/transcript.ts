@@ -1,6 +1,4 @@
-/**
- * Everything that a simulated partner sent and received, in order, and a way to wait for an entry without polling.
- */
+/** Everything that a simulated partner sent and received, in order, and a way to wait for an entry without polling. */
 import { systemClock } from '../kit/system-clock.ts';
 
 export interface Entry {

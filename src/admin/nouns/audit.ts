@@ -1,6 +1,4 @@
-/**
- * Routes `/audit`: who acted on the hub, and whether the log of it is whole.
- */
+/** Routes `/audit`: who acted on the hub, and whether the log of it is whole. */
 import { auditCheck, auditEntry, auditFilter } from '../../api/audit.ts';
 import { listOf } from '../../api/common.ts';
 import { pageQuery } from '../../api/fields.ts';

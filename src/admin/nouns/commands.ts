@@ -1,6 +1,4 @@
-/**
- * Routes `/commands`: commands of eMSPs and their progress.
- */
+/** Routes `/commands`: commands of eMSPs and their progress. */
 import { command, commandFilter } from '../../api/commands.ts';
 import { listOf } from '../../api/common.ts';
 import { idParams, pageQuery } from '../../api/fields.ts';

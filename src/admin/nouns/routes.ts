@@ -1,6 +1,4 @@
-/**
- * Routes `/routes`: routing rules of eMSP–CPO pairs.
- */
+/** Routes `/routes`: routing rules of eMSP–CPO pairs. */
 import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { pageQuery, pairFilter, pairQuery, partnerFilter, partyId } from '../../api/fields.ts';

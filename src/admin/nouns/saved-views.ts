@@ -1,6 +1,4 @@
-/**
- * Routes `/views`: addresses of the console that operators keep under a name.
- */
+/** Routes `/views`: addresses of the console that operators keep under a name. */
 import * as z from 'zod';
 import { listOf } from '../../api/common.ts';
 import { idParams, pageQuery } from '../../api/fields.ts';

@@ -1,6 +1,4 @@
-/**
- * Entry point of the operators' console: loads the styles and renders the shell.
- */
+/** Entry point of the operators' console: loads the styles and renders the shell. */
 import { render } from 'preact';
 import { Shell } from './shell.tsx';
 import './style/tokens.css';

@@ -1,6 +1,4 @@
-/**
- * The one table of pages: path, title in the menu, shortcut, and component.
- */
+/** The one table of pages: path, title in the menu, shortcut, and component. */
 import type { ComponentType } from 'preact';
 import { Audit } from './pages/audit.tsx';
 import { Commands } from './pages/commands.tsx';

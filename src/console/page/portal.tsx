@@ -1,6 +1,4 @@
-/**
- * Entry point of the portal of partners: loads the styles and renders it.
- */
+/** Entry point of the portal of partners: loads the styles and renders it. */
 import { render } from 'preact';
 import { Portal } from './pages/portal.tsx';
 import './style/tokens.css';

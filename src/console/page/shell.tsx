@@ -1,6 +1,4 @@
-/**
- * The frame around every page: sign-in, menu, notices.
- */
+/** The frame around every page: sign-in, menu, notices. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Redirect, Route, Router, Switch, useLocation } from 'wouter-preact';

@@ -1,6 +1,4 @@
-/**
- * Measures a verb: reports its outcome (derived from the answer, or the code of the refusal) and its duration.
- */
+/** Measures a verb: reports its outcome (derived from the answer, or the code of the refusal) and its duration. */
 import { HubError } from '../../domain/errors.ts';
 
 export async function instrument<T>(

@@ -1,6 +1,4 @@
-/**
- * The dependencies that every part of the hub shares.
- */
+/** The dependencies that every part of the hub shares. */
 import type { Supervisor } from '../../../machines/supervisor.ts';
 import type { Store } from '../../../storage/contract.ts';
 import type { Trace } from '../../domain/events.ts';

@@ -1,6 +1,4 @@
-/**
- * Starts and revives the two actors of each partner, and implements the effects that their machines name.
- */
+/** Starts and revives the two actors of each partner, and implements the effects that their machines name. */
 import { courierMachine } from '../../../machines/courier.ts';
 import { type PartnerRules, partnerMachine } from '../../../machines/partner.ts';
 import type { ActorSpec, HeardEvent } from '../../../machines/supervisor.ts';

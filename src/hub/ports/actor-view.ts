@@ -1,6 +1,4 @@
-/**
- * Views of running actors and the callbacks by which the inspector watches them. They contain no secrets.
- */
+/** Views of running actors and the callbacks by which the inspector watches them. They contain no secrets. */
 import type { PartyId } from '../../domain/party.ts';
 
 /** A running actor as the inspector shows it. */

@@ -1,6 +1,4 @@
-/**
- * Lists the events of the log for operators, filtered: forwards from a sequence, or backwards from its end.
- */
+/** Lists the events of the log for operators, filtered: forwards from a sequence, or backwards from its end. */
 import type { Store, StoredEvent } from '../../../storage/contract.ts';
 import type { EventFilter, EventView } from '../../api/events.ts';
 import { HubError } from '../../domain/errors.ts';

@@ -1,6 +1,4 @@
-/**
- * The sessions and CDRs of a period, compared. They are read page by page.
- */
+/** The sessions and CDRs of a period, compared. They are read page by page. */
 import type { Position, Row } from '../../../storage/contract.ts';
 import type { FindingView, Reconciliation } from '../../api/reconciliation.ts';
 import { HubError } from '../../domain/errors.ts';

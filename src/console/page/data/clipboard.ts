@@ -1,6 +1,4 @@
-/**
- * Copies text to the clipboard, also over plain HTTP, where browsers offer no clipboard API.
- */
+/** Copies text to the clipboard, also over plain HTTP, where browsers offer no clipboard API. */
 
 export async function copyText(text: string): Promise<boolean> {
   try {

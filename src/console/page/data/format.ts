@@ -1,6 +1,4 @@
-/**
- * Formats numbers and instants for operators.
- */
+/** Formats numbers and instants for operators. */
 
 const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 1 });

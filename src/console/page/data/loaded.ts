@@ -1,6 +1,4 @@
-/**
- * The loaded part of a list, and how the next answer changes it.
- */
+/** The loaded part of a list, and how the next answer changes it. */
 import type { Page } from '../../../api/common.ts';
 
 /** How the items of a list are told apart, and in which order the hub lists them. */

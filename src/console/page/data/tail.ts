@@ -1,6 +1,4 @@
-/**
- * The live end of the log as a page keeps it, and how each answer of the hub changes it.
- */
+/** The live end of the log as a page keeps it, and how each answer of the hub changes it. */
 import type { EventPage, EventView } from '../../../api/events.ts';
 export interface Tail {
   /** Newest first. */

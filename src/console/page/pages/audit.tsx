@@ -1,6 +1,4 @@
-/**
- * Page of the audit log: who acted, why, from where and with what outcome, and whether the log is whole.
- */
+/** Page of the audit log: who acted, why, from where and with what outcome, and whether the log is whole. */
 import { useState } from 'preact/hooks';
 import type { AuditCheck, AuditEntry } from '../../../api/audit.ts';
 import { useAction } from '../data/action.ts';

@@ -1,6 +1,4 @@
-/**
- * Page of the eMSPs' commands: running ones live, and ended ones.
- */
+/** Page of the eMSPs' commands: running ones live, and ended ones. */
 import { Link } from 'wouter-preact';
 import type { CommandView } from '../../../api/commands.ts';
 import type { Watch } from '../data/actors.ts';

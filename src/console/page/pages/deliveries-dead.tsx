@@ -1,6 +1,4 @@
-/**
- * Dead letters grouped by receiver, module and class; each group links to its list.
- */
+/** Dead letters grouped by receiver, module and class; each group links to its list. */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { DeadGroup } from '../../../api/deliveries.ts';

@@ -1,6 +1,4 @@
-/**
- * Filters of the list of deliveries; every criterion is part of the address.
- */
+/** Filters of the list of deliveries; every criterion is part of the address. */
 import { moduleNames } from '../../../domain/modules.ts';
 import { Choice, fieldOf } from '../parts/fields.tsx';
 import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';

@@ -1,6 +1,4 @@
-/**
- * A table of deliveries.
- */
+/** A table of deliveries. */
 import { Link } from 'wouter-preact';
 import type { DeliveryView } from '../../../api/deliveries.ts';
 import { Badge } from '../parts/badge.tsx';

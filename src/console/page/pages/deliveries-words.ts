@@ -1,6 +1,4 @@
-/**
- * Explains outcomes of attempts and deliveries in plain words.
- */
+/** Explains outcomes of attempts and deliveries in plain words. */
 
 const meanings: Readonly<Record<string, string>> = {
   delivered: 'the receiver took it',

@@ -1,6 +1,4 @@
-/**
- * Timeline of a delivery's attempts, and when the next one is due.
- */
+/** Timeline of a delivery's attempts, and when the next one is due. */
 import type { Attempt, DeliveryView } from '../../../api/deliveries.ts';
 import { many, spanMs } from '../data/format.ts';
 import { Badge } from '../parts/badge.tsx';

@@ -1,6 +1,4 @@
-/**
- * Gives up one dead letter, or a group of them, after a confirmation.
- */
+/** Gives up one dead letter, or a group of them, after a confirmation. */
 import { useState } from 'preact/hooks';
 import type { DeadGroup, DeliveryView } from '../../../api/deliveries.ts';
 import type { JobView } from '../../../api/jobs.ts';

@@ -1,6 +1,4 @@
-/**
- * Page of one delivery: its state and the reason, every attempt, the request, and what it changes for the receiver.
- */
+/** Page of one delivery: its state and the reason, every attempt, the request, and what it changes for the receiver. */
 import { useEffect, useState } from 'preact/hooks';
 import { Link, useParams } from 'wouter-preact';
 import type { DeliveryDetailView } from '../../../api/deliveries.ts';

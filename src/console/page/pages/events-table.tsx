@@ -1,6 +1,4 @@
-/**
- * A table of events; rows on display are not rendered again when others arrive.
- */
+/** A table of events; rows on display are not rendered again when others arrive. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';

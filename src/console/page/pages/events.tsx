@@ -1,6 +1,4 @@
-/**
- * Page of the live end of the log, with a filter and a pause.
- */
+/** Page of the live end of the log, with a filter and a pause. */
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { type EventTail, useEventTail } from '../data/event-tail.ts';
 import { count } from '../data/format.ts';

@@ -1,6 +1,4 @@
-/**
- * Progress and result of a re-drive, resync or discard.
- */
+/** Progress and result of a re-drive, resync or discard. */
 import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../../api/jobs.ts';
 import { useAction } from '../data/action.ts';

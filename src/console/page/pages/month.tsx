@@ -1,6 +1,4 @@
-/**
- * The report of a month of one partner: each day, as a page that prints well and as a file.
- */
+/** The report of a month of one partner: each day, as a page that prints well and as a file. */
 import { Link, useParams } from 'wouter-preact';
 import type { MonthlyReport } from '../../../api/history.ts';
 import { useAction } from '../data/action.ts';

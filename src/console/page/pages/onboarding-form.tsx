@@ -1,6 +1,4 @@
-/**
- * Form that adds a partner. It shows the mistake of a party beside its field, and sends nothing while there is one.
- */
+/** Form that adds a partner. It shows the mistake of a party beside its field, and sends nothing while there is one. */
 import { useId, useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import { presets, settingNames } from '../../../domain/partner-settings.ts';

@@ -1,6 +1,4 @@
-/**
- * What the partner's engineer needs to connect, ready to copy. The token is shown once.
- */
+/** What the partner's engineer needs to connect, ready to copy. The token is shown once. */
 import { useState } from 'preact/hooks';
 import type { HandshakeView, PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';

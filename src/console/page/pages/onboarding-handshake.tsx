@@ -1,6 +1,4 @@
-/**
- * A partner's handshake live, step by step, with the reason when it fails.
- */
+/** A partner's handshake live, step by step, with the reason when it fails. */
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { HandshakeStep, HandshakeView, PartyView } from '../../../api/parties.ts';

@@ -1,6 +1,4 @@
-/**
- * Page for onboarding a partner: add it, hand over what it needs, and watch it connect.
- */
+/** Page for onboarding a partner: add it, hand over what it needs, and watch it connect. */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { OverviewView } from '../../../api/overview.ts';

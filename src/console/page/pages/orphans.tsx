@@ -1,6 +1,4 @@
-/**
- * Page of orphan cases: sessions that did not end as they should, and the timers that watch the other ones.
- */
+/** Page of orphan cases: sessions that did not end as they should, and the timers that watch the other ones. */
 import { useCallback, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { OrphanView } from '../../../api/orphans.ts';

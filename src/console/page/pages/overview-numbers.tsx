@@ -1,6 +1,4 @@
-/**
- * Key figures of the hub, large enough to read from across the room; each links to what it counts.
- */
+/** Key figures of the hub, large enough to read from across the room; each links to what it counts. */
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
 import type { OverviewRow } from '../../../api/overview.ts';

@@ -1,6 +1,4 @@
-/**
- * One partner as one row. It subscribes only to its own signals.
- */
+/** One partner as one row. It subscribes only to its own signals. */
 import { useComputed } from '@preact/signals';
 import { Link } from 'wouter-preact';
 import type { OverviewRow } from '../../../api/overview.ts';

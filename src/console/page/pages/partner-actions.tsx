@@ -1,6 +1,4 @@
-/**
- * Actions on a partner as a whole; irreversible ones ask for confirmation.
- */
+/** Actions on a partner as a whole; irreversible ones ask for confirmation. */
 import { useState } from 'preact/hooks';
 import type { PartyView, PortalLink, ProbeView } from '../../../api/parties.ts';
 import { say, useAction } from '../data/action.ts';

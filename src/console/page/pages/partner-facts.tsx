@@ -1,6 +1,4 @@
-/**
- * Facts of a partner: its queue, circuits, endpoints and routes.
- */
+/** Facts of a partner: its queue, circuits, endpoints and routes. */
 import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';

@@ -1,6 +1,4 @@
-/**
- * Recent history of a partner: live transitions, and below them the events that the log recorded before.
- */
+/** Recent history of a partner: live transitions, and below them the events that the log recorded before. */
 import { Link } from 'wouter-preact';
 import type { EventView } from '../../../api/events.ts';
 import type { Transition, Watch } from '../data/actors.ts';

@@ -1,6 +1,4 @@
-/**
- * Settings of a partner. A dialog changes them, so that a slip on the page changes nothing.
- */
+/** Settings of a partner. A dialog changes them, so that a slip on the page changes nothing. */
 import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';

@@ -1,6 +1,4 @@
-/**
- * Long-running work for a partner, with progress: resyncs of present objects, and pulls of a CPO's lists.
- */
+/** Long-running work for a partner, with progress: resyncs of present objects, and pulls of a CPO's lists. */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { JobView } from '../../../api/jobs.ts';

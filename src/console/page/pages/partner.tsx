@@ -1,6 +1,4 @@
-/**
- * Page of one partner: its live state and every action on it.
- */
+/** Page of one partner: its live state and every action on it. */
 import { useState } from 'preact/hooks';
 import { Redirect, useParams } from 'wouter-preact';
 import type { PartyView } from '../../../api/parties.ts';

@@ -1,6 +1,4 @@
-/**
- * Page of the routing rules: which eMSP and CPO may exchange data, and for any pair, who receives what and why.
- */
+/** Page of the routing rules: which eMSP and CPO may exchange data, and for any pair, who receives what and why. */
 import { useState } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import type { RouteExplanation, RoutingRule, RuleSet } from '../../../api/routes.ts';

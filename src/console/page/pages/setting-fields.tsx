@@ -1,6 +1,4 @@
-/**
- * Fields for the settings of a partner, made of their table: a form for each kind of value, not for each setting.
- */
+/** Fields for the settings of a partner, made of their table: a form for each kind of value, not for each setting. */
 import { useId } from 'preact/hooks';
 import type { PartyView } from '../../../api/parties.ts';
 import {

@@ -1,6 +1,4 @@
-/**
- * Sign-in by token or by a provider; the page keeps a token only after the hub has accepted it.
- */
+/** Sign-in by token or by a provider; the page keeps a token only after the hub has accepted it. */
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, askPlain, callAs } from '../data/api.ts';
 import { type Caller, signedOutBecause, signIn } from '../data/session.ts';

@@ -1,6 +1,4 @@
-/**
- * A trace as a timeline across partners: who sent what, what the hub decided, who received it and how that ended.
- */
+/** A trace as a timeline across partners: who sent what, what the hub decided, who received it and how that ended. */
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { DeliveryView } from '../../../api/deliveries.ts';

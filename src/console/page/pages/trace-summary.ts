@@ -1,6 +1,4 @@
-/**
- * Sums up a trace in a sentence: which receivers got it, or why none did, and what is still open.
- */
+/** Sums up a trace in a sentence: which receivers got it, or why none did, and what is still open. */
 import type { TraceStep } from '../../../api/trace.ts';
 import { count, many, span } from '../data/format.ts';
 

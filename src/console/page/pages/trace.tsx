@@ -1,6 +1,4 @@
-/**
- * Page of the trace of an object or a request; the key is part of the address.
- */
+/** Page of the trace of an object or a request; the key is part of the address. */
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';

@@ -1,6 +1,4 @@
-/**
- * The two buttons of a dialog that asks whether to act. Without `onYes` the first one submits the form around it.
- */
+/** The two buttons of a dialog that asks whether to act. Without `onYes` the first one submits the form around it. */
 interface AnswersProps {
   readonly label: string;
   readonly isDisabled?: boolean;

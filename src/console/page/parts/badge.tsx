@@ -1,6 +1,4 @@
-/**
- * A state as one word, with a colour and a shape that say the same.
- */
+/** A state as one word, with a colour and a shape that say the same. */
 
 export type Tone = 'good' | 'wait' | 'bad' | 'off' | 'info';
 

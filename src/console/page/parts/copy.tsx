@@ -1,6 +1,4 @@
-/**
- * A text to pass on, with a button that copies it.
- */
+/** A text to pass on, with a button that copies it. */
 import { useState } from 'preact/hooks';
 import { say } from '../data/action.ts';
 import { copyText } from '../data/clipboard.ts';

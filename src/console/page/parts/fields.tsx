@@ -1,6 +1,4 @@
-/**
- * Filters that live in the address, so that a view can be shared, and the table that all pages use.
- */
+/** Filters that live in the address, so that a view can be shared, and the table that all pages use. */
 import type { ComponentChildren } from 'preact';
 import { useContext } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';

@@ -1,6 +1,4 @@
-/**
- * A form that sends nothing by itself: a function of the page gets its fields, and the button that submitted it.
- */
+/** A form that sends nothing by itself: a function of the page gets its fields, and the button that submitted it. */
 import type { JSX } from 'preact';
 
 interface FormProps extends Omit<JSX.FormHTMLAttributes<HTMLFormElement>, 'onSubmit'> {

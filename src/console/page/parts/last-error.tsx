@@ -1,6 +1,4 @@
-/**
- * The last failed call to a partner, in one line, with a link to its delivery when it has one.
- */
+/** The last failed call to a partner, in one line, with a link to its delivery when it has one. */
 import type { PartyView } from '../../../api/parties.ts';
 import { PageLink } from './page-link.tsx';
 import { Since } from './time.tsx';

@@ -1,6 +1,4 @@
-/**
- * Hooks for live actors: a watch opens when its component mounts and closes when it unmounts.
- */
+/** Hooks for live actors: a watch opens when its component mounts and closes when it unmounts. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Interest, type Watch, watchActors } from '../data/actors.ts';
 import { Badge } from './badge.tsx';

@@ -1,6 +1,4 @@
-/**
- * Shows the notices: what succeeded, and why something failed; screen readers announce them.
- */
+/** Shows the notices: what succeeded, and why something failed; screen readers announce them. */
 import { signal } from '@preact/signals';
 import { dismiss, notices } from '../data/action.ts';
 

@@ -1,6 +1,4 @@
-/**
- * Debounced fields for filters that the hub applies, so that a half-typed id causes no request.
- */
+/** Debounced fields for filters that the hub applies, so that a half-typed id causes no request. */
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { FilterProps, TextFilterProps } from './fields.tsx';
 

@@ -1,6 +1,4 @@
-/**
- * A small plot of a rate. Hidden from screen readers, because the number beside it says the same.
- */
+/** A small plot of a rate. Hidden from screen readers, because the number beside it says the same. */
 
 const width = 72;
 const height = 16;

@@ -1,6 +1,4 @@
-/**
- * What a page shows without data: loading, empty, or an error; each says what to do next.
- */
+/** What a page shows without data: loading, empty, or an error; each says what to do next. */
 import { type ComponentChildren, createContext } from 'preact';
 import type { Queried } from '../data/query.ts';
 

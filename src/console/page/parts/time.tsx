@@ -1,6 +1,4 @@
-/**
- * Instants and countdowns, driven by one clock for the whole page.
- */
+/** Instants and countdowns, driven by one clock for the whole page. */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { at, span } from '../data/format.ts';

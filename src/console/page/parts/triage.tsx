@@ -1,6 +1,4 @@
-/**
- * Who takes care of a case or a group of dead letters, and the dialog that changes it.
- */
+/** Who takes care of a case or a group of dead letters, and the dialog that changes it. */
 import { useState } from 'preact/hooks';
 import type { TriageView } from '../../../api/common.ts';
 import { useAction } from '../data/action.ts';

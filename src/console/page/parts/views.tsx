@@ -1,6 +1,4 @@
-/**
- * Saved views: a dialog that lists them, and saves the present address under a name.
- */
+/** Saved views: a dialog that lists them, and saves the present address under a name. */
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';

@@ -1,6 +1,4 @@
-/**
- * Rows of a long table, windowed: only those near the visible part of the page are in the document.
- */
+/** Rows of a long table, windowed: only those near the visible part of the page are in the document. */
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
