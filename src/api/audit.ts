@@ -9,37 +9,37 @@ export const operatorRole = z.enum(operatorRoles);
 export const callerRole = z.enum(['partner', ...operatorRoles]);
 
 export const auditEntry = z.object({
-  n: z.number().meta({ description: 'counts from 1 without a gap' }),
+  n: z.number().describe('counts from 1 without a gap'),
   at: z.string(),
-  operator: z.string().meta({ description: 'hub for what the hub did by itself; the id of a partner in its portal' }),
+  operator: z.string().describe('hub for what the hub did by itself; the id of a partner in its portal'),
   role: callerRole.nullable(),
-  verb: z.string().meta({ description: 'method and route: POST /parties/{id}/suspend' }),
-  about: z.string().meta({ description: 'the path, without its query' }),
+  verb: z.string().describe('method and route: POST /parties/{id}/suspend'),
+  about: z.string().describe('the path, without its query'),
   reason: z.string().nullable(),
-  address: z.string().nullable().meta({ description: 'network address of the caller' }),
-  status: z.number().meta({ description: 'HTTP status of the answer: 403 for an act that the role may not do' }),
-  correlation_id: z.string().nullable().meta({ description: 'the events of the act have it too' }),
-  previous: z.string().meta({ description: 'digest of the entry before; empty for the first one' }),
-  digest: z.string().meta({ description: 'SHA-256, base64url, of all other fields' }),
+  address: z.string().nullable().describe('network address of the caller'),
+  status: z.number().describe('HTTP status of the answer: 403 for an act that the role may not do'),
+  correlation_id: z.string().nullable().describe('the events of the act have it too'),
+  previous: z.string().describe('digest of the entry before; empty for the first one'),
+  digest: z.string().describe('SHA-256, base64url, of all other fields'),
 });
 
 export const auditCheck = z.object({
   entries: z.number(),
   first: z.number().nullable(),
   last: z.number().nullable(),
-  head: z.string().nullable().meta({ description: 'digest of the last entry, which the log line of each act has too' }),
+  head: z.string().nullable().describe('digest of the last entry, which the log line of each act has too'),
   broken: z
     .object({ n: z.number(), reason: z.enum(['missing', 'changed']) })
     .nullable()
-    .meta({ description: 'the first entry at which the chain does not hold; null when it is intact' }),
+    .describe('the first entry at which the chain does not hold; null when it is intact'),
 });
 
 const part = z.string().min(1).max(200).exactOptional();
 
 export const auditFilter = z.strictObject({
-  operator: part.meta({ description: 'name' }),
-  verb: part.meta({ description: 'part of method and route, for example suspend' }),
-  about: part.meta({ description: 'part of the path, for example NL-CPO' }),
+  operator: part.describe('name'),
+  verb: part.describe('part of method and route, for example suspend'),
+  about: part.describe('part of the path, for example NL-CPO'),
   ...boundsQuery,
 });
 

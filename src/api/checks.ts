@@ -4,40 +4,39 @@ import { settingNames } from '../domain/partner-settings.ts';
 import type { View } from './common.ts';
 
 export const finding = z.object({
-  name: z.string().meta({ description: 'as in quirks of the report where it is one' }),
-  severity: z.enum(['error', 'warning', 'note']).meta({
-    description:
-      'error = breaks something; warning = the hub makes up for it, or loses something; note = worth knowing',
-  }),
+  name: z.string().describe('as in quirks of the report where it is one'),
+  severity: z
+    .enum(['error', 'warning', 'note'])
+    .describe('error = breaks something; warning = the hub makes up for it, or loses something; note = worth knowing'),
   module: z.string(),
-  tried: z.string().meta({ description: 'the call that it was found by, or where it was counted' }),
-  seen: z.string().meta({ description: 'what the partner did' }),
+  tried: z.string().describe('the call that it was found by, or where it was counted'),
+  seen: z.string().describe('what the partner did'),
   expected: z.string(),
-  source: z.string().meta({ description: 'where OCPI says so' }),
-  heals: z.string().exactOptional().meta({ description: 'the setting of the partner that heals it' }),
+  source: z.string().describe('where OCPI says so'),
+  heals: z.string().exactOptional().describe('the setting of the partner that heals it'),
   settings: z
     .partialRecord(z.enum(settingNames), z.unknown())
     .exactOptional()
-    .meta({ description: 'heals as the body of a PATCH of the partner' }),
-  healed: z.boolean().exactOptional().meta({ description: 'that setting is in force' }),
+    .describe('heals as the body of a PATCH of the partner'),
+  healed: z.boolean().exactOptional().describe('that setting is in force'),
 });
 
 /** A part of a check. */
 const step = z.object({
-  name: z.string().meta({ description: 'what is tried' }),
+  name: z.string().describe('what is tried'),
   state: z.enum(['open', 'running', 'done']),
   calls: z.number().int(),
-  findings: z.number().int().meta({ description: 'that it added' }),
+  findings: z.number().int().describe('that it added'),
 });
 
 export const check = z.object({
   id: z.string(),
   party: z.string(),
   state: z.enum(['RUNNING', 'DONE', 'FAILED']),
-  write: z.boolean().meta({ description: 'it also sent test objects and a test command' }),
+  write: z.boolean().describe('it also sent test objects and a test command'),
   calls: z.number().int(),
-  steps: z.array(step).meta({ description: 'in order; open = not tried yet, or not any more' }),
-  findings: z.array(finding).meta({ description: 'worst first' }),
+  steps: z.array(step).describe('in order; open = not tried yet, or not any more'),
+  findings: z.array(finding).describe('worst first'),
   error: z.string().exactOptional(),
   started_at: z.string(),
   ended_at: z.string().nullable(),

@@ -15,9 +15,9 @@ export const command = z.object({
   command: commandName,
   emsp: z.string(),
   cpo: z.string(),
-  state: commandState.meta({ description: 'relayFailed: the last result could not be returned to the eMSP' }),
+  state: commandState.describe('relayFailed: the last result could not be returned to the eMSP'),
   result: z.string().nullable(),
-  reason: z.string().nullable().meta({ description: 'why the hub rejected it or could not relay its result' }),
+  reason: z.string().nullable().describe('why the hub rejected it or could not relay its result'),
   /** Id of the session that the command stops; null when it names none. */
   session: z.string().nullable(),
   at: z.string(),
@@ -29,8 +29,8 @@ export const commandFilter = z.strictObject({
   party: pairFilter,
   state: commandState.exactOptional(),
   command: commandName.exactOptional(),
-  session: filter.meta({ description: 'that it stops: {cc}-{pid}/{id}, or the id alone' }),
-  uid: filter.meta({ description: 'of the token that it names, in either case' }),
+  session: filter.describe('that it stops: {cc}-{pid}/{id}, or the id alone'),
+  uid: filter.describe('of the token that it names, in either case'),
   ...boundsQuery,
 });
 

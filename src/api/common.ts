@@ -15,9 +15,9 @@ export const role = z.enum(['CPO', 'EMSP']);
 
 export const interfaceRole = z.enum(['SENDER', 'RECEIVER']);
 
-export const quirkSource = z.enum(['learnt', 'operator']).meta({
-  description: 'learnt = the hub found it out and makes up for it; operator = a setting that an operator chose does',
-});
+export const quirkSource = z
+  .enum(['learnt', 'operator'])
+  .describe('learnt = the hub found it out and makes up for it; operator = a setting that an operator chose does');
 
 /** Schema of a list: one page of items. */
 export function listOf<T extends z.ZodType>(item: T) {
@@ -45,10 +45,8 @@ export interface Page<T> {
 
 export const triage = z.object({
   assignee: z.string().nullable(),
-  snoozed_until: instant.nullable().meta({ description: 'until then it needs no attention; it may have passed' }),
-  remarks: z
-    .array(z.object({ at: instant, by: z.string(), text: z.string() }))
-    .meta({ description: 'the last 20, oldest first' }),
+  snoozed_until: instant.nullable().describe('until then it needs no attention; it may have passed'),
+  remarks: z.array(z.object({ at: instant, by: z.string(), text: z.string() })).describe('the last 20, oldest first'),
 });
 
 export type TriageView = View<typeof triage>;
@@ -56,20 +54,20 @@ export type TriageView = View<typeof triage>;
 // Refusals of the admin API: problem details, RFC 9457.
 
 const fieldError = z.object({
-  field: z.string().meta({ description: 'body, query or path, then the field: body.roles[0].party_id' }),
+  field: z.string().describe('body, query or path, then the field: body.roles[0].party_id'),
   message: z.string(),
 });
 
 export const problemDetails = z
   .object({
-    type: z.string().meta({ description: 'urn:ocpi-hub:problem:…, one for each status' }),
+    type: z.string().describe('urn:ocpi-hub:problem:…, one for each status'),
     title: z.string(),
     status: z.int().min(400).max(599),
-    detail: z.string().meta({ description: 'what is wrong with this request' }),
-    instance: z.string().meta({ description: 'the path that was asked for' }),
-    errors: z.array(fieldError).exactOptional().meta({ description: 'each field that was refused' }),
+    detail: z.string().describe('what is wrong with this request'),
+    instance: z.string().describe('the path that was asked for'),
+    errors: z.array(fieldError).exactOptional().describe('each field that was refused'),
   })
-  .meta({ description: 'Problem details, RFC 9457' });
+  .describe('Problem details, RFC 9457');
 
 export type FieldError = View<typeof fieldError>;
 export type ProblemDetails = View<typeof problemDetails>;

@@ -6,7 +6,7 @@ import { boundsQuery, classFilter, moduleFilter, objectFilter, partnerFilter, pa
 
 export const deliveryState = z
   .enum(['PENDING', 'DELIVERED', 'DEAD', 'DISCARDED'])
-  .meta({ description: 'DISCARDED: a dead letter that an operator has given up' });
+  .describe('DISCARDED: a dead letter that an operator has given up');
 
 /** A delivery with every attempt. */
 export const delivery = z.object({
@@ -15,13 +15,13 @@ export const delivery = z.object({
   receiver: z.string(),
   sender: z.string(),
   module: z.string(),
-  object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  object: z.string().describe('{cc}-{pid}/{id}'),
   method: z.string(),
   seq: z.number(),
   correlation_id: z.string().nullable(),
   accepted_at: z.string(),
   due_at: z.string().nullable(),
-  class: z.string().nullable().meta({ description: 'how it ended, or how its last attempt did' }),
+  class: z.string().nullable().describe('how it ended, or how its last attempt did'),
   reason: z.string().nullable(),
   attempts: z.array(
     z.object({
@@ -33,11 +33,11 @@ export const delivery = z.object({
       excerpt: z.string(),
       quirks: z
         .array(z.string())
-        .meta({ description: 'names of habits of the receiver that the hub made up for; absent when there were none' })
+        .describe('names of habits of the receiver that the hub made up for; absent when there were none')
         .optional(),
       unsent: z
         .boolean()
-        .meta({ description: 'true: nothing of the request was sent, as when the connection was refused' })
+        .describe('true: nothing of the request was sent, as when the connection was refused')
         .optional(),
     }),
   ),
@@ -48,22 +48,19 @@ const deliveryChange = z.object({
   before: z
     .object({ seq: z.number(), at: z.string(), body: z.string().nullable() })
     .nullable()
-    .meta({ description: 'the object as the receiver has it by the last delivery before that arrived' }),
-  after: z
-    .string()
-    .nullable()
-    .meta({ description: 'the object as the receiver has it after this delivery; null: deleted' }),
+    .describe('the object as the receiver has it by the last delivery before that arrived'),
+  after: z.string().nullable().describe('the object as the receiver has it after this delivery; null: deleted'),
 });
 
 /** A delivery with the request as it would be sent now, and what it changes. */
 export const deliveryDetail = delivery.extend({
   request: z.object({
     method: z.string(),
-    url: z.string().nullable().meta({ description: 'null: the receiver has no endpoint for the module at present' }),
-    headers: z.record(z.string(), z.string()).meta({ description: 'X-Request-ID is another one at every attempt' }),
-    body: z.string().nullable().meta({ description: 'byte for byte as it is sent' }),
+    url: z.string().nullable().describe('null: the receiver has no endpoint for the module at present'),
+    headers: z.record(z.string(), z.string()).describe('X-Request-ID is another one at every attempt'),
+    body: z.string().nullable().describe('byte for byte as it is sent'),
   }),
-  change: deliveryChange.nullable().meta({ description: 'null when the log does not tell' }),
+  change: deliveryChange.nullable().describe('null when the log does not tell'),
 });
 
 /** Dead letters with the same receiver, module and outcome class. */
@@ -75,17 +72,17 @@ export const deadGroup = z.object({
   /** Oldest and newest time of acceptance or last re-drive. */
   oldest_at: z.string(),
   newest_at: z.string(),
-  sample: z.string().meta({ description: 'id of one of them' }),
-  triage: triage.nullable().meta({ description: 'null until an operator takes care of the group' }),
+  sample: z.string().describe('id of one of them'),
+  triage: triage.nullable().describe('null until an operator takes care of the group'),
 });
 
 /** A stored session or CDR that no receiver is owed. */
 export const unforwarded = z.object({
   module: z.string(),
-  object: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  object: z.string().describe('{cc}-{pid}/{id}'),
   cpo: z.string(),
-  emsp: z.string().nullable().meta({ description: 'the eMSP that owns it; null when none is known' }),
-  names: z.string().nullable().meta({ description: 'the party that its cdr_token names; null when it names none' }),
+  emsp: z.string().nullable().describe('the eMSP that owns it; null when none is known'),
+  names: z.string().nullable().describe('the party that its cdr_token names; null when it names none'),
   reason: z.string(),
   at: z.string(),
 });

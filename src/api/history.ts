@@ -8,37 +8,37 @@ const latency = z.number().nullable();
 
 /** What every sum has. */
 const sums = {
-  pushes: count.meta({ description: 'objects that were pushed and taken' }),
-  deliveries: count.meta({ description: 'deliveries that were taken' }),
-  errors: count.meta({ description: 'attempts at deliveries that failed' }),
-  latency_p50_ms: latency.meta({ description: 'of the last attempts of deliveries that were taken, to 10 %' }),
+  pushes: count.describe('objects that were pushed and taken'),
+  deliveries: count.describe('deliveries that were taken'),
+  errors: count.describe('attempts at deliveries that failed'),
+  latency_p50_ms: latency.describe('of the last attempts of deliveries that were taken, to 10 %'),
   latency_p95_ms: latency,
 };
 const availability = z
   .number()
   .nullable()
-  .meta({ description: 'share, 0 to 1, of the time for which the hub watched that it was not OFFLINE or SUSPENDED' });
+  .describe('share, 0 to 1, of the time for which the hub watched that it was not OFFLINE or SUSPENDED');
 
 const step = z.enum(['minute', 'hour']);
-const at = z.string().meta({ description: 'begin of the minute or hour' });
+const at = z.string().describe('begin of the minute or hour');
 const span = {
   step,
-  from: z.string().meta({ description: 'inclusive; what is asked, or what is kept' }),
-  to: z.string().meta({ description: 'exclusive' }),
+  from: z.string().describe('inclusive; what is asked, or what is kept'),
+  to: z.string().describe('exclusive'),
 };
 const known = 'oldest first; a minute or an hour without a point: nothing passed, or the hub did not run';
 
 const hubPoint = z.object({ at, ...sums });
 const partnerPoint = hubPoint.extend({ availability });
 
-export const history = z.object({ ...span, points: z.array(hubPoint).meta({ description: known }) });
+export const history = z.object({ ...span, points: z.array(hubPoint).describe(known) });
 export const partnerHistory = z.object({
   party: z.string(),
   ...span,
-  points: z.array(partnerPoint).meta({ description: known }),
+  points: z.array(partnerPoint).describe(known),
 });
 
-const hours = count.meta({ description: 'hours of which anything is known' });
+const hours = count.describe('hours of which anything is known');
 const total = z.object({ ...sums, availability, hours });
 
 export const monthlyReport = z.object({
@@ -49,14 +49,14 @@ export const monthlyReport = z.object({
   to: z.string(),
   total,
   days: z
-    .array(z.object({ day: z.string().meta({ description: 'UTC' }), ...total.shape }))
-    .meta({ description: 'those of which anything is known' }),
+    .array(z.object({ day: z.string().describe('UTC'), ...total.shape }))
+    .describe('those of which anything is known'),
 });
 
 export const historyRange = z.strictObject({
   step: step
     .default('minute')
-    .meta({ description: 'minute: one point a minute of the last 24 h; hour: one an hour of the last 90 days' }),
+    .describe('minute: one point a minute of the last 24 h; hour: one an hour of the last 90 days'),
   ...boundsQuery,
 });
 

@@ -12,14 +12,14 @@ export const hubStatus = z.object({
     verifying: z
       .object({ verified: z.number(), events: z.number() })
       .nullable()
-      .meta({ description: 'while the log is verified in the background; nothing is trimmed meanwhile' }),
+      .describe('while the log is verified in the background; nothing is trimmed meanwhile'),
   }),
   clock_step: z
     .object({ seconds: z.number(), ago_s: z.number() })
     .nullable()
-    .meta({ description: 'how far the wall clock was moved the last time since the start' }),
+    .describe('how far the wall clock was moved the last time since the start'),
   sequence: z.number(),
-  actors: z.record(z.string(), z.record(z.string(), z.number())).meta({ description: 'kind, state, count' }),
+  actors: z.record(z.string(), z.record(z.string(), z.number())).describe('kind, state, count'),
   backlog: z.object({ depth: z.number(), oldest_age_s: z.number().nullable() }),
 });
 
@@ -30,13 +30,13 @@ export const backup = z.object({
   directory: z.string(),
   state: z.enum(['RUNNING', 'DONE', 'FAILED', 'INTERRUPTED']),
   step: z.enum(['copying', 'verifying']).nullable(),
-  records: z.number().meta({ description: 'copied, then verified' }),
+  records: z.number().describe('copied, then verified'),
   bytes: z.number().nullable(),
-  sequence: z.number().nullable().meta({ description: 'last event that it holds' }),
+  sequence: z.number().nullable().describe('last event that it holds'),
   sealed_for: z
     .string()
     .nullable()
-    .meta({ description: 'fingerprint of the public key for which it is sealed; null until then, or when it is not' }),
+    .describe('fingerprint of the public key for which it is sealed; null until then, or when it is not'),
   started_at: instant,
   ended_at: instant.nullable(),
   error: z.string().nullable(),
@@ -48,34 +48,31 @@ export type BackupView = View<typeof backup>;
 
 export const node = z.object({
   name: z.string(),
-  url: z.string().nullable().meta({ description: 'how other nodes reach it' }),
-  alive: z.boolean().meta({ description: 'its lease stands' }),
-  reached: z.enum(['itself', 'another', 'stranger', 'nobody']).nullable().meta({
-    description:
+  url: z.string().nullable().describe('how other nodes reach it'),
+  alive: z.boolean().describe('its lease stands'),
+  reached: z
+    .enum(['itself', 'another', 'stranger', 'nobody'])
+    .nullable()
+    .describe(
       'who answers at its URL, as the node that answers last found: the node itself, another node, somebody who does not take its secret',
-  }),
-  owner: z.boolean().meta({ description: 'it runs the hub; the others pass on to it what they are asked' }),
-  answering: z.boolean().meta({ description: 'it is the node that gave this answer' }),
+    ),
+  owner: z.boolean().describe('it runs the hub; the others pass on to it what they are asked'),
+  answering: z.boolean().describe('it is the node that gave this answer'),
 });
 
 export const clusterView = z.object({
   store: z.enum(['level', 'postgres']),
-  role: z
-    .enum(['owner', 'gaining', 'standby', 'isolated', 'leaving'])
-    .meta({ description: 'of the node that answers' }),
-  warning: z
-    .string()
-    .nullable()
-    .meta({ description: 'what an operator should mend at the node that answers; null: nothing' }),
+  role: z.enum(['owner', 'gaining', 'standby', 'isolated', 'leaving']).describe('of the node that answers'),
+  warning: z.string().nullable().describe('what an operator should mend at the node that answers; null: nothing'),
   lease_s: z.number().nullable(),
-  head: z.number().meta({ description: 'events in the log since its beginning' }),
+  head: z.number().describe('events in the log since its beginning'),
   database: z
     .object({
-      clock_ahead_ms: z.number().meta({ description: 'its clock less that of the node that answers' }),
+      clock_ahead_ms: z.number().describe('its clock less that of the node that answers'),
       oldest_transaction: z.object({ since: z.string(), who: z.string() }).nullable(),
     })
     .nullable()
-    .meta({ description: 'as the node that answers last saw it; null with the embedded store' }),
+    .describe('as the node that answers last saw it; null with the embedded store'),
   nodes: z.array(node),
 });
 

@@ -10,23 +10,21 @@ export const discardFilter = z.strictObject({
   ...deliveryQuery,
   from: bound.exactOptional(),
   to: bound.exactOptional(),
-  from_seq: sequence.exactOptional().meta({ description: 'of an event, inclusive' }),
-  to_seq: sequence.exactOptional().meta({ description: 'inclusive' }),
+  from_seq: sequence.exactOptional().describe('of an event, inclusive'),
+  to_seq: sequence.exactOptional().describe('inclusive'),
 });
 
 export const redriveFilter = discardFilter.extend({
   state: z
     .enum(['DEAD', 'DELIVERED', 'DISCARDED', 'ANY'])
     .exactOptional()
-    .meta({ description: 'DEAD when absent; ANY = dead and delivered, a replay' }),
+    .describe('DEAD when absent; ANY = dead and delivered, a replay'),
 });
 
 export const redrivePlan = z.object({
   matched: z.number(),
   by_receiver: z.record(z.string(), z.number()),
-  to_seq: z
-    .number()
-    .meta({ description: 'the last event that was counted; as `to_seq` of the filter it keeps later ones out' }),
+  to_seq: z.number().describe('the last event that was counted; as `to_seq` of the filter it keeps later ones out'),
   /** Matched deliveries that would be skipped, because the receiver has a newer version of the object, or may no longer have it. */
   stale: z.number(),
   /** Matched deliveries that would be skipped, because the receiver is suspended or never registered. */
@@ -42,7 +40,7 @@ export const job = z.object({
   /** `INTERRUPTED`: the hub restarted. Queued deliveries stay queued; a new job handles the rest. */
   state: z.enum(['RUNNING', 'DONE', 'CANCELED', 'INTERRUPTED', 'FAILED']),
   matched: z.number(),
-  queued: z.number().meta({ description: 'put back into their lanes; of a discard: discarded' }),
+  queued: z.number().describe('put back into their lanes; of a discard: discarded'),
   skipped_stale: z.number(),
   skipped_pending: z.number(),
   /** Skipped, because the receiver is suspended or never registered. */

@@ -38,8 +38,8 @@ export type Operator = z.output<typeof operator>;
 export const savedView = z.object({
   id: z.string(),
   name: z.string(),
-  path: z.string().meta({ description: 'address below /console, with its query' }),
-  by: z.string().meta({ description: 'name of the operator who saved it' }),
+  path: z.string().describe('address below /console, with its query'),
+  by: z.string().describe('name of the operator who saved it'),
   at: instant,
 });
 

@@ -8,14 +8,14 @@ export const orphan = z.object({
   id: z.string(),
   kind: z.string(),
   state: orphanState,
-  session: z.string().meta({ description: '{cc}-{pid}/{id}' }),
+  session: z.string().describe('{cc}-{pid}/{id}'),
   cpo: z.string(),
   emsp: z.string(),
   opened_at: z.string().nullable(),
-  pulled_at: z.string().nullable().meta({ description: 'when the CPO was last queried' }),
+  pulled_at: z.string().nullable().describe('when the CPO was last queried'),
   resolved_at: z.string().nullable(),
   note: z.string().nullable(),
-  triage: triage.nullable().meta({ description: 'null until an operator takes care of the case' }),
+  triage: triage.nullable().describe('null until an operator takes care of the case'),
 });
 
 export type OrphanView = View<typeof orphan>;

@@ -16,43 +16,39 @@ const row = z.object({
   sync: circuit,
   results: circuit,
   async: circuit,
-  depth: z.number().meta({ description: 'deliveries that wait, in memory and in the log' }),
-  behind: z.boolean().meta({ description: 'more wait: what a restart left in the log is still being counted' }),
-  oldest_at: z.string().nullable().meta({ description: 'since when the oldest of them is owed or was re-driven' }),
+  depth: z.number().describe('deliveries that wait, in memory and in the log'),
+  behind: z.boolean().describe('more wait: what a restart left in the log is still being counted'),
+  oldest_at: z.string().nullable().describe('since when the oldest of them is owed or was re-driven'),
   dead: z.number(),
-  dead_snoozed: z.number().meta({ description: 'of these, in groups that an operator has snoozed' }),
-  overdue: z
-    .number()
-    .meta({ description: 'what should have gone out a minute ago or more, though nothing holds it back' }),
-  delivered: z.number().meta({ description: 'since the hub started' }),
-  received: z.number().meta({ description: 'pushes since the hub started' }),
-  silent_since: z.string().nullable().meta({ description: 'of a connected CPO that pushes nothing' }),
+  dead_snoozed: z.number().describe('of these, in groups that an operator has snoozed'),
+  overdue: z.number().describe('what should have gone out a minute ago or more, though nothing holds it back'),
+  delivered: z.number().describe('since the hub started'),
+  received: z.number().describe('pushes since the hub started'),
+  silent_since: z.string().nullable().describe('of a connected CPO that pushes nothing'),
   last_error: lastError.nullable(),
 });
 
 const totals = z.object({
   partners: z.number(),
-  commands: z.record(z.string(), z.number()).meta({ description: 'under way, by state' }),
-  watches: z.number().meta({ description: 'sessions that are watched for their end or their CDR' }),
+  commands: z.record(z.string(), z.number()).describe('under way, by state'),
+  watches: z.number().describe('sessions that are watched for their end or their CDR'),
   open_cases: z.number(),
-  snoozed_cases: z.number().meta({ description: 'of these, snoozed by an operator' }),
+  snoozed_cases: z.number().describe('of these, snoozed by an operator'),
   quarantined: z.array(z.object({ actor: z.string(), error: z.string().nullable() })),
   store: z.object({ state: z.string(), reason: z.string().nullable() }),
-  untold: z
-    .array(z.string())
-    .meta({ description: 'webhooks, and mail, that did not take the last attempt of a notification' }),
+  untold: z.array(z.string()).describe('webhooks, and mail, that did not take the last attempt of a notification'),
   log_held: z
     .object({
-      since: z.string().meta({ description: 'the oldest event that stays' }),
-      by: z.array(z.string()).meta({ description: 'partners to whom it or what follows is still owed' }),
+      since: z.string().describe('the oldest event that stays'),
+      by: z.array(z.string()).describe('partners to whom it or what follows is still owed'),
     })
     .nullable()
-    .meta({ description: 'events older than HUB_EVENTS_KEEP_DAYS that stay because they are still owed' }),
+    .describe('events older than HUB_EVENTS_KEEP_DAYS that stay because they are still owed'),
 });
 
 export const overviewOfAll = z.object({
   revision: z.string(),
-  full: z.boolean().meta({ description: 'all partners, not those alone that have changed' }),
+  full: z.boolean().describe('all partners, not those alone that have changed'),
   at: z.string(),
   rows: z.array(row),
   totals,

@@ -22,33 +22,31 @@ export const circuitName = z.enum(['sync', 'async', 'results', ...moduleNames]);
 /** A change of the host of `url`; `from` and `to` are host and port. */
 export const hostChange = z
   .object({ from: z.string(), to: z.string(), at: z.string(), state: z.enum(['waiting', 'confirmed', 'made']) })
-  .meta({
-    description: 'waiting = refused until confirm-host; confirmed = the next PUT may make it; made = it was made',
-  });
+  .describe('waiting = refused until confirm-host; confirmed = the next PUT may make it; made = it was made');
 
 /** The last call to a partner that failed. */
 export const lastError = z.object({
   at: z.string(),
-  what: z.enum(['sync', 'probe', ...moduleNames]).meta({ description: 'sync = authorize, command or its result' }),
-  delivery: z.string().nullable().meta({ description: 'id of the delivery' }),
+  what: z.enum(['sync', 'probe', ...moduleNames]).describe('sync = authorize, command or its result'),
+  delivery: z.string().nullable().describe('id of the delivery'),
   class: z.string(),
   http_status: z.number().nullable(),
   ocpi_status: z.number().nullable(),
-  excerpt: z.string().meta({ description: 'of the answer, or what happened' }),
+  excerpt: z.string().describe('of the answer, or what happened'),
 });
 
 /** What passed between hub and partner last; known since the hub started, and last pushes from the newest events. */
 const contacts = {
-  last_request: z.string().nullable().meta({ description: 'its last request to the hub' }),
-  last_answer: z.string().nullable().meta({ description: 'its last answer to a call of the hub, whatever its status' }),
+  last_request: z.string().nullable().describe('its last request to the hub'),
+  last_answer: z.string().nullable().describe('its last answer to a call of the hub, whatever its status'),
   last_error: lastError.nullable(),
   silent_since: z
     .string()
     .nullable()
-    .meta({ description: 'of a connected CPO that has pushed nothing for silent_after_h or else HUB_SILENT_AFTER_H' }),
+    .describe('of a connected CPO that has pushed nothing for silent_after_h or else HUB_SILENT_AFTER_H'),
   inbound: z
     .array(z.object({ module: z.string(), last_push: z.string(), last_hour: z.number() }))
-    .meta({ description: 'its pushes by module; last_hour = how many within the last hour' }),
+    .describe('its pushes by module; last_hour = how many within the last hour'),
 };
 
 /** A partner as operators see it; it contains no token. */
@@ -60,13 +58,13 @@ export const party = z.object({
       left_out: z
         .literal(true)
         .exactOptional()
-        .meta({ description: 'its last credentials leave it out: other partners see it as PLANNED' }),
+        .describe('its last credentials leave it out: other partners see it as PLANNED'),
     }),
   ),
   left_out: z
     .array(z.string())
-    .meta({ description: 'parties that its last credentials leave out: other partners see them as PLANNED' }),
-  url: z.string().nullable().meta({ description: 'of its credentials' }),
+    .describe('parties that its last credentials leave out: other partners see them as PLANNED'),
+  url: z.string().nullable().describe('of its credentials'),
   endpoints: z.array(
     z.object({
       identifier: z.string(),
@@ -76,12 +74,12 @@ export const party = z.object({
     }),
   ),
   settings: z.object(settingOutputs),
-  token_sent_as: z.enum(['base64', 'plain']).meta({
-    description: 'form in which the hub sends the token of the partner; with auto as the last exchange found it',
-  }),
+  token_sent_as: z
+    .enum(['base64', 'plain'])
+    .describe('form in which the hub sends the token of the partner; with auto as the last exchange found it'),
   quirks: z
     .array(z.object({ setting: z.string(), value: z.string(), heals: z.string(), source: quirkSource }))
-    .meta({ description: 'settings that make up for a habit of the partner' }),
+    .describe('settings that make up for a habit of the partner'),
   circuits: z.array(
     z.object({
       circuit: circuitName,
@@ -92,53 +90,56 @@ export const party = z.object({
     }),
   ),
   queue: z.object({ depth: z.number(), oldest_age_s: z.number().nullable(), dead: z.number() }),
-  last_contact: z.string().nullable().meta({ description: 'the same as last_request' }),
+  last_contact: z.string().nullable().describe('the same as last_request'),
   ...contacts,
   tokens: z
     .array(
       z.object({
         kind: z.enum(['hub', 'former', 'initial']),
-        last_used: z.string().nullable().meta({ description: 'null = not since the hub started' }),
-        address: z.string().nullable().meta({ description: 'from where' }),
+        last_used: z.string().nullable().describe('null = not since the hub started'),
+        address: z.string().nullable().describe('from where'),
       }),
     )
-    .meta({ description: 'tokens in force; former = the hub token before the last rotation' }),
+    .describe('tokens in force; former = the hub token before the last rotation'),
   refused_from: z
     .object({ count: z.number(), address: z.string(), at: z.string() })
     .nullable()
-    .meta({ description: 'requests from outside allow_from since the hub started, and the last of them' }),
+    .describe('requests from outside allow_from since the hub started, and the last of them'),
   token_refused: z
     .object({
       since: instant,
       calls: z.number(),
       http_status: z.number().nullable(),
-      unconfirmed: z.enum(['POST', 'PUT']).nullable().meta({
-        description:
+      unconfirmed: z
+        .enum(['POST', 'PUT'])
+        .nullable()
+        .describe(
           'its last exchange of credentials, when it has not used the hub token that answered it: the answer was probably lost',
-      }),
+        ),
     })
     .nullable()
-    .meta({ description: 'it refuses the token with which the hub calls it (401, 403)' }),
+    .describe('it refuses the token with which the hub calls it (401, 403)'),
   host_change: hostChange.nullable(),
   initial_token_expires_at: z
     .string()
     .nullable()
-    .meta({ description: 'null when it has no initial token, or HUB_INITIAL_TOKEN_DAYS is 0' }),
+    .describe('null when it has no initial token, or HUB_INITIAL_TOKEN_DAYS is 0'),
   last_updated: z.string(),
 });
 
 const handshakeStep = z.object({
   at: z.string(),
-  step: z.enum(['called', 'received', 'begun', 'failed', 'connected']).meta({
-    description:
+  step: z
+    .enum(['called', 'received', 'begun', 'failed', 'connected'])
+    .describe(
       'called = its initial token was used; received = it sent its credentials and its versions are read; begun = the hub began, with a token of the partner',
-  }),
-  reason: z.string().nullable().meta({ description: 'why it failed' }),
+    ),
+  reason: z.string().nullable().describe('why it failed'),
 });
 
 export const handshake = z.object({
-  versions_url: z.string().meta({ description: 'where the partner begins' }),
-  steps: z.array(handshakeStep).meta({ description: 'oldest first' }),
+  versions_url: z.string().describe('where the partner begins'),
+  steps: z.array(handshakeStep).describe('oldest first'),
 });
 
 export const probe = z.object({
@@ -157,12 +158,12 @@ export type HandshakeStep = View<typeof handshakeStep>;
 // Answers about the portal, in which a partner helps itself.
 
 export const portalLink = z.object({
-  url: z.string().meta({ description: 'for the partner alone: anyone who has it can sign in until it expires' }),
+  url: z.string().describe('for the partner alone: anyone who has it can sign in until it expires'),
   expires_at: z.string(),
 });
 
 export const portalSession = z.object({
-  token: z.string().meta({ description: 'of the routes below /portal/v1' }),
+  token: z.string().describe('of the routes below /portal/v1'),
   partner: z.string(),
   ends_at: z.string(),
 });

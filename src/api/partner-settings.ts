@@ -28,20 +28,19 @@ function schemaOf(row: Row): z.ZodType {
   }
 }
 
-const described = ({ means, heals }: Row) => ({
-  description: heals === undefined ? means : `${means} (heals: ${heals})`,
-});
+const describedBy = (row: Row) =>
+  schemaOf(row).describe(row.heals === undefined ? row.means : `${row.means} (heals: ${row.heals})`);
 
 type Inputs = { [Name in SettingName]: z.ZodExactOptional<z.ZodType<PartnerChoices[Name]>> };
 
 /** Fields of a request that sets some of them. */
 export const settingInputs = Object.fromEntries(
-  settingRows.map(([name, row]) => [name, schemaOf(row).meta(described(row)).exactOptional()]),
+  settingRows.map(([name, row]) => [name, describedBy(row).exactOptional()]),
 ) as unknown as Inputs;
 
 type Outputs = { [Name in SettingName]: z.ZodType<PartnerChoices[Name]> };
 
 /** Fields of an answer that shows them all. */
 export const settingOutputs = Object.fromEntries(
-  settingRows.map(([name, row]) => [name, schemaOf(row).meta(described(row))]),
+  settingRows.map(([name, row]) => [name, describedBy(row)]),
 ) as unknown as Outputs;

@@ -12,15 +12,15 @@ export const pull = z.object({
   party: z.string(),
   module: z.enum(pulledModules),
   state: z.enum(['RUNNING', 'DONE', 'FAILED']),
-  full: z.boolean().meta({ description: 'the whole list was asked for' }),
+  full: z.boolean().describe('the whole list was asked for'),
   forward: z.boolean(),
   date_from: z.string().nullable(),
   pages: count,
   received: count,
   stored: count,
   unchanged: count,
-  invalid: count.meta({ description: 'refused; GET /quarantine has them' }),
-  deleted: count.meta({ description: 'tariffs that are no longer on the whole list' }),
+  invalid: count.describe('refused; GET /quarantine has them'),
+  deleted: count.describe('tariffs that are no longer on the whole list'),
   error: z.string().exactOptional(),
   note: z.string().nullable(),
   started_at: z.string(),
@@ -30,11 +30,11 @@ export const pull = z.object({
 export const refusedObject = z.object({
   party: z.string(),
   module: z.enum(pulledModules),
-  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}' }),
+  object: z.string().nullable().describe('{cc}-{pid}/{id}'),
   reason: z.string(),
   pull: z.string(),
   at: z.string(),
-  text: z.string().meta({ description: 'as it came' }),
+  text: z.string().describe('as it came'),
 });
 
 /** Any party of the CPO's partner. */

@@ -3,19 +3,20 @@ import * as z from 'zod';
 import { findingKinds } from '../domain/reconciliation.ts';
 import type { View } from './common.ts';
 
-const kind = z.enum(findingKinds).meta({
-  description:
+const kind = z
+  .enum(findingKinds)
+  .describe(
     'no_cdr: a completed session that no CDR bills; no_session: the session of the CDR is not stored; no_session_id: the CDR names none; ' +
-    'not_completed: its session is not COMPLETED; energy_differs, token_differs: from those of the session; duplicate: a further CDR of a session',
-});
+      'not_completed: its session is not COMPLETED; energy_differs, token_differs: from those of the session; duplicate: a further CDR of a session',
+  );
 
 const finding = z.object({
   kind,
-  day: z.string().meta({ description: 'UTC, of last_updated' }),
+  day: z.string().describe('UTC, of last_updated'),
   cpo: z.string(),
   emsp: z.string().nullable(),
-  session: z.string().nullable().meta({ description: '{party}/{id}' }),
-  cdr: z.string().nullable().meta({ description: '{party}/{id}' }),
+  session: z.string().nullable().describe('{party}/{id}'),
+  cdr: z.string().nullable().describe('{party}/{id}'),
   session_kwh: z.number().nullable(),
   cdr_kwh: z.number().nullable(),
 });
@@ -24,8 +25,8 @@ const pair = z.object({
   day: z.string(),
   cpo: z.string(),
   emsp: z.string().nullable(),
-  sessions: z.number().meta({ description: 'COMPLETED' }),
-  cdrs: z.number().meta({ description: 'without credits and what they take back' }),
+  sessions: z.number().describe('COMPLETED'),
+  cdrs: z.number().describe('without credits and what they take back'),
   session_kwh: z.number(),
   cdr_kwh: z.number(),
   findings: z.number(),
@@ -34,9 +35,9 @@ const pair = z.object({
 export const reconciliation = z.object({
   from: z.string(),
   to: z.string(),
-  pairs: z.array(pair).meta({ description: 'by day, CPO and eMSP' }),
-  findings: z.array(finding).meta({ description: 'the first 1,000' }),
-  omitted: z.number().meta({ description: 'findings beyond those' }),
+  pairs: z.array(pair).describe('by day, CPO and eMSP'),
+  findings: z.array(finding).describe('the first 1,000'),
+  omitted: z.number().describe('findings beyond those'),
 });
 
 export type Reconciliation = View<typeof reconciliation>;

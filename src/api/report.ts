@@ -7,18 +7,18 @@ const module = z.enum(moduleNames);
 const count = z.number().int();
 
 export const refusedPush = z.object({
-  module: module.nullable().meta({ description: 'null when the path names none' }),
+  module: module.nullable().describe('null when the path names none'),
   method: z.string(),
   path: z.string(),
-  object: z.string().nullable().meta({ description: '{cc}-{pid}/{id}; null when the request does not name it' }),
-  reason: z.string().meta({ description: 'the message of the answer' }),
-  code: z.string().meta({ description: 'the kind of refusal, as in ocpi_hub_refused_total' }),
+  object: z.string().nullable().describe('{cc}-{pid}/{id}; null when the request does not name it'),
+  reason: z.string().describe('the message of the answer'),
+  code: z.string().describe('the kind of refusal, as in ocpi_hub_refused_total'),
   count,
   first_at: z.string(),
   last_at: z.string(),
   body: z
     .string()
-    .meta({ description: 'of the last one, 65,536 characters at most, in the portal 1,024; empty when none was read' }),
+    .describe('of the last one, 65,536 characters at most, in the portal 1,024; empty when none was read'),
 });
 
 const tally = {
@@ -26,18 +26,18 @@ const tally = {
   count,
   first_at: z.string(),
   last_at: z.string(),
-  object: z.string().nullable().meta({ description: 'of the last one' }),
-  example: z.string().meta({ description: 'the last one' }),
+  object: z.string().nullable().describe('of the last one'),
+  example: z.string().describe('the last one'),
 };
 
 export const report = z.object({
   refused: z
     .array(refusedPush)
-    .meta({ description: 'the last 200, newest first; of more, the oldest of the module that has the most goes' }),
-  warnings: z.array(z.object({ ...tally, field: z.string() })).meta({ description: 'most first' }),
+    .describe('the last 200, newest first; of more, the oldest of the module that has the most goes'),
+  warnings: z.array(z.object({ ...tally, field: z.string() })).describe('most first'),
   quirks: z
     .array(z.object({ ...tally, quirk: z.string(), source: quirkSource }))
-    .meta({ description: 'what the hub makes up for, most first' }),
+    .describe('what the hub makes up for, most first'),
   dead_letters: z
     .array(
       z.object({
@@ -47,10 +47,10 @@ export const report = z.object({
         class: z.string(),
         reason: z.string(),
         count,
-        sample: z.string().meta({ description: 'id of one of them' }),
+        sample: z.string().describe('id of one of them'),
       }),
     )
-    .meta({ description: 'that the partner should have received, or that it sent; most first' }),
+    .describe('that the partner should have received, or that it sent; most first'),
 });
 
 export type ReportView = View<typeof report>;

@@ -5,10 +5,11 @@ import type { View } from './common.ts';
 export const routingRule = z.object({ emsp: z.string(), cpo: z.string(), active: z.boolean() });
 
 export const ruleSet = routingRule.extend({
-  released: z.number().meta({
-    description:
+  released: z
+    .number()
+    .describe(
       'sessions and CDRs that were kept for this pair and are owed to the eMSP now; they are on their way as whole objects',
-  }),
+    ),
 });
 
 export const explanation = z.object({

@@ -3,28 +3,28 @@ import * as z from 'zod';
 import { kindNames, notificationKinds } from '../domain/notification.ts';
 import { instant, type View } from './common.ts';
 
-export const notificationKind = z.enum(kindNames as [(typeof kindNames)[number], ...typeof kindNames]).meta({
-  description: kindNames.map((kind) => `${kind}: ${notificationKinds[kind].means}`).join('; '),
-});
+export const notificationKind = z
+  .enum(kindNames as [(typeof kindNames)[number], ...typeof kindNames])
+  .describe(kindNames.map((kind) => `${kind}: ${notificationKinds[kind].means}`).join('; '));
 
 const told = z.object({
   at: instant,
   ok: z.boolean(),
-  http_status: z.number().nullable().meta({ description: 'null when no answer came, and for mail' }),
-  answer: z.string().meta({ description: 'its beginning, or why there is none' }),
+  http_status: z.number().nullable().describe('null when no answer came, and for mail'),
+  answer: z.string().describe('its beginning, or why there is none'),
 });
 
 export const webhook = z.object({
-  id: z.string().meta({ description: 'mail: the mail of HUB_MAIL_TO' }),
+  id: z.string().describe('mail: the mail of HUB_MAIL_TO'),
   url: z.string(),
-  kinds: z.array(notificationKind).nullable().meta({ description: 'null: all' }),
-  party: z.string().nullable().meta({ description: 'null: all parties, and the hub itself' }),
+  kinds: z.array(notificationKind).nullable().describe('null: all'),
+  party: z.string().nullable().describe('null: all parties, and the hub itself'),
   active: z.boolean(),
-  created_at: instant.nullable().meta({ description: 'null for mail' }),
-  owed: z.number().meta({ description: 'notifications that wait, at most 1,000' }),
-  dead: z.number().meta({ description: 'dead letters: not taken within 3 days' }),
-  last: told.nullable().meta({ description: 'the last attempt since the start of the hub' }),
-  retry_at: instant.nullable().meta({ description: 'when the next attempt is due after a failed one' }),
+  created_at: instant.nullable().describe('null for mail'),
+  owed: z.number().describe('notifications that wait, at most 1,000'),
+  dead: z.number().describe('dead letters: not taken within 3 days'),
+  last: told.nullable().describe('the last attempt since the start of the hub'),
+  retry_at: instant.nullable().describe('when the next attempt is due after a failed one'),
 });
 
 const deadLetter = z.object({
@@ -38,7 +38,7 @@ const deadLetter = z.object({
 export const webhookDetail = webhook.extend({ dead_letters: z.array(deadLetter) });
 
 export const webhookSet = webhook.extend({
-  secret: z.string().exactOptional().meta({ description: 'only when the hub made it: it is not shown again' }),
+  secret: z.string().exactOptional().describe('only when the hub made it: it is not shown again'),
 });
 
 export const webhookTest = z.object({
@@ -49,9 +49,9 @@ export const webhookTest = z.object({
 });
 
 export const webhookRedrive = z.object({
-  queued: z.number().meta({ description: 'dead letters that are owed again' }),
-  owed: z.number().meta({ description: 'notifications that wait, these included, at most 1,000' }),
-  active: z.boolean().meta({ description: 'true: they are sent now; what is not taken is tried again' }),
+  queued: z.number().describe('dead letters that are owed again'),
+  owed: z.number().describe('notifications that wait, these included, at most 1,000'),
+  active: z.boolean().describe('true: they are sent now; what is not taken is tried again'),
 });
 
 export type WebhookView = View<typeof webhook>;

@@ -8,9 +8,11 @@ import { backup } from '../../api/hub.ts';
 import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
-const target = z.string().min(1).max(4096).meta({
-  description: "absolute, on the hub's machine; empty or not there yet, outside the data directory",
-});
+const target = z
+  .string()
+  .min(1)
+  .max(4096)
+  .describe("absolute, on the hub's machine; empty or not there yet, outside the data directory");
 
 export function backups(operations: Operations): AdminRoute[] {
   return [

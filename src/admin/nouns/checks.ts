@@ -6,7 +6,7 @@ import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const asked = z.strictObject({
-  write: z.boolean().default(false).meta({ description: 'also send test objects and a test command' }),
+  write: z.boolean().default(false).describe('also send test objects and a test command'),
 });
 
 export function checks(operations: Operations): AdminRoute[] {

@@ -6,13 +6,11 @@ import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const query = z.strictObject({
-  after: sequence
-    .default(0)
-    .meta({ description: 'last_seq of a page, or sequence of an event, behind which to begin' }),
+  after: sequence.default(0).describe('last_seq of a page, or sequence of an event, behind which to begin'),
   ...eventFilter.shape,
   order: orderQuery.default('oldest'),
-  limit: z.coerce.number().int().min(1).max(1000).exactOptional().meta({ description: 'a page has 100, a stream all' }),
-  cursor: orNull(sequence).meta({ description: 'next_cursor of the page before' }),
+  limit: z.coerce.number().int().min(1).max(1000).exactOptional().describe('a page has 100, a stream all'),
+  cursor: orNull(sequence).describe('next_cursor of the page before'),
 });
 
 const pageDefault = 100;

@@ -8,7 +8,7 @@ import { type AdminRoute, route } from '../route.ts';
 const month = z
   .string()
   .regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected a month, for example 2026-10')
-  .meta({ description: 'for example 2026-10, UTC' });
+  .describe('for example 2026-10, UTC');
 
 export function history(operations: Operations): AdminRoute[] {
   return [

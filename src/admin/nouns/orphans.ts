@@ -22,7 +22,7 @@ export function orphans(operations: Operations): AdminRoute[] {
       summary:
         'List orphan cases, oldest first; sessions still in their grace are no cases and are listed with state=GRACE',
       query: z.strictObject({
-        state: orNull(orphanState).meta({ description: 'OPEN and RESOLVED when absent' }),
+        state: orNull(orphanState).describe('OPEN and RESOLVED when absent'),
         assignee: orNull(assignee),
         ...pageQuery,
       }),

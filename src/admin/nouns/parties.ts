@@ -67,11 +67,11 @@ const hostAndPort = z
   .toLowerCase();
 
 const portalAsked = z.strictObject({
-  hours: z.int().min(1).max(168).default(24).meta({ description: 'until it expires' }),
+  hours: z.int().min(1).max(168).default(24).describe('until it expires'),
 });
 
-const hubToken = z.string().exactOptional().meta({ description: 'of a partner that is pull only, shown only once' });
-const initialToken = z.string().meta({ description: 'shown only once' });
+const hubToken = z.string().exactOptional().describe('of a partner that is pull only, shown only once');
+const initialToken = z.string().describe('shown only once');
 
 export function parties(operations: Operations): AdminRoute[] {
   return [
@@ -152,7 +152,7 @@ export function parties(operations: Operations): AdminRoute[] {
       summary: 'Confirm a change of host: the next PUT of credentials may make it, or one that was made is settled',
       params,
       body: z.strictObject({
-        host: hostAndPort.exactOptional().meta({ description: 'host and port, as in host_change.to' }),
+        host: hostAndPort.exactOptional().describe('host and port, as in host_change.to'),
       }),
       answer: party,
       run: ({ params: { id }, body: { host }, trace }) => operations.confirmHost(id, host, trace),

@@ -11,9 +11,9 @@ import { type AdminRoute, route } from '../route.ts';
 
 const name = z.string().min(1).max(255).exactOptional();
 const given = {
-  uid: name.meta({ description: 'uid of one of the person’s tokens, in either case' }),
-  contract: name.meta({ description: 'contract id (eMAID), in either case' }),
-  party: partyId.exactOptional().meta({ description: 'only tokens of this eMSP, and what concerns these' }),
+  uid: name.describe('uid of one of the person’s tokens, in either case'),
+  contract: name.describe('contract id (eMAID), in either case'),
+  party: partyId.exactOptional().describe('only tokens of this eMSP, and what concerns these'),
 };
 const isSome = ({ uid, contract }: { uid?: string; contract?: string }): boolean =>
   uid !== undefined || contract !== undefined;
@@ -40,7 +40,7 @@ export function persons(operations: Operations): AdminRoute[] {
       body: z
         .strictObject({
           ...given,
-          force: z.boolean().default(false).meta({ description: 'also while deliveries of the data are still owed' }),
+          force: z.boolean().default(false).describe('also while deliveries of the data are still owed'),
           dry_run: z.boolean().default(false),
         })
         .refine(isSome, some),

@@ -10,11 +10,8 @@ import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const asked = z.strictObject({
-  full: z
-    .boolean()
-    .default(false)
-    .meta({ description: 'the whole list, not what changed since the last successful pull' }),
-  forward: z.boolean().default(false).meta({ description: 'send what is new to the routed eMSPs' }),
+  full: z.boolean().default(false).describe('the whole list, not what changed since the last successful pull'),
+  forward: z.boolean().default(false).describe('send what is new to the routed eMSPs'),
 });
 
 const summaries = {

@@ -12,21 +12,16 @@ export function reconciliation(operations: Operations): AdminRoute[] {
       path: '/reconciliation',
       summary: 'Compare the sessions of a period with the CDRs that bill them',
       query: z.strictObject({
-        from: bound.meta({ description: 'RFC 3339, inclusive, of last_updated' }),
-        to: bound.exactOptional().meta({ description: 'RFC 3339, exclusive; absent: until now' }),
+        from: bound.describe('RFC 3339, inclusive, of last_updated'),
+        to: bound.exactOptional().describe('RFC 3339, exclusive; absent: until now'),
         ...pairQuery,
         grace_h: z.coerce
           .number()
           .min(0)
           .max(8760)
           .default(24)
-          .meta({ description: 'hours that a CPO has to bill a completed session' }),
-        tolerance_kwh: z.coerce
-          .number()
-          .min(0)
-          .max(1000)
-          .default(0.01)
-          .meta({ description: 'difference of energies that is none' }),
+          .describe('hours that a CPO has to bill a completed session'),
+        tolerance_kwh: z.coerce.number().min(0).max(1000).default(0.01).describe('difference of energies that is none'),
       }),
       answer,
       run: ({ query: { grace_h: graceH, tolerance_kwh: toleranceKwh, ...filter } }) =>

@@ -13,20 +13,17 @@ import { type AdminRoute, route } from '../route.ts';
 const request = z.strictObject({
   filter: redriveFilter,
   dry_run: z.boolean().default(false),
-  rate_per_s: z
-    .number()
-    .min(0.1)
-    .max(1000)
-    .default(50)
-    .meta({ description: 'deliveries re-driven per second at most' }),
+  rate_per_s: z.number().min(0.1).max(1000).default(50).describe('deliveries re-driven per second at most'),
   force: z
     .boolean()
     .default(false)
-    .meta({ description: 'also where the receiver has a newer version, or may no longer have the object' }),
-  routing: z.enum(['then', 'now']).optional().meta({
-    description:
+    .describe('also where the receiver has a newer version, or may no longer have the object'),
+  routing: z
+    .enum(['then', 'now'])
+    .optional()
+    .describe(
       'the receivers of then, or of these those that are routed now; when absent, those of then, of which those that are not routed now are skipped as stale',
-  }),
+    ),
 });
 
 /** A dry run has a plan, anything else a job. */

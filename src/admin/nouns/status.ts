@@ -15,7 +15,7 @@ import { type AdminRoute, route } from '../route.ts';
 const warnedStepS = 60;
 const warnedForS = 3_600;
 
-const after = z.string().min(1).max(64).exactOptional().meta({ description: 'revision of the answer before' });
+const after = z.string().min(1).max(64).exactOptional().describe('revision of the answer before');
 
 export function status(operations: Operations): AdminRoute[] {
   return [

@@ -10,7 +10,7 @@ import type { Operations } from '../../hub/ports/operator.ts';
 import { type AdminRoute, route } from '../route.ts';
 
 const further = z.strictObject({
-  cursor: orNull(sequence).meta({ description: 'next_cursor of the answer before' }),
+  cursor: orNull(sequence).describe('next_cursor of the answer before'),
 });
 
 export function trace(operations: Operations): AdminRoute[] {

@@ -21,7 +21,7 @@ const [keyMin, keyMax] = [24, 64];
 const id = z
   .string()
   .regex(/^[a-z0-9][a-z0-9-]{0,39}$/, 'expected 1 to 40 lower-case letters, digits and hyphens')
-  .meta({ description: 'chosen by the operator, for example on-call' });
+  .describe('chosen by the operator, for example on-call');
 
 const params = z.strictObject({ id });
 
@@ -32,18 +32,14 @@ const secret = z
     const { length } = Buffer.from(encoded, 'base64');
     return length >= keyMin && length <= keyMax;
   }, `expected whsec_ and base64 of ${keyMin} to ${keyMax} bytes`)
-  .meta({ description: 'whsec_ and base64; absent: it stays, or the hub makes one and shows it once' });
+  .describe('whsec_ and base64; absent: it stays, or the hub makes one and shows it once');
 
 const body = z.strictObject({
-  url: z
-    .string()
-    .min(1)
-    .max(2048)
-    .meta({ description: 'http or https; the same addresses are refused as for partners' }),
+  url: z.string().min(1).max(2048).describe('http or https; the same addresses are refused as for partners'),
   secret: secret.exactOptional(),
-  kinds: z.array(notificationKind).min(1).nullable().default(null).meta({ description: 'null: all' }),
-  party: partyId.nullable().default(null).meta({ description: 'only what concerns this party; null: all' }),
-  active: z.boolean().default(true).meta({ description: 'false: what it is owed waits' }),
+  kinds: z.array(notificationKind).min(1).nullable().default(null).describe('null: all'),
+  party: partyId.nullable().default(null).describe('only what concerns this party; null: all'),
+  active: z.boolean().default(true).describe('false: what it is owed waits'),
 });
 
 export function webhooks(operations: Operations): AdminRoute[] {
