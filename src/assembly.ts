@@ -19,7 +19,7 @@ import { health } from './admin/nouns/status.ts';
 import { portalServer } from './admin/portal.ts';
 import { Problem } from './admin/problem.ts';
 import { answerProblems, refuseUnknownPaths } from './admin/serve-routes.ts';
-import { adminServer } from './admin/server.ts';
+import { adminRoutes, adminServer } from './admin/server.ts';
 import { sessionsOf, signIn } from './admin/sign-in.ts';
 import { gate } from './admin/tokens.ts';
 import type { ClusterView } from './api/hub.ts';
@@ -262,16 +262,19 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       }),
     );
     const elsewhere = (url: string) => new Problem(404, `there is no ${url.split('?', 1)[0]}`);
+    const { operations } = created.hub;
+    const table = adminRoutes(operations, around.cluster);
     const pages = builtPages(join(root, 'dist', 'page'));
     await app.register(async (scope) => {
       scope.addHook('onRequest', async ({ raw, url }) => {
         if (!isForPartners(raw)) throw elsewhere(url);
       });
-      const { operations, suspendedAt } = created.hub;
+      const { suspendedAt } = created.hub;
       const pace = paceKeeper(suspendedAt, clock);
       scope.addHook('onClose', async () => pace.close());
       await scope.register(
         portalServer(operations, {
+          table,
           shutForS,
           log,
           isHostConfirmed: settings.confirmHostChange,
@@ -292,9 +295,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
     const sessions = provider && sessionsOf(provider, secrets, { now, hours: config.oidcSessionH });
     const tokens = { adminToken, viewerToken: config.viewerToken, sessions, visitors, now, log };
     const named = around.named && { operators: around.named };
-    const { operations } = created.hub;
     const exposition = () => metrics.exposition(operations, taken.shares(), taken.partners(), ready);
-    const nodes = around.cluster && { cluster: around.cluster };
     await app.register(async (scope) => {
       scope.addHook('onRequest', async ({ raw, url }) => {
         if (!isForOperators(raw)) throw elsewhere(url);
@@ -306,7 +307,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
           isReasonRequired: config.requireReason,
           metrics: exposition,
           isReady: () => ready,
-          ...nodes,
+          table,
         }),
       );
       const isSecure = (config.oidcRedirectUrl ?? publicUrl).startsWith('https:');

@@ -19,11 +19,6 @@ import { keyOf, type PartyId } from '../domain/party.ts';
 import type { NotedAct, Operations } from '../hub/ports/operator.ts';
 import type { Visitors } from '../transport/visitors.ts';
 import { AuditTrail, noteAct } from './audit-trail.ts';
-import { checks } from './nouns/checks.ts';
-import { deliveries } from './nouns/deliveries.ts';
-import { parties } from './nouns/parties.ts';
-import { redrives } from './nouns/redrives.ts';
-import { status } from './nouns/status.ts';
 import { Problem } from './problem.ts';
 import type { AdminRoute, Caller, RawRequest } from './route.ts';
 import { type AdminLog, serveRoutes, traceOf } from './serve-routes.ts';
@@ -101,33 +96,33 @@ function doorsOf(operations: Operations, isHostConfirmed: boolean): Readonly<Rec
   };
 }
 
-/** The routes of the portal, in order of nouns. */
+/** The routes of the portal: those of the admin API that have a door. */
 export function portalRoutes(
   operations: Operations,
-  { isHostConfirmed }: Pick<PortalOptions, 'isHostConfirmed'>,
+  { table, isHostConfirmed }: Pick<PortalOptions, 'table' | 'isHostConfirmed'>,
 ): AdminRoute[] {
   const doors = doorsOf(operations, isHostConfirmed);
   const ownOf = ({ name: partner }: Caller): Own => ({
     partner,
     parties: new Set(operations.party(partner).roles.map((role) => keyOf(role).toUpperCase())),
   });
-  return [parties, checks, deliveries, redrives, status]
-    .flatMap((noun) => noun(operations))
-    .flatMap((route): AdminRoute[] => {
-      const door = doors[`${route.method} ${route.path}`];
-      if (!door) return [];
-      const { asked = (request) => request, answered = (answer: unknown) => answer } = door;
-      const run = async (request: RawRequest) => {
-        const own = ownOf(request.caller);
-        if (route.method !== 'GET') operations.portalAct(own.partner);
-        return answered((await route.run(asked(request, own))) as never, own);
-      };
-      // It sent these bodies itself, or got them. [PORTAL-2]
-      return [{ ...route, role: 'partner', showsBodies: false, run }];
-    });
+  return table.flatMap((route): AdminRoute[] => {
+    const door = doors[`${route.method} ${route.path}`];
+    if (!door) return [];
+    const { asked = (request) => request, answered = (answer: unknown) => answer } = door;
+    const run = async (request: RawRequest) => {
+      const own = ownOf(request.caller);
+      if (route.method !== 'GET') operations.portalAct(own.partner);
+      return answered((await route.run(asked(request, own))) as never, own);
+    };
+    // It sent these bodies itself, or got them. [PORTAL-2]
+    return [{ ...route, role: 'partner', showsBodies: false, run }];
+  });
 }
 
 export interface PortalOptions {
+  /** The routes of the admin API. */
+  readonly table: readonly AdminRoute[];
   /** Counts those of the portal apart from those of operators. */
   readonly visitors: Visitors;
   /** As for partners at the OCPI door. */

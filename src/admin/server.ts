@@ -36,7 +36,7 @@ const nouns = [
 
 const recoveringRetryS = 1;
 
-/** All admin routes, in order of nouns. */
+/** All admin routes, in order of nouns. `nodes`: the nodes of the hub; absent for a single process. */
 export function adminRoutes(operations: Operations, nodes: () => ClusterView = alone(operations)): AdminRoute[] {
   return [...nouns.flatMap((noun) => noun(operations)), ...cluster(nodes)];
 }
@@ -48,21 +48,20 @@ const alone = (operations: Operations) => (): ClusterView => {
 };
 
 export interface AdminOptions extends AdminTokens {
+  readonly table: readonly AdminRoute[];
   readonly log?: AdminLog;
   /** Every change needs a reason (HUB_REQUIRE_REASON). */
   readonly isReasonRequired?: boolean;
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** False while the hub recovers. */
   readonly isReady?: () => boolean;
-  /** The nodes of the hub; absent for a single process. */
-  readonly cluster?: () => ClusterView;
 }
 
 /** Registers `/admin/v1`, `/admin/docs` and `/metrics`; no prefix needed. */
 export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync {
   return async (app) => {
-    answerProblems(app, options.log);
-    const table = adminRoutes(hub.operations, options.cluster);
+    const { table, isReady = () => true, log } = options;
+    answerProblems(app, log);
     const trail = new AuditTrail(hub.operations, options);
     // Generated once, since it is served without a token; and on first request, since the public URL is not known
     // before, and a start need not load what most hubs are never asked for.
@@ -73,7 +72,6 @@ export function adminServer(hub: Hub, options: AdminOptions): FastifyPluginAsync
     };
     await app.register(docs(describe));
     await app.register(async (scope) => measures(scope, options));
-    const { isReady = () => true, log } = options;
     const shutForS = () => (isReady() ? null : recoveringRetryS);
     await app.register(
       serveRoutes({

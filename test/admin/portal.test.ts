@@ -1,5 +1,6 @@
 /** The portal: what a partner may do by itself once a link of an operator has let it in, and for its own alone. */
 import { portalRoutes } from '../../src/admin/portal.ts';
+import { adminRoutes } from '../../src/admin/server.ts';
 import type { Operations } from '../../src/hub/ports/operator.ts';
 import { deliveriesOf } from '../delivery/watched.ts';
 import { bent } from '../support/bent.ts';
@@ -323,7 +324,8 @@ t.test('checks that a partner starts do not remove those of others', atLength, a
 });
 
 t.test('every portal route is a route of the admin API', async (t) => {
-  const doors = portalRoutes({} as Operations, { isHostConfirmed: false }).map(
+  const table = adminRoutes({} as Operations);
+  const doors = portalRoutes({} as Operations, { table, isHostConfirmed: false }).map(
     ({ method, path }) => `${method} ${path}`,
   );
   t.strictSame(doors.sort(), [

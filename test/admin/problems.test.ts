@@ -4,7 +4,7 @@
  */
 import fastify, { type FastifyInstance } from 'fastify';
 import { health } from '../../src/admin/nouns/status.ts';
-import { adminServer } from '../../src/admin/server.ts';
+import { adminRoutes, adminServer } from '../../src/admin/server.ts';
 import type { HubStatus } from '../../src/api/hub.ts';
 import { HubError } from '../../src/domain/errors.ts';
 import type { Hub } from '../../src/hub/ports/hub.ts';
@@ -23,6 +23,7 @@ async function refusing(
   const keep = (fields: object) => void log.push(fields);
   await app.register(
     adminServer(hub, {
+      table: adminRoutes(hub.operations),
       adminToken: 'admin',
       viewerToken: null,
       visitors: welcome,
