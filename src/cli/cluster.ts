@@ -41,17 +41,14 @@ function clockOf({ clock_ahead_ms: ms }: NonNullable<ClusterView['database']>): 
 }
 
 function cluster({ store, role, warning, lease_s, head, database, nodes }: ClusterView, page: Page): string[] {
-  const known = fields(
-    [
-      ['store', store === 'level' ? 'embedded: one process, no other nodes' : 'PostgreSQL'],
-      ['this node', role],
-      ['warning', warning ?? null],
-      ['lease', lease_s === null ? null : `${lease_s} s`],
-      ['head of the log', String(head)],
-      ['database clock', database === null ? null : clockOf(database)],
-      ['open transaction', database?.oldest_transaction ? openedBy(database.oldest_transaction) : null],
-    ],
-    page,
-  );
+  const known = fields(page, [
+    ['store', store === 'level' ? 'embedded: one process, no other nodes' : 'PostgreSQL'],
+    ['this node', role],
+    ['warning', warning ?? null],
+    ['lease', lease_s === null ? null : `${lease_s} s`],
+    ['head of the log', String(head)],
+    ['database clock', database === null ? null : clockOf(database)],
+    ['open transaction', database?.oldest_transaction ? openedBy(database.oldest_transaction) : null],
+  ]);
   return nodes.length === 0 ? known : [...known, '', ...table(columns, nodes, page)];
 }

@@ -49,19 +49,16 @@ export function command(): Command {
       run: async ({ hub, screen }, [given = '']) => {
         const found = await hub.get<CommandView>(await pathOf(hub, kinds.command, given));
         screen.answer(found, (item, page) =>
-          fields(
-            [
-              ['command', page.paint('bold', item.id)],
-              ['what', item.command],
-              ['from, to', `${item.emsp} → ${item.cpo}`],
-              ['state', item.state],
-              ['result', item.result],
-              ['reason', item.reason],
-              ['session', item.session],
-              ['at', when(item.at, page.now)],
-            ],
-            page,
-          ),
+          fields(page, [
+            ['command', page.paint('bold', item.id)],
+            ['what', item.command],
+            ['from, to', `${item.emsp} → ${item.cpo}`],
+            ['state', item.state],
+            ['result', item.result],
+            ['reason', item.reason],
+            ['session', item.session],
+            ['at', when(item.at, page.now)],
+          ]),
         );
       },
     }),

@@ -106,19 +106,16 @@ export function command(): Command {
 
 export function delivery(item: DeliveryView, page: Page): string[] {
   const { now, paint } = page;
-  const about = fields(
-    [
-      ['delivery', paint('bold', item.id)],
-      ['state', paint(stateColour(item), item.state)],
-      ['what', `${item.method} ${item.module} ${plain(item.object)}`],
-      ['from, to', `${item.sender} → ${item.receiver}`],
-      ['accepted', when(item.accepted_at, now)],
-      ['next attempt', item.state === 'PENDING' ? nextOf(item, now) : null],
-      ['reason', item.reason && plain(item.reason)],
-      ['correlation id', item.correlation_id],
-    ],
-    page,
-  );
+  const about = fields(page, [
+    ['delivery', paint('bold', item.id)],
+    ['state', paint(stateColour(item), item.state)],
+    ['what', `${item.method} ${item.module} ${plain(item.object)}`],
+    ['from, to', `${item.sender} → ${item.receiver}`],
+    ['accepted', when(item.accepted_at, now)],
+    ['next attempt', item.state === 'PENDING' ? nextOf(item, now) : null],
+    ['reason', item.reason && plain(item.reason)],
+    ['correlation id', item.correlation_id],
+  ]);
   const hint =
     item.state === 'DEAD'
       ? ['', `ocpi-hub redrive ${item.id} puts it back, ocpi-hub discard ${item.id} gives it up.`]

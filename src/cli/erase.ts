@@ -26,20 +26,17 @@ export function command(): Command {
           throw new Failure('canceled: nothing was erased');
       }
       screen.answer(await hub.send<ErasureView>('POST', '/erase', body), (erasure, page) =>
-        fields(
-          [
-            ['erasure', erasure.id],
-            ['state', erasure.state],
-            ['events', String(erasure.events)],
-            ['rows', String(erasure.rows)],
-            ['tokens removed', String(erasure.tokens)],
-            ['of', erasure.tokens_of.map(({ emsp, tokens }) => `${emsp} ${tokens}`).join(', ') || null],
-            ['deliveries owed', String(erasure.pending)],
-            ['digests', erasure.digests.join(', ')],
-            ['until a restart in', erasure.until_restart.join(', ') || null],
-          ],
-          page,
-        ),
+        fields(page, [
+          ['erasure', erasure.id],
+          ['state', erasure.state],
+          ['events', String(erasure.events)],
+          ['rows', String(erasure.rows)],
+          ['tokens removed', String(erasure.tokens)],
+          ['of', erasure.tokens_of.map(({ emsp, tokens }) => `${emsp} ${tokens}`).join(', ') || null],
+          ['deliveries owed', String(erasure.pending)],
+          ['digests', erasure.digests.join(', ')],
+          ['until a restart in', erasure.until_restart.join(', ') || null],
+        ]),
       );
     },
   });

@@ -58,21 +58,18 @@ function skipped({ skipped_stale, skipped_pending, skipped_unregistered }: JobVi
 
 function job(item: JobView, page: Page): string[] {
   const { paint, now } = page;
-  return fields(
+  return fields(page, [
+    ['job', paint('bold', item.id)],
+    ['kind', item.kind],
+    ['state', item.state],
+    ['next', nextOf(item)],
+    [item.kind === 'discard' ? 'discarded' : 're-driven', String(item.queued)],
     [
-      ['job', paint('bold', item.id)],
-      ['kind', item.kind],
-      ['state', item.state],
-      ['next', nextOf(item)],
-      [item.kind === 'discard' ? 'discarded' : 're-driven', String(item.queued)],
-      [
-        'skipped',
-        `${item.skipped_stale} stale, ${item.skipped_pending} on their way, ${item.skipped_unregistered} of receivers that are not registered`,
-      ],
-      ['started', when(item.started_at, now)],
-      ['ended', when(item.ended_at, now)],
-      ['error', item.error],
+      'skipped',
+      `${item.skipped_stale} stale, ${item.skipped_pending} on their way, ${item.skipped_unregistered} of receivers that are not registered`,
     ],
-    page,
-  );
+    ['started', when(item.started_at, now)],
+    ['ended', when(item.ended_at, now)],
+    ['error', item.error],
+  ]);
 }

@@ -90,19 +90,16 @@ export function command(): Command {
 
 function orphan(item: OrphanView, page: Page): string[] {
   const { paint, now } = page;
-  return fields(
-    [
-      ['case', paint('bold', item.id)],
-      ['state', paint(colours[item.state], item.state)],
-      ['kind', item.kind],
-      ['session', item.session],
-      ['CPO, eMSP', `${item.cpo}, ${item.emsp}`],
-      ['opened', when(item.opened_at, now)],
-      ['last queried', when(item.pulled_at, now)],
-      ['resolved', when(item.resolved_at, now)],
-      ['note', item.note],
-      ['taken care of by', triageLine(item.triage, now)],
-    ],
-    page,
-  );
+  return fields(page, [
+    ['case', paint('bold', item.id)],
+    ['state', paint(colours[item.state], item.state)],
+    ['kind', item.kind],
+    ['session', item.session],
+    ['CPO, eMSP', `${item.cpo}, ${item.emsp}`],
+    ['opened', when(item.opened_at, now)],
+    ['last queried', when(item.pulled_at, now)],
+    ['resolved', when(item.resolved_at, now)],
+    ['note', item.note],
+    ['taken care of by', triageLine(item.triage, now)],
+  ]);
 }

@@ -224,35 +224,31 @@ function party(item: PartyView, page: Page): string[] {
     return `${circuit} ${state === 'halfOpen' ? 'half-open (testing)' : state}${after(failures)}${next}`;
   });
   const refusal = tokenRefusedOf(item, now);
-  const about = fields(
+  const about = fields(page, [
+    ['partner', paint('bold', item.id)],
+    ['status', paint(colours[item.status], item.status)],
+    ['name', namesOf(item)],
+    ['roles', rolesOf(item)],
+    ['left out', leftOutOf(item)],
+    ['url', item.url],
+    ['last request', when(item.last_request, now) ?? sinceStart],
+    ['last answer', when(item.last_answer, now) ?? sinceStart],
+    ['last error', errorOf(item.last_error, now)],
+    ['silent', item.silent_since && paint('red', `no push since ${when(item.silent_since, now)}`)],
+    ['pushes', item.inbound.map((one) => pushesOf(one, now)).join('; ') || null],
+    ['tokens', item.tokens.map((token) => tokenUse(token, now)).join('; ')],
+    ['refused', refusedOf(item)],
+    ['token refused', refusal && paint('red', refusal)],
+    ['change of host', hostChangeOf(item)],
+    ['deliveries', `${queue.depth} waiting${oldest}; ${queue.dead} dead`],
+    ['circuits', circuits.join('; ')],
+    ['settings', settings.join(', ')],
     [
-      ['partner', paint('bold', item.id)],
-      ['status', paint(colours[item.status], item.status)],
-      ['name', namesOf(item)],
-      ['roles', rolesOf(item)],
-      ['left out', leftOutOf(item)],
-      ['url', item.url],
-      ['last request', when(item.last_request, now) ?? sinceStart],
-      ['last answer', when(item.last_answer, now) ?? sinceStart],
-      ['last error', errorOf(item.last_error, now)],
-      ['silent', item.silent_since && paint('red', `no push since ${when(item.silent_since, now)}`)],
-      ['pushes', item.inbound.map((one) => pushesOf(one, now)).join('; ') || null],
-      ['tokens', item.tokens.map((token) => tokenUse(token, now)).join('; ')],
-      ['refused', refusedOf(item)],
-      ['token refused', refusal && paint('red', refusal)],
-      ['change of host', hostChangeOf(item)],
-      ['deliveries', `${queue.depth} waiting${oldest}; ${queue.dead} dead`],
-      ['circuits', circuits.join('; ')],
-      ['settings', settings.join(', ')],
-      [
-        'habits',
-        item.quirks
-          .map(({ heals, setting, value, source }) => `${heals}: ${setting} ${value} (${source})`)
-          .join('; ') || null,
-      ],
+      'habits',
+      item.quirks.map(({ heals, setting, value, source }) => `${heals}: ${setting} ${value} (${source})`).join('; ') ||
+        null,
     ],
-    page,
-  );
+  ]);
   if (item.endpoints.length === 0) return [...about, '', 'It has no endpoints yet.'];
   return [...about, '', ...endpointTable(item.endpoints, page)];
 }

@@ -48,18 +48,15 @@ function status(
   const { paint } = page;
   const oldest = backlog.oldest_age_s === null ? '' : `, the oldest for ${span(backlog.oldest_age_s)}`;
   const isWell = ready && store.state === 'open';
-  return fields(
-    [
-      ['hub', `${version}, up for ${span(uptime_s)}`],
-      ['accepting', paint(isWell ? 'green' : 'red', ready ? 'yes' : 'no')],
-      ['store', [store.state, store.reason].filter(Boolean).join(': ')],
-      ...(!clock_step ? [] : [['wall clock', movedBy(clock_step)] as const]),
-      ['sequence', String(sequence)],
-      ['backlog', `${backlog.depth} waiting${oldest}`],
-      ...Object.entries(actors).map(([kind, states]) => [kind, countsOf(states)] as const),
-    ],
-    page,
-  );
+  return fields(page, [
+    ['hub', `${version}, up for ${span(uptime_s)}`],
+    ['accepting', paint(isWell ? 'green' : 'red', ready ? 'yes' : 'no')],
+    ['store', [store.state, store.reason].filter(Boolean).join(': ')],
+    ...(!clock_step ? [] : [['wall clock', movedBy(clock_step)] as const]),
+    ['sequence', String(sequence)],
+    ['backlog', `${backlog.depth} waiting${oldest}`],
+    ...Object.entries(actors).map(([kind, states]) => [kind, countsOf(states)] as const),
+  ]);
 }
 
 function movedBy({ seconds, ago_s }: NonNullable<HubStatus['clock_step']>): string {

@@ -53,7 +53,7 @@ export function table<T>(columns: readonly Column<T>[], items: readonly T[], { w
 }
 
 /** Lines of the form `name  value`; a field without a value is left out. */
-export function fields(pairs: readonly (readonly [name: string, value: string | null])[], { paint }: Page): string[] {
+export function fields({ paint }: Page, pairs: readonly (readonly [name: string, value: string | null])[]): string[] {
   const given = pairs.filter(([, value]) => value !== null && value !== '');
   const room = Math.max(0, ...given.map(([name]) => name.length));
   return given.map(([name, value]) => `${paint('dim', name.padEnd(room))}${gap}${value}`);
