@@ -13,88 +13,48 @@ type Kind = Omit<FindingView, keyof Seen>;
 
 const transport = 'transport_and_format';
 const pagination = `${transport}, Pagination`;
+const versions = 'version_information_endpoint';
+const authorization = 'mod_tokens, Real-time authorization request';
+const ofObject = 'the module of the object';
 
+/** How bad each is, what is expected instead, and where OCPI says so. */
 const kinds = {
-  unreachable: {
-    severity: 'error',
-    expected: 'its versions can be read with its token',
-    source: 'version_information_endpoint, Version information endpoint',
-  },
-  'versions-unusable': {
-    severity: 'error',
-    expected: 'version 2.2.1 with the endpoints of its modules',
-    source: 'version_information_endpoint, Version details endpoint',
-  },
-  'endpoint-missing': {
-    severity: 'error',
-    expected: 'an endpoint for what its role is asked or sent',
-    source: 'version_information_endpoint, Endpoint',
-  },
-  'endpoint-changed': {
-    severity: 'warning',
-    expected: 'the endpoints that it registered with; PUT /credentials tells the hub of new ones',
-    source: 'credentials, PUT method',
-  },
-  'list-failed': { severity: 'error', expected: 'a list of objects', source: `${pagination}` },
-  'no-total': { severity: 'warning', expected: 'X-Total-Count says how many objects match', source: pagination },
-  'no-limit': { severity: 'note', expected: 'X-Limit says how many objects a page can have', source: pagination },
-  'limit-ignored': { severity: 'warning', expected: 'no more objects than limit asks for', source: pagination },
-  'same-page': { severity: 'error', expected: 'the next page has the next objects', source: pagination },
-  'object-refused': {
-    severity: 'error',
-    expected: 'an object that a push with the same body would be taken for',
-    source: 'the module of the object',
-  },
-  'object-warning': {
-    severity: 'warning',
-    expected: 'fields as OCPI defines them',
-    source: 'the module of the object',
-  },
-  'foreign-object': {
-    severity: 'error',
-    expected: 'objects of its own parties',
-    source: `${transport}, Client owned object push`,
-  },
-  'no-envelope': {
-    severity: 'warning',
-    expected: 'every answer is an envelope',
-    source: `${transport}, Response format`,
-  },
-  'unknown-found': {
-    severity: 'warning',
-    expected: '404 for an object that it does not have',
-    source: 'status_codes, 404 for GET of what is not there',
-  },
-  'get-failed': { severity: 'warning', expected: 'GET at a receiver, to see what it has', source: `${transport}, GET` },
-  'allows-anyone': {
-    severity: 'error',
-    expected: '404 with 2004 for an unknown token',
-    source: 'mod_tokens, Real-time authorization request',
-  },
-  'authorize-failed': {
-    severity: 'error',
-    expected: 'an answer to the authorization of an unknown token',
-    source: 'mod_tokens, Real-time authorization request',
-  },
-  'write-refused': { severity: 'error', expected: 'an object that OCPI allows is taken', source: `${transport}, PUT` },
-  'command-failed': {
-    severity: 'error',
-    expected: 'a CommandResponse within the time-out',
-    source: 'mod_commands, CommandResponse object',
-  },
-  'command-accepted': {
-    severity: 'warning',
-    expected: 'REJECTED for a location that it does not have',
-    source: 'mod_commands, CommandResponseType',
-  },
-  'push-refused': { severity: 'error', expected: 'pushes that the hub can take', source: 'the module of the object' },
-  'dead-letters': { severity: 'error', expected: 'deliveries are taken', source: `${transport}, Push` },
-  unfinished: {
-    severity: 'error',
-    expected: 'answers within the time of a check',
-    source: `${transport}, Response format`,
-  },
-} as const satisfies Readonly<Record<string, Kind>>;
+  unreachable: ['error', 'its versions can be read with its token', `${versions}, Version information endpoint`],
+  'versions-unusable': [
+    'error',
+    'version 2.2.1 with the endpoints of its modules',
+    `${versions}, Version details endpoint`,
+  ],
+  'endpoint-missing': ['error', 'an endpoint for what its role is asked or sent', `${versions}, Endpoint`],
+  'endpoint-changed': [
+    'warning',
+    'the endpoints that it registered with; PUT /credentials tells the hub of new ones',
+    'credentials, PUT method',
+  ],
+  'list-failed': ['error', 'a list of objects', pagination],
+  'no-total': ['warning', 'X-Total-Count says how many objects match', pagination],
+  'no-limit': ['note', 'X-Limit says how many objects a page can have', pagination],
+  'limit-ignored': ['warning', 'no more objects than limit asks for', pagination],
+  'same-page': ['error', 'the next page has the next objects', pagination],
+  'object-refused': ['error', 'an object that a push with the same body would be taken for', ofObject],
+  'object-warning': ['warning', 'fields as OCPI defines them', ofObject],
+  'foreign-object': ['error', 'objects of its own parties', `${transport}, Client owned object push`],
+  'no-envelope': ['warning', 'every answer is an envelope', `${transport}, Response format`],
+  'unknown-found': [
+    'warning',
+    '404 for an object that it does not have',
+    'status_codes, 404 for GET of what is not there',
+  ],
+  'get-failed': ['warning', 'GET at a receiver, to see what it has', `${transport}, GET`],
+  'allows-anyone': ['error', '404 with 2004 for an unknown token', authorization],
+  'authorize-failed': ['error', 'an answer to the authorization of an unknown token', authorization],
+  'write-refused': ['error', 'an object that OCPI allows is taken', `${transport}, PUT`],
+  'command-failed': ['error', 'a CommandResponse within the time-out', 'mod_commands, CommandResponse object'],
+  'command-accepted': ['warning', 'REJECTED for a location that it does not have', 'mod_commands, CommandResponseType'],
+  'push-refused': ['error', 'pushes that the hub can take', ofObject],
+  'dead-letters': ['error', 'deliveries are taken', `${transport}, Push`],
+  unfinished: ['error', 'answers within the time of a check', `${transport}, Response format`],
+} as const satisfies Readonly<Record<string, readonly [Kind['severity'], expected: string, source: string]>>;
 
 /**
  * The finding of this name; a quirk that no habit explains is one all the same. What a setting heals is an error until
@@ -105,7 +65,10 @@ export function findingOf(seen: Seen, settings: PartnerChoices): FindingView {
 }
 
 function kindOf(name: string, settings: PartnerChoices): Kind {
-  if (Object.hasOwn(kinds, name)) return kinds[name as keyof typeof kinds];
+  if (Object.hasOwn(kinds, name)) {
+    const [severity, expected, source] = kinds[name as keyof typeof kinds];
+    return { severity, expected, source };
+  }
   const habit = habitCounted(name);
   if (!habit) return { severity: 'warning', expected: 'what OCPI 2.2.1 says', source: 'docs/RUNBOOK.md' };
   const { expected, source } = habit;
