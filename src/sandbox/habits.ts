@@ -74,160 +74,147 @@ const enums = new RegExp(
   'g',
 );
 
+const ofKind = (kind: Behaviour['kind'], table: Readonly<Record<string, Omit<Behaviour, 'kind'>>>) =>
+  Object.fromEntries(Object.entries(table).map(([name, one]) => [name, { kind, ...one }]));
+
 /** Behaviours in the order in which they apply. */
 export const behaviours: Readonly<Record<string, Behaviour>> = {
-  'trailing-slash': {
-    kind: 'answers',
-    endpoints: (all) => all.map((one) => ({ ...one, url: `${one.url}/` })),
-    path: bare,
-    instead: ({ path }) => (isModule(pathOf(path)) ? page(404) : null),
-    answer({ headers: { link, ...headers } = {}, ...reply }) {
-      return { ...reply, headers: link === undefined ? headers : { ...headers, link: link.replace('?', '/?') } };
+  ...ofKind('answers', {
+    'trailing-slash': {
+      endpoints: (all) => all.map((one) => ({ ...one, url: `${one.url}/` })),
+      path: bare,
+      instead: ({ path }) => (isModule(pathOf(path)) ? page(404) : null),
+      answer({ headers: { link, ...headers } = {}, ...reply }) {
+        return { ...reply, headers: link === undefined ? headers : { ...headers, link: link.replace('?', '/?') } };
+      },
     },
-  },
-  'redirect-slash': {
-    kind: 'answers',
-    path: bare,
-    instead({ path }) {
-      const [own = '', ...query] = path.split('?');
-      if (own.endsWith('/')) return null;
-      return { ...page(308), headers: { location: [`${own}/`, ...query].join('?') } };
+    'redirect-slash': {
+      path: bare,
+      instead({ path }) {
+        const [own = '', ...query] = path.split('?');
+        if (own.endsWith('/')) return null;
+        return { ...page(308), headers: { location: [`${own}/`, ...query].join('?') } };
+      },
     },
-  },
-  'plain-token': { kind: 'answers', plainToken: true },
-  'needs-user-agent': {
-    kind: 'answers',
-    instead: ({ headers }) => (headers['user-agent'] === undefined ? page(403) : null),
-  },
-  'details-url': { kind: 'answers' },
-  'no-role': {
-    kind: 'answers',
-    endpoints: (all) => all.map(({ role: _, ...one }) => one),
-  },
-  'not-subscribed': {
-    kind: 'answers',
-    only: 'EMSP',
-    endpoints: (all) => all.filter(({ identifier }) => !/^(locations|tariffs)$/.test(identifier)),
-  },
-  'patch-404': { kind: 'answers', only: 'EMSP', instead: refusing(404) },
-  'patch-405': { kind: 'answers', only: 'EMSP', instead: refusing(405) },
-  'no-link': { kind: 'answers', answer: withLink(null) },
-  'bad-link': { kind: 'answers', answer: withLink('<http://[next]/page>; rel="next"') },
-  'foreign-link': { kind: 'answers', answer: withLink('<https://lists.example/ocpi/next?offset=1>; rel="next"') },
-  array: {
-    kind: 'answers',
-    answer(reply) {
-      const { data, ...envelope } = fields(reply.body);
-      const isObject = typeof data === 'object' && data !== null && !Array.isArray(data);
-      return isObject ? { ...reply, body: JSON.stringify({ ...envelope, data: [data] }) } : reply;
+    'plain-token': { plainToken: true },
+    'needs-user-agent': {
+      instead: ({ headers }) => (headers['user-agent'] === undefined ? page(403) : null),
     },
-  },
-  'bare-response': {
-    kind: 'answers',
-    only: 'CPO',
-    answer(reply, { path }) {
-      if (!/\/commands\/[A-Z_]+$/.test(pathOf(path)) || reply.status !== 200) return reply;
-      return { ...reply, body: JSON.stringify(fields(reply.body).data) };
+    'details-url': {},
+    'no-role': {
+      endpoints: (all) => all.map(({ role: _, ...one }) => one),
     },
-  },
-  'text-status': {
-    kind: 'answers',
-    answer: (reply) => ({ ...reply, body: reply.body.replace(/"status_code":(\d+)/, '"status_code":"$1"') }),
-  },
-  'empty-2xx': {
-    kind: 'answers',
-    answer: (reply, asked) => (reply.status < 300 && !isAsked(asked) ? { ...reply, body: '' } : reply),
-  },
-  'double-slash': {
-    kind: 'sends',
-    call: (call) => ({ ...call, url: call.url.replace(/\/(?=[^/?]+(?:\?|$))/, '//') }),
-  },
-  'cdr-path': {
-    kind: 'sends',
-    only: 'CPO',
-    call(call) {
-      if (call.method !== 'POST' || !call.url.endsWith('/cdrs')) return call;
-      const { country_code, party_id, id } = fields(call.body);
-      return { ...call, url: [call.url, country_code, party_id, id].join('/') };
+    'not-subscribed': {
+      only: 'EMSP',
+      endpoints: (all) => all.filter(({ identifier }) => !/^(locations|tariffs)$/.test(identifier)),
     },
-  },
-  'foreign-sender': {
-    kind: 'sends',
-    only: 'CPO',
-    call: (call, hub) => (isResult(call) ? { ...call, from: hub } : call),
-  },
-  'blank-date': {
-    kind: 'sends',
-    only: 'CPO',
-    object: (text) => text.replace(/"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d[^"]*)"/g, '"$1 $2"'),
-  },
-  'iso-date': {
-    kind: 'sends',
-    only: 'CPO',
-    object: (text) => text.replace(/"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)Z"/g, '"$1+0000"'),
-  },
-  'lower-case': {
-    kind: 'sends',
-    only: 'CPO',
-    object: (text) => text.replace(enums, (field) => field.toLowerCase()),
-  },
-  nulls: { kind: 'sends', object: withNulls },
-  'byte-order-mark': {
-    kind: 'sends',
-    answer: (reply) => (reply.body === '' ? reply : { ...reply, body: `\uFEFF${reply.body}` }),
-    call: (call) =>
-      call.body === undefined
-        ? call
-        : { ...call, body: `\uFEFF${typeof call.body === 'string' ? call.body : JSON.stringify(call.body)}` },
-  },
-  'early-cdr': { kind: 'sends', only: 'CPO' },
-  'cdr-again': { kind: 'sends', only: 'CPO' },
-  'enveloped-result': {
-    kind: 'sends',
-    only: 'CPO',
-    call(call) {
-      if (!isResult(call)) return call;
-      return { ...call, body: { data: call.body, status_code: 1000, timestamp: new Date().toISOString() } };
+    'patch-404': { only: 'EMSP', instead: refusing(404) },
+    'patch-405': { only: 'EMSP', instead: refusing(405) },
+    'no-link': { answer: withLink(null) },
+    'bad-link': { answer: withLink('<http://[next]/page>; rel="next"') },
+    'foreign-link': { answer: withLink('<https://lists.example/ocpi/next?offset=1>; rel="next"') },
+    array: {
+      answer(reply) {
+        const { data, ...envelope } = fields(reply.body);
+        const isObject = typeof data === 'object' && data !== null && !Array.isArray(data);
+        return isObject ? { ...reply, body: JSON.stringify({ ...envelope, data: [data] }) } : reply;
+      },
     },
-  },
-  'patch-without-date': {
-    kind: 'sends',
-    only: 'CPO',
-    call(call) {
-      if (call.method !== 'PATCH') return call;
-      const { last_updated: _, ...body } = fields(call.body);
-      return { ...call, body };
+    'bare-response': {
+      only: 'CPO',
+      answer(reply, { path }) {
+        if (!/\/commands\/[A-Z_]+$/.test(pathOf(path)) || reply.status !== 200) return reply;
+        return { ...reply, body: JSON.stringify(fields(reply.body).data) };
+      },
     },
-  },
-  'to-hub': {
-    kind: 'sends',
-    call: (call, hub) => (call.unrouted || isAuthorize(call.url) ? call : { ...call, to: hub }),
-  },
-  'authorize-to-hub': {
-    kind: 'sends',
-    only: 'CPO',
-    call: (call, hub) => (isAuthorize(call.url) ? { ...call, to: hub } : call),
-  },
-  'token-without-party': {
-    kind: 'sends',
-    only: 'EMSP',
-    call(call) {
-      const { token, ...body } = fields(call.body);
-      if (!/\/commands\//.test(call.url) || typeof token !== 'object') return call;
-      const { uid, type, contract_id } = token as Record<string, unknown>;
-      return { ...call, body: { ...body, token: { uid, type, contract_id } } };
+    'text-status': {
+      answer: (reply) => ({ ...reply, body: reply.body.replace(/"status_code":(\d+)/, '"status_code":"$1"') }),
     },
-  },
-  'first-link': { kind: 'sends' },
-  'strict-modules': { kind: 'sends' },
-  gzip: {
-    kind: 'answers',
-    answer: (reply) => ({
-      ...reply,
-      bytes: gzipSync(reply.body),
-      headers: { ...reply.headers, 'content-encoding': 'gzip' },
-    }),
-  },
+    'empty-2xx': {
+      answer: (reply, asked) => (reply.status < 300 && !isAsked(asked) ? { ...reply, body: '' } : reply),
+    },
+  }),
+  ...ofKind('sends', {
+    'double-slash': {
+      call: (call) => ({ ...call, url: call.url.replace(/\/(?=[^/?]+(?:\?|$))/, '//') }),
+    },
+    'cdr-path': {
+      only: 'CPO',
+      call(call) {
+        if (call.method !== 'POST' || !call.url.endsWith('/cdrs')) return call;
+        const { country_code, party_id, id } = fields(call.body);
+        return { ...call, url: [call.url, country_code, party_id, id].join('/') };
+      },
+    },
+    'foreign-sender': {
+      only: 'CPO',
+      call: (call, hub) => (isResult(call) ? { ...call, from: hub } : call),
+    },
+    'blank-date': {
+      only: 'CPO',
+      object: (text) => text.replace(/"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d[^"]*)"/g, '"$1 $2"'),
+    },
+    'iso-date': {
+      only: 'CPO',
+      object: (text) => text.replace(/"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)Z"/g, '"$1+0000"'),
+    },
+    'lower-case': {
+      only: 'CPO',
+      object: (text) => text.replace(enums, (field) => field.toLowerCase()),
+    },
+    nulls: { object: withNulls },
+    'byte-order-mark': {
+      answer: (reply) => (reply.body === '' ? reply : { ...reply, body: `\uFEFF${reply.body}` }),
+      call: (call) =>
+        call.body === undefined
+          ? call
+          : { ...call, body: `\uFEFF${typeof call.body === 'string' ? call.body : JSON.stringify(call.body)}` },
+    },
+    'early-cdr': { only: 'CPO' },
+    'cdr-again': { only: 'CPO' },
+    'enveloped-result': {
+      only: 'CPO',
+      call(call) {
+        if (!isResult(call)) return call;
+        return { ...call, body: { data: call.body, status_code: 1000, timestamp: new Date().toISOString() } };
+      },
+    },
+    'patch-without-date': {
+      only: 'CPO',
+      call(call) {
+        if (call.method !== 'PATCH') return call;
+        const { last_updated: _, ...body } = fields(call.body);
+        return { ...call, body };
+      },
+    },
+    'to-hub': {
+      call: (call, hub) => (call.unrouted || isAuthorize(call.url) ? call : { ...call, to: hub }),
+    },
+    'authorize-to-hub': {
+      only: 'CPO',
+      call: (call, hub) => (isAuthorize(call.url) ? { ...call, to: hub } : call),
+    },
+    'token-without-party': {
+      only: 'EMSP',
+      call(call) {
+        const { token, ...body } = fields(call.body);
+        if (!/\/commands\//.test(call.url) || typeof token !== 'object') return call;
+        const { uid, type, contract_id } = token as Record<string, unknown>;
+        return { ...call, body: { ...body, token: { uid, type, contract_id } } };
+      },
+    },
+    'first-link': {},
+    'strict-modules': {},
+  }),
+  ...ofKind('answers', {
+    gzip: {
+      answer: (reply) => ({
+        ...reply,
+        bytes: gzipSync(reply.body),
+        headers: { ...reply.headers, 'content-encoding': 'gzip' },
+      }),
+    },
+  }),
 };
 
 /** Faults: the partner registers first, and then has them in whatever it is asked. */
