@@ -44,7 +44,6 @@ export interface PathContext {
   readonly adminToken: string;
   readonly cpo: Cpo;
   readonly emsp: Emsp;
-  readonly arrivalMs: number;
   readonly options: PathOptions;
   /** Results of earlier steps for later ones; of a charging session, those of the latest. */
   readonly made: {
@@ -64,8 +63,8 @@ export interface PathContext {
 
 /** Starts both partners; they listen and are unknown to the hub. */
 export async function openPath(options: PathOptions): Promise<PathContext> {
-  const { hubUrl, adminToken, retryUntilAnswered = false, arrivalMs = 30_000 } = options;
-  const common = { hubUrl, retryUntilAnswered };
+  const { hubUrl, adminToken, retryUntilAnswered = false, arrivalMs } = options;
+  const common = { hubUrl, retryUntilAnswered, arrivalMs };
   const cpo = await startCpo({
     country_code: 'NL',
     party_id: 'CPO',
@@ -77,7 +76,7 @@ export async function openPath(options: PathOptions): Promise<PathContext> {
   const close = async () => {
     await Promise.all([cpo.close(), emsp.close()]);
   };
-  return { hubUrl, adminToken, cpo, emsp, arrivalMs, options, made: { initialTokens: new Map() }, close };
+  return { hubUrl, adminToken, cpo, emsp, options, made: { initialTokens: new Map() }, close };
 }
 
 export interface Step {
@@ -156,15 +155,11 @@ function inItsOwnHand(location: Location): string {
   return `${text.slice(0, text.lastIndexOf('}'))},"x_roof": {"kWp":12.50, "note":"Sonnen\\u0064ach"} }`;
 }
 
-async function awaitCatalogue({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function awaitCatalogue({ cpo, emsp, made }: PathContext): Promise<void> {
   if (emsp.has('not-subscribed')) return;
   for (const [module, object] of Object.entries({ tariffs: had(made.tariff), locations: had(made.location) })) {
     const sent = cpo.pushed.get(`${module}/${object.id}`);
-    await emsp.until(
-      `${module} ${object.id} as it was pushed`,
-      () => emsp.copy(module, cpo, object.id)?.text === sent,
-      arrivalMs,
-    );
+    await emsp.until(`${module} ${object.id} as it was pushed`, () => emsp.copy(module, cpo, object.id)?.text === sent);
   }
 }
 
@@ -189,7 +184,7 @@ async function authorize({ cpo, emsp, made }: PathContext): Promise<void> {
   if (reference !== undefined) made.authorizationReference = reference;
 }
 
-async function startSession({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function startSession({ cpo, emsp, made }: PathContext): Promise<void> {
   const { id, evses } = had(made.location);
   const evse = had(evses[0]);
   const known = new Set(cpo.commands);
@@ -201,56 +196,54 @@ async function startSession({ cpo, emsp, made, arrivalMs }: PathContext): Promis
     ...(made.authorizationReference === undefined ? {} : { authorization_reference: made.authorizationReference }),
   });
   expect(made.start.result === 'ACCEPTED', `START_SESSION was answered ${made.start.result}`);
-  made.started = await newCommand(cpo, known, 'START_SESSION', arrivalMs);
+  made.started = await newCommand(cpo, known, 'START_SESSION');
   expect(!made.started.responseUrl.startsWith(emsp.url), 'the CPO was given the address of the eMSP itself');
 }
 
-async function relayStartResult({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
-  await relayResult(cpo, emsp, had(made.started), had(made.start), arrivalMs);
+async function relayStartResult({ cpo, emsp, made }: PathContext): Promise<void> {
+  await relayResult(cpo, emsp, had(made.started), had(made.start));
 }
 
-async function activate({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function activate({ cpo, emsp, made }: PathContext): Promise<void> {
   const session = await cpo.openSession(had(made.started));
   made.session = session;
   const sees = (status: string) =>
-    emsp.until(
-      `session ${session.id} ${status}`,
-      () => statusesOf(emsp.copy('sessions', cpo, session.id)).includes(status),
-      arrivalMs,
+    emsp.until(`session ${session.id} ${status}`, () =>
+      statusesOf(emsp.copy('sessions', cpo, session.id)).includes(status),
     );
   await sees('PENDING');
   await cpo.startCharging(session);
   await sees('ACTIVE');
 }
 
-async function readMeter({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function readMeter({ cpo, emsp, made }: PathContext): Promise<void> {
   const session = had(made.session);
   for (const kwh of [1.25, 4.8, 11.375]) await cpo.meter(session, kwh);
-  await sameSession(cpo, emsp, session, arrivalMs);
+  await sameSession(cpo, emsp, session);
 }
 
-async function stopSession({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function stopSession({ cpo, emsp, made }: PathContext): Promise<void> {
   const known = new Set(cpo.commands);
   made.stop = await emsp.command('STOP_SESSION', { session_id: had(made.session).id });
   expect(made.stop.result === 'ACCEPTED', `STOP_SESSION was answered ${made.stop.result}`);
-  made.stopped = await newCommand(cpo, known, 'STOP_SESSION', arrivalMs);
+  made.stopped = await newCommand(cpo, known, 'STOP_SESSION');
 }
 
-async function relayStopResult({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
-  await relayResult(cpo, emsp, had(made.stopped), had(made.stop), arrivalMs);
+async function relayStopResult({ cpo, emsp, made }: PathContext): Promise<void> {
+  await relayResult(cpo, emsp, had(made.stopped), had(made.stop));
 }
 
-async function complete({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function complete({ cpo, emsp, made }: PathContext): Promise<void> {
   const session = had(made.session);
   await cpo.completeCharging(session);
-  await sameSession(cpo, emsp, session, arrivalMs);
+  await sameSession(cpo, emsp, session);
 }
 
-async function bill({ cpo, emsp, made, arrivalMs }: PathContext): Promise<void> {
+async function bill({ cpo, emsp, made }: PathContext): Promise<void> {
   const cdr = await cpo.bill(had(made.session));
   made.cdrId = cdr.id;
   const sent = cpo.pushed.get(`cdrs/${cdr.id}`);
-  await emsp.until(`CDR ${cdr.id} as it was posted`, () => emsp.copy('cdrs', cpo, cdr.id)?.text === sent, arrivalMs);
+  await emsp.until(`CDR ${cdr.id} as it was posted`, () => emsp.copy('cdrs', cpo, cdr.id)?.text === sent);
 }
 
 async function pullBack({ cpo, emsp, made }: PathContext): Promise<void> {
@@ -270,40 +263,21 @@ async function pullBack({ cpo, emsp, made }: PathContext): Promise<void> {
 }
 
 /** Reports ACCEPTED as the CPO and waits until the eMSP receives it at the `response_url` that it gave. */
-async function relayResult(
-  cpo: Cpo,
-  emsp: Emsp,
-  received: ReceivedCommand,
-  sent: SentCommand,
-  limitMs: number,
-): Promise<void> {
+async function relayResult(cpo: Cpo, emsp: Emsp, received: ReceivedCommand, sent: SentCommand): Promise<void> {
   await cpo.reportResult(received);
-  const [first] = await emsp.until(
-    `the result of ${received.command}`,
-    () => nonEmpty(emsp.resultsOf(sent.id)),
-    limitMs,
-  );
+  const [first] = await emsp.until(`the result of ${received.command}`, () => nonEmpty(emsp.resultsOf(sent.id)));
   expect(first?.result === 'ACCEPTED', `the result of ${received.command} arrived as ${first?.result}`);
 }
 
 /** Waits until the eMSP's merged copy equals the CPO's state. */
-async function sameSession(cpo: Cpo, emsp: Emsp, session: Session, limitMs: number): Promise<void> {
+async function sameSession(cpo: Cpo, emsp: Emsp, session: Session): Promise<void> {
   const state = asSent(cpo, session);
   const what = `session ${session.id} with ${session.kwh} kWh, ${session.status}`;
-  await emsp.until(
-    what,
-    () => isDeepStrictEqual(asKept(cpo, emsp.copy('sessions', cpo, session.id)?.state), state),
-    limitMs,
-  );
+  await emsp.until(what, () => isDeepStrictEqual(asKept(cpo, emsp.copy('sessions', cpo, session.id)?.state), state));
 }
 
-function newCommand(
-  cpo: Cpo,
-  known: ReadonlySet<ReceivedCommand>,
-  name: string,
-  limitMs: number,
-): Promise<ReceivedCommand> {
-  return cpo.until(name, () => cpo.commands.find((one) => one.command === name && !known.has(one)), limitMs);
+function newCommand(cpo: Cpo, known: ReadonlySet<ReceivedCommand>, name: string): Promise<ReceivedCommand> {
+  return cpo.until(name, () => cpo.commands.find((one) => one.command === name && !known.has(one)));
 }
 
 function statusesOf(copy: Copy | undefined): string[] {
