@@ -264,17 +264,8 @@ export function triageView({ assignee, snoozedUntil: snoozed_until, remarks }: T
 }
 
 export function orphanView(record: OrphanRecord): OrphanView {
-  const {
-    id,
-    kind,
-    state,
-    cpo,
-    emsp,
-    openedAt: opened_at,
-    pulledAt: pulled_at,
-    resolvedAt: resolved_at,
-    note,
-  } = record;
+  const { id, kind, state, cpo, emsp, note } = record;
+  const { openedAt: opened_at, pulledAt: pulled_at, resolvedAt: resolved_at } = record;
   const session = objectName({ owner: cpo, id: record.session });
   const triage = record.triage ? triageView(record.triage) : null;
   return { id, kind, state, session, cpo, emsp, opened_at, pulled_at, resolved_at, note, triage };
