@@ -137,13 +137,6 @@ export interface EventVerbs {
 /** Events past the retention period that cannot be trimmed, because they are still owed to a partner. */
 export type LogHeld = NonNullable<OverviewTotals['log_held']>;
 
-export interface OverviewVerbs {
-  /** Rows that changed since the revision `after`; all rows without it, or when the hub has restarted since. */
-  overview(after?: string): OverviewView;
-  /** Steps of a partner's registration since the hub started. Throws `notFound`. */
-  handshake(id: string): HandshakeView;
-}
-
 export interface BackupVerbs {
   /**
    * Resolves once the backup runs. Throws `invalid` where no backup can be made, and `conflict` while another one runs.
@@ -152,15 +145,6 @@ export interface BackupVerbs {
   backup(id: string): Promise<BackupView>;
   /** When the last backup ended that was made whole, RFC 3339. */
   lastBackup(): Promise<string | null>;
-}
-
-export interface CheckVerbs {
-  /** Starts a check of a partner's endpoints; throws `conflict` when one runs already or nothing can be called. */
-  startCheck(id: string, write: boolean, trace: Trace): string;
-  /** Throws `notFound`. */
-  checkOf(id: string): CheckView;
-  /** Those that are kept, of one partner or of all, newest first. */
-  checks(party: string | null): CheckView[];
 }
 
 export interface PersonVerbs {
@@ -214,15 +198,12 @@ export type AddedParty = { party: PartyView } & ({ initialToken: string } | { hu
 
 /** The verbs of operators. An `id` of a party is the id of its partner. */
 export interface Operations
-  extends OverviewVerbs,
-    EventVerbs,
+  extends EventVerbs,
     BackupVerbs,
-    CheckVerbs,
     PersonVerbs,
     AuditVerbs,
     PortalVerbs,
     WebhookVerbs,
-    MatterVerbs,
     SavedViewVerbs {
   addParty(roles: readonly PartyRole[], settings: Partial<PartnerChoices>, trace: Trace): Promise<AddedParty>;
   parties(): PartyView[];
@@ -314,34 +295,21 @@ export interface Operations
   monthlyReport(id: string, month: string): Promise<MonthlyReport>;
   /** Newest first; filtered like `commands`. */
   audit(filter: AuditFilter, page: PageRequest): Promise<Page<AuditEntry>>;
-  status(): HubStatus;
-  vitals(): Vitals;
+  /** Starts a check of a partner's endpoints; throws `conflict` when one runs already or nothing can be called. */
+  startCheck(id: string, write: boolean, trace: Trace): string;
+  /** Throws `notFound`. */
+  checkOf(id: string): CheckView;
+  /** Those that are kept, of one partner or of all, newest first. */
+  checks(party: string | null): CheckView[];
 
-  /** All live actors in their present state. */
-  actors(): Iterable<WatchedActor>;
-  actor(id: string): WatchedActor | undefined;
-  /** Reports every change of an actor until the returned function is called. Without watchers it costs nothing. */
-  watch(watcher: Watcher): () => void;
-}
-
-// The part of `Operations` by which operators handle orphan cases and groups of dead letters, and keep saved views
-// (addresses of the console under a name).
-
-export interface SavedViewVerbs {
-  savedViews(): Promise<SavedView[]>;
-  /** Replaces a view of the same name. Throws `conflict` when there are too many. */
-  saveView(name: string, path: string, trace: Trace): Promise<SavedView>;
-  /** Idempotent: resolves even when there is none. */
-  removeView(id: string, trace: Trace): Promise<void>;
-}
-
-/** `assignee` null: not filtered by assignee. */
-export interface MatterVerbs {
-  /** Dead letters by receiver, module and class, most first. */
+  /** Dead letters by receiver, module and class, most first; `assignee` null: of every assignee. */
   deadGroups(assignee: string | null): Promise<DeadGroup[]>;
   /** Throws `notFound` for a group without a dead letter. */
   triageDeadGroup(group: DeadGroupName, change: TriageChange, trace: Trace): Promise<TriageView>;
-  /** Open and resolved cases. A watch in its grace is not a case yet; `state` GRACE lists those. [D77] */
+  /**
+   * Open and resolved cases; `assignee` null: of every assignee. A watch in its grace is not a case yet; `state` GRACE
+   * lists those. [D77]
+   */
   orphans(state: string | null, assignee: string | null): Promise<OrphanView[]>;
   /**
    * Queries the CPO of an open case again; the note of the case gets the result. Throws `conflict` when the case is not
@@ -352,6 +320,28 @@ export interface MatterVerbs {
   triageOrphan(id: string, change: TriageChange, trace: Trace): Promise<OrphanView>;
   /** Closes an open case by hand. */
   resolveOrphan(id: string, note: string | null, trace: Trace): Promise<OrphanView>;
+
+  /** Rows that changed since the revision `after`; all rows without it, or when the hub has restarted since. */
+  overview(after?: string): OverviewView;
+  /** Steps of a partner's registration since the hub started. Throws `notFound`. */
+  handshake(id: string): HandshakeView;
+  status(): HubStatus;
+  vitals(): Vitals;
+
+  /** All live actors in their present state. */
+  actors(): Iterable<WatchedActor>;
+  actor(id: string): WatchedActor | undefined;
+  /** Reports every change of an actor until the returned function is called. Without watchers it costs nothing. */
+  watch(watcher: Watcher): () => void;
+}
+
+/** Saved views: addresses of the console under a name. */
+export interface SavedViewVerbs {
+  savedViews(): Promise<SavedView[]>;
+  /** Replaces a view of the same name. Throws `conflict` when there are too many. */
+  saveView(name: string, path: string, trace: Trace): Promise<SavedView>;
+  /** Idempotent: resolves even when there is none. */
+  removeView(id: string, trace: Trace): Promise<void>;
 }
 
 // How partners get into their portal.
