@@ -4,10 +4,11 @@ import { Choice, fieldOf } from '../parts/fields.tsx';
 import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
 import { failures } from './deliveries-words.ts';
 
+const criteria = ['state', 'receiver', 'partner', 'sender', 'module', 'class', 'object', 'from', 'to'] as const;
+export const filterNames = [...criteria, 'order'] as const;
+
 /** Filters of deliveries, and their order, as in the address; '' for none. */
-export type DeliveryFilterValues = Readonly<
-  Record<'state' | 'receiver' | 'partner' | 'sender' | 'module' | 'class' | 'object' | 'from' | 'to' | 'order', string>
->;
+export type DeliveryFilterValues = Readonly<Record<(typeof filterNames)[number], string>>;
 
 export const isFilteredBy = ({ order: _order, ...filters }: DeliveryFilterValues): boolean =>
   Object.values(filters).some((value) => value !== '');
@@ -93,14 +94,4 @@ const hourMs = 3_600_000;
 /** Truncated to the second, so that the address stays short. */
 const hoursAgo = (hours: number) => new Date(Date.now() - hours * hourMs).toISOString().replace(/\.\d+/, '');
 
-const nothing = {
-  state: '',
-  receiver: '',
-  partner: '',
-  sender: '',
-  module: '',
-  class: '',
-  object: '',
-  from: '',
-  to: '',
-};
+const nothing: Partial<DeliveryFilterValues> = Object.fromEntries(criteria.map((name) => [name, '']));

@@ -13,26 +13,13 @@ import { useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { DeadGroups } from './deliveries-dead.tsx';
-import { DeliveryFilters, isFilteredBy } from './deliveries-filter.tsx';
+import { DeliveryFilters, filterNames, isFilteredBy } from './deliveries-filter.tsx';
 import { DeliveryTable } from './deliveries-table.tsx';
 import { JobProgress } from './job-progress.tsx';
 import { RedriveDialog } from './redrive.tsx';
 import '../style/deliveries.css';
 
-const names = [
-  'state',
-  'receiver',
-  'partner',
-  'sender',
-  'module',
-  'class',
-  'object',
-  'from',
-  'to',
-  'order',
-  'job',
-  'of',
-] as const;
+const names = [...filterNames, 'job', 'of'] as const;
 
 const placed = {
   idOf: ({ id }: DeliveryView) => id,
