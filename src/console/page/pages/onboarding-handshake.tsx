@@ -5,6 +5,7 @@ import type { HandshakeStep, HandshakeView, PartyView } from '../../../api/parti
 import { liveStatus } from '../data/actors.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
+import { Card, type PartnerProps } from '../parts/card.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
 
 interface Step {
@@ -13,12 +14,7 @@ interface Step {
   readonly state: 'done' | 'now' | 'failed' | 'open';
 }
 
-interface HandshakeProps {
-  readonly party: PartyView;
-  readonly reload: () => void;
-}
-
-export function Handshake({ party, reload }: HandshakeProps) {
+export function Handshake({ party, reload }: PartnerProps) {
   const watch = useWatch({ ids: [`partner:${party.id}`] });
   const { data, reload: again } = useQuery<HandshakeView>(`/parties/${party.id}/handshake`, 700);
   const status = liveStatus(watch, party.id) ?? party.status;
@@ -30,11 +26,7 @@ export function Handshake({ party, reload }: HandshakeProps) {
   const steps = stepsOf(data?.steps ?? [], party, isConnected);
   const failure = steps.find(({ state }) => state === 'failed');
   return (
-    <section class="card" aria-label="Handshake">
-      <header>
-        <h2>Handshake</h2>
-        <Liveness watch={watch} />
-      </header>
+    <Card title="Handshake" beside={<Liveness watch={watch} />}>
       <ol class="inside steps">
         {steps.map(({ title, note, state }) => (
           <li key={title} class={state} aria-current={state === 'now' ? 'step' : undefined}>
@@ -58,7 +50,7 @@ export function Handshake({ party, reload }: HandshakeProps) {
         )}
         {isConnected && <Next party={party} />}
       </div>
-    </section>
+    </Card>
   );
 }
 

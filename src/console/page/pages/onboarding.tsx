@@ -6,6 +6,7 @@ import type { PartyView } from '../../../api/parties.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
+import { Card } from '../parts/card.tsx';
 import { useFilters } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { type Added, PartnerForm } from './onboarding-form.tsx';
@@ -60,11 +61,7 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
             ) : (
               <Empty title="Adding a partner needs the role admin" hint="Here you can watch those that are expected." />
             )}
-            <section class="card" aria-label="Expected">
-              <header>
-                <h2>Waiting to register</h2>
-                <span class="quiet">{waiting.length}</span>
-              </header>
+            <Card title="Waiting to register" label="Expected" beside={<span class="quiet">{waiting.length}</span>}>
               {waiting.length === 0 ? (
                 <Empty
                   title="No partners waiting"
@@ -87,7 +84,7 @@ function Beginning({ onAdded }: { onAdded: (added: Added) => void }) {
                   )}
                 </ul>
               )}
-            </section>
+            </Card>
           </div>
         );
       }}
@@ -103,17 +100,17 @@ function Connecting({ id, added }: { id: string; added: Added | null }) {
     <Asked query={query} what={`partner ${id}`}>
       {(party) => (
         <div class="halves">
-          <section class="card" aria-label="What the partner needs">
-            <header>
-              <h2>Send this to the partner's engineer</h2>
-              <Badge state={party.status} />
-            </header>
+          <Card
+            title="Send this to the partner's engineer"
+            label="What the partner needs"
+            beside={<Badge state={party.status} />}
+          >
             {party.settings.pull_only ? (
               <PullOnly party={party} token={added?.hub_token ?? null} />
             ) : (
               <Handover party={party} token={added?.initial_token ?? null} />
             )}
-          </section>
+          </Card>
           {!party.settings.pull_only && <Handshake party={party} reload={query.reload} />}
           {party.url !== null && <Check party={party} reload={query.reload} />}
         </div>

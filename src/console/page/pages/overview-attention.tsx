@@ -7,6 +7,7 @@ import type { OverviewRow, OverviewTotals } from '../../../api/overview.ts';
 import type { Board } from '../data/board.ts';
 import { count, many, span } from '../data/format.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
+import { Card } from '../parts/card.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { rowsOf } from './overview-numbers.tsx';
 import { circuitTitles, hasHostChange, openCircuits } from './overview-order.ts';
@@ -27,11 +28,11 @@ export function Attention({ board }: { board: Board }) {
   if (!totals) return null;
   const matters = mattersOf(rowsOf(board), totals, board.now());
   return (
-    <section class="card attention" aria-label="Needs attention">
-      <header>
-        <h2>Needs attention</h2>
-        {matters.length > 0 && <span class="quiet">{matters.length}</span>}
-      </header>
+    <Card
+      title="Needs attention"
+      class="attention"
+      beside={matters.length > 0 && <span class="quiet">{matters.length}</span>}
+    >
       <div aria-live="polite">
         {matters.length === 0 && (
           <p class="inside quiet">
@@ -42,7 +43,7 @@ export function Attention({ board }: { board: Board }) {
           <MatterView key={matter.title.replace(/\d[\d,.]*/g, '')} {...matter} />
         ))}
       </div>
-    </section>
+    </Card>
   );
 }
 
@@ -209,10 +210,7 @@ export function Running({ board }: { board: Board }) {
   if (!totals) return null;
   const commands = Object.entries(totals.commands);
   return (
-    <section class="card" aria-label="Running now">
-      <header>
-        <h2>Running now</h2>
-      </header>
+    <Card title="Running now">
       <dl class="facts inside">
         <Fact term="Commands" href="/commands">
           {commands.length === 0
@@ -226,7 +224,7 @@ export function Running({ board }: { board: Board }) {
           {totals.open_cases === 0 ? 'none' : count(totals.open_cases)}
         </Fact>
       </dl>
-    </section>
+    </Card>
   );
 }
 

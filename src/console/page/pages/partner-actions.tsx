@@ -6,20 +6,16 @@ import { call } from '../data/api.ts';
 import { many, spanMs } from '../data/format.ts';
 import { mayAdminister, mayOperate } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
+import type { DialogOfPartner, PartnerProps } from '../parts/card.tsx';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 
-interface ActionsProps {
-  readonly party: PartyView;
-  readonly reload: () => void;
-}
-
 type Asking = 'suspend' | 'token' | 'host' | 'portal' | null;
 
-export function PartnerActions({ party, reload }: ActionsProps) {
+export function PartnerActions({ party, reload }: PartnerProps) {
   const { id, status, settings } = party;
   const [asking, setAsking] = useState<Asking>(null);
   const isRegistered = status === 'CONNECTED' || status === 'OFFLINE';
@@ -77,7 +73,7 @@ export function PartnerActions({ party, reload }: ActionsProps) {
   );
 }
 
-function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onClose: () => void }) {
+function Suspend({ party: { id, queue }, reload, onClose }: DialogOfPartner) {
   const reason = useReason();
   const { isRunning, run } = useAction(async () => {
     await call('POST', reason.given(`/parties/${id}/suspend`));
@@ -102,7 +98,7 @@ function Suspend({ party: { id, queue }, reload, onClose }: ActionsProps & { onC
 }
 
 /** A change of host that waits or was made is confirmed, or one that no PUT of credentials has asked for yet. [D87] */
-function ConfirmHost({ party: { id, host_change: change }, reload, onClose }: ActionsProps & { onClose: () => void }) {
+function ConfirmHost({ party: { id, host_change: change }, reload, onClose }: DialogOfPartner) {
   const reason = useReason();
   const { isRunning, run } = useAction(async (form: FormData) => {
     const host = String(form.get('host') ?? '').trim();

@@ -3,7 +3,6 @@
  */
 import { useState } from 'preact/hooks';
 import type { CheckStep, CheckView, FindingView } from '../../../api/checks.ts';
-import type { PartyView } from '../../../api/parties.ts';
 import { checkSummary, findingParts } from '../../../domain/findings.ts';
 import { isInForce, onTopOf, type PartnerChoices, settingText } from '../../../domain/partner-settings.ts';
 import { useAction } from '../data/action.ts';
@@ -13,6 +12,7 @@ import { useQuery } from '../data/query.ts';
 import { isPortal, mayCheck, mayOperate } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
 import { Badge, type Tone } from '../parts/badge.tsx';
+import { Card, type PartnerProps } from '../parts/card.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
@@ -30,21 +30,12 @@ interface Checks {
 const soonerWhileRunning = (found: Checks | undefined) =>
   found?.items[0]?.state === 'RUNNING' ? runningMs : restingMs;
 
-interface CheckProps {
-  readonly party: PartyView;
-  readonly reload: () => void;
-}
-
-export function Check({ party, reload }: CheckProps) {
+export function Check({ party, reload }: PartnerProps) {
   const path = pathWith('/checks', { party: party.id });
   const query = useQuery<Checks>(path, soonerWhileRunning);
   const [last] = query.data?.items ?? [];
   return (
-    <section class="card check" aria-label="Check">
-      <header>
-        <h2>Check against OCPI</h2>
-        {last && <Badge state={last.state} />}
-      </header>
+    <Card title="Check against OCPI" label="Check" class="check" beside={last && <Badge state={last.state} />}>
       {mayCheck.value && party.url !== null && (
         <CheckForm id={party.id} isRunning={last?.state === 'RUNNING'} onBegun={query.reload} />
       )}
@@ -60,7 +51,7 @@ export function Check({ party, reload }: CheckProps) {
           )
         }
       </Asked>
-    </section>
+    </Card>
   );
 }
 
@@ -89,7 +80,7 @@ function CheckForm({ id, isRunning, onBegun }: { id: string; isRunning: boolean;
   );
 }
 
-function Result({ check, party, reload }: CheckProps & { check: CheckView }) {
+function Result({ check, party, reload }: PartnerProps & { check: CheckView }) {
   const { state, write, steps, findings, error, started_at } = check;
   return (
     <div class="inside stack" role="status">
@@ -137,7 +128,7 @@ function Step({ step: { name, state, calls, findings } }: { step: CheckStep }) {
 
 const tones: Readonly<Record<FindingView['severity'], Tone>> = { error: 'bad', warning: 'wait', note: 'info' };
 
-function Finding({ finding, party, reload }: CheckProps & { finding: FindingView }) {
+function Finding({ finding, party, reload }: PartnerProps & { finding: FindingView }) {
   const { name, severity, module, settings } = finding;
   const healing = settings as Partial<PartnerChoices> | undefined;
   // The check says what was in force when it ran, the partner what is now.
@@ -162,7 +153,7 @@ function Finding({ finding, party, reload }: CheckProps & { finding: FindingView
   );
 }
 
-function Heal({ party: { id, settings }, healing, reload }: CheckProps & { healing: Partial<PartnerChoices> }) {
+function Heal({ party: { id, settings }, healing, reload }: PartnerProps & { healing: Partial<PartnerChoices> }) {
   const [isAsking, setAsking] = useState(false);
   const reason = useReason();
   const changes = onTopOf(settings, healing);

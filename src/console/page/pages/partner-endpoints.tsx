@@ -7,20 +7,16 @@ import type { PartyView } from '../../../api/parties.ts';
 import { moduleNames } from '../../../domain/modules.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
+import type { DialogOfPartner } from '../parts/card.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
+import { Offered } from '../parts/settled.tsx';
 
 interface Draft {
   readonly key: number;
   readonly identifier: string;
   readonly role: 'SENDER' | 'RECEIVER';
   readonly url: string;
-}
-
-interface FormProps {
-  readonly party: PartyView;
-  readonly reload: () => void;
-  readonly onClose: () => void;
 }
 
 type Endpoint = Omit<Draft, 'key'>;
@@ -43,7 +39,7 @@ function merged(before: readonly Endpoint[], form: readonly Endpoint[], now: rea
 let keys = 0;
 const modules = [...moduleNames, 'commands'];
 
-export function EndpointsForm({ party, reload, onClose }: FormProps) {
+export function EndpointsForm({ party, reload, onClose }: DialogOfPartner) {
   const [before] = useState(() => setIn(party));
   const [drafts, setDrafts] = useState<readonly Draft[]>(() => before.map((one) => ({ key: ++keys, ...one })));
   const change = (key: number, changes: Partial<Draft>) =>
@@ -101,11 +97,7 @@ export function EndpointsForm({ party, reload, onClose }: FormProps) {
             </button>
           </div>
         ))}
-        <datalist id="endpoint-modules">
-          {modules.map((module) => (
-            <option key={module} value={module} />
-          ))}
-        </datalist>
+        <Offered id="endpoint-modules" values={modules} />
         <div class="row">
           <button
             type="button"

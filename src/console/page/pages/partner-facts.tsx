@@ -2,7 +2,6 @@
 import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { PartyView } from '../../../api/parties.ts';
 import type { RoutingRule } from '../../../api/routes.ts';
 import { useAction } from '../data/action.ts';
 import { call, type Page, pathWith } from '../data/api.ts';
@@ -10,6 +9,7 @@ import { count, many, span } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { isPortal, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
+import { Card, type PartnerProps } from '../parts/card.tsx';
 import { Table } from '../parts/fields.tsx';
 import { LastError } from '../parts/last-error.tsx';
 import { PageLink } from '../parts/page-link.tsx';
@@ -18,22 +18,13 @@ import { Since, Until } from '../parts/time.tsx';
 import { hostChangeWords } from './partner-actions.tsx';
 import { EndpointsForm } from './partner-endpoints.tsx';
 
-interface Facts {
-  readonly party: PartyView;
-}
-type Changing = Facts & { readonly reload: () => void };
-
 const tokenNames = { hub: 'Hub token', former: 'Former hub token', initial: 'Initial token' } as const;
 
-export function Queue({ party }: Facts) {
+export function Queue({ party }: Pick<PartnerProps, 'party'>) {
   const { id, queue, last_request, last_answer, last_error, last_updated, tokens, refused_from } = party;
   const { host_change: change, token_refused: refused } = party;
   return (
-    <section class="card" aria-label="Queue">
-      <header>
-        <h2>Queue</h2>
-        {!isPortal && <Link href={`/deliveries?partner=${id}`}>Deliveries</Link>}
-      </header>
+    <Card title="Queue" beside={!isPortal && <Link href={`/deliveries?partner=${id}`}>Deliveries</Link>}>
       <dl class="facts inside">
         <dt>Waiting</dt>
         <dd>
@@ -104,12 +95,12 @@ export function Queue({ party }: Facts) {
           <Since instant={last_updated} />
         </dd>
       </dl>
-    </section>
+    </Card>
   );
 }
 
 /** What a CPO pushed last, by module; or that it is silent. */
-function Inbound({ party: { silent_since, inbound } }: Facts) {
+function Inbound({ party: { silent_since, inbound } }: Pick<PartnerProps, 'party'>) {
   return (
     <>
       {silent_since !== null && (
@@ -144,7 +135,7 @@ const purposes: Readonly<Record<string, string>> = {
   async: 'deliveries of all modules',
 };
 
-export function Circuits({ party: { id, circuits }, reload }: Changing) {
+export function Circuits({ party: { id, circuits }, reload }: PartnerProps) {
   const { isRunning, run } = useAction(async (circuit: string, state: 'open' | 'closed') => {
     await call('POST', `/parties/${id}/circuits/${circuit}`, { state });
     reload();
@@ -152,10 +143,7 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
     return `The ${circuit} circuit is ${state}.${soon}`;
   });
   return (
-    <section class="card" aria-label="Circuits">
-      <header>
-        <h2>Circuits</h2>
-      </header>
+    <Card title="Circuits">
       <div class="inside stack">
         {circuits.map(({ circuit, state, failures, until }) => (
           <div key={circuit} class="row circuit">
@@ -188,23 +176,24 @@ export function Circuits({ party: { id, circuits }, reload }: Changing) {
           </div>
         ))}
       </div>
-    </section>
+    </Card>
   );
 }
 
-export function Endpoints({ party, reload }: Changing) {
+export function Endpoints({ party, reload }: PartnerProps) {
   const [isEdited, setEdited] = useState(false);
   const { endpoints, url } = party;
   return (
-    <section class="card" aria-label="Endpoints">
-      <header>
-        <h2>Endpoints</h2>
-        {mayOperate.value && (
+    <Card
+      title="Endpoints"
+      beside={
+        mayOperate.value && (
           <button type="button" onClick={() => setEdited(true)}>
             Set endpoints
           </button>
-        )}
-      </header>
+        )
+      }
+    >
       {endpoints.length === 0 ? (
         <Empty title="No endpoints yet" hint="They are discovered when the partner exchanges credentials." />
       ) : (
@@ -222,22 +211,18 @@ export function Endpoints({ party, reload }: Changing) {
       )}
       {url && <p class="inside quiet url">Credentials URL {url}</p>}
       {isEdited && <EndpointsForm party={party} reload={reload} onClose={() => setEdited(false)} />}
-    </section>
+    </Card>
   );
 }
 
 const routesMax = 12;
 
 /** A platform may hold many parties; the rules of any of them are shown. */
-export function Routes({ party: { id, roles } }: Facts) {
+export function Routes({ party: { id, roles } }: Pick<PartnerProps, 'party'>) {
   const query = useQuery<Page<RoutingRule>>(pathWith('/routes', { partner: id, limit: routesMax }), 10_000);
   const own = new Set(roles.map(({ country_code, party_id }) => `${country_code}-${party_id}`.toUpperCase()));
   return (
-    <section class="card" aria-label="Routes">
-      <header>
-        <h2>Routes</h2>
-        <Link href={`/routing?partner=${id}`}>Routing</Link>
-      </header>
+    <Card title="Routes" beside={<Link href={`/routing?partner=${id}`}>Routing</Link>}>
       <Asked query={query} what="routes">
         {({ items, next_cursor }) => {
           if (items.length === 0) return <Empty title="No route" hint="Nothing is exchanged until a pair is routed." />;
@@ -258,7 +243,7 @@ export function Routes({ party: { id, roles } }: Facts) {
           );
         }}
       </Asked>
-    </section>
+    </Card>
   );
 }
 

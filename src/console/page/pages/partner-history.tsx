@@ -6,6 +6,7 @@ import { type Page, pathWith } from '../data/api.ts';
 import { actorsOf } from '../data/circuits.ts';
 import { at } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
+import { Card } from '../parts/card.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Dash, Empty } from '../parts/states.tsx';
 
@@ -30,11 +31,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
     .sort((a, b) => (a.at < b.at ? 1 : -1))
     .slice(0, shownMax);
   return (
-    <section class="card" aria-label="Last transitions">
-      <header>
-        <h2>Last transitions</h2>
-        <Link href={`/events?party=${id}`}>Events</Link>
-      </header>
+    <Card title="Last transitions" beside={<Link href={`/events?party=${id}`}>Events</Link>}>
       {lines.length === 0 ? (
         <Empty title="No recent transitions" hint="What happens from now on is shown here as it happens." />
       ) : (
@@ -54,7 +51,7 @@ export function History({ id, watch }: { id: string; watch: Watch | null }) {
           ))}
         </Table>
       )}
-    </section>
+    </Card>
   );
 }
 

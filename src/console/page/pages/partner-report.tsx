@@ -8,6 +8,7 @@ import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { isPortal } from '../data/session.ts';
+import { Card } from '../parts/card.tsx';
 import { Table } from '../parts/fields.tsx';
 import { PageLink } from '../parts/page-link.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -30,11 +31,10 @@ export function Report({ id }: { id: string }) {
   const query = useQuery<ReportView>(`/parties/${encodeURIComponent(id)}/report`, everyMs);
   const [isAll, setAll] = useState(false);
   return (
-    <section class="card" aria-label="Data quality">
-      <header>
-        <h2>Data quality</h2>
-        {!isPortal && <Link href={pathWith('/events', { type: 'push.refused', party: id })}>Events</Link>}
-      </header>
+    <Card
+      title="Data quality"
+      beside={!isPortal && <Link href={pathWith('/events', { type: 'push.refused', party: id })}>Events</Link>}
+    >
       <Asked query={query} what="the report">
         {(report) =>
           Object.values(report).every((part) => part.length === 0) ? (
@@ -53,7 +53,7 @@ export function Report({ id }: { id: string }) {
           )
         }
       </Asked>
-    </section>
+    </Card>
   );
 }
 

@@ -8,33 +8,30 @@ import { call } from '../data/api.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Answers } from '../parts/answers.tsx';
 import { Badge } from '../parts/badge.tsx';
+import { Card, type DialogOfPartner, type PartnerProps } from '../parts/card.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { useReason } from '../parts/reason.tsx';
-
-interface RolesProps {
-  readonly party: PartyView;
-  readonly reload: () => void;
-}
 
 type Role = PartyView['roles'][number];
 
 const shown = (role: Role['role']) => (role === 'EMSP' ? 'eMSP' : role);
 const nameOf = ({ role, country_code, party_id }: Role) => `${shown(role)} ${country_code}-${party_id}`;
 
-export function Roles({ party, reload }: RolesProps) {
+export function Roles({ party, reload }: PartnerProps) {
   const [isEdited, setEdited] = useState(false);
   return (
-    <section class="card" aria-label="Parties">
-      <header>
-        <h2>Parties</h2>
-        {mayAdminister.value && (
+    <Card
+      title="Parties"
+      beside={
+        mayAdminister.value && (
           <button type="button" onClick={() => setEdited(true)}>
             Change roles
           </button>
-        )}
-      </header>
+        )
+      }
+    >
       <Table caption="Roles" columns={['Party', 'Role', 'Name']}>
         {party.roles.map((role) => (
           <tr key={nameOf(role)}>
@@ -49,11 +46,11 @@ export function Roles({ party, reload }: RolesProps) {
         ))}
       </Table>
       {isEdited && <RolesForm party={party} reload={reload} onClose={() => setEdited(false)} />}
-    </section>
+    </Card>
   );
 }
 
-function RolesForm({ party, reload, onClose }: RolesProps & { readonly onClose: () => void }) {
+function RolesForm({ party, reload, onClose }: DialogOfPartner) {
   const [{ id, roles: before }] = useState(party);
   const reason = useReason();
   const { isRunning, run } = useAction(async (form: FormData) => {

@@ -7,6 +7,7 @@ import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
+import { Card, type DialogOfPartner, type PartnerProps } from '../parts/card.tsx';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
@@ -14,23 +15,19 @@ import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 import { changesIn, SettingFields } from './setting-fields.tsx';
 
-interface SettingsProps {
-  readonly party: PartyView;
-  readonly reload: () => void;
-}
-
-export function Settings({ party, reload }: SettingsProps) {
+export function Settings({ party, reload }: PartnerProps) {
   const [isEdited, setEdited] = useState(false);
   return (
-    <section class="card" aria-label="Settings">
-      <header>
-        <h2>Settings</h2>
-        {mayOperate.value && (
+    <Card
+      title="Settings"
+      beside={
+        mayOperate.value && (
           <button type="button" onClick={() => setEdited(true)}>
             Change settings
           </button>
-        )}
-      </header>
+        )
+      }
+    >
       <dl class="facts inside">
         {settingRows.map(([name, { label }]) => (
           <Fragment key={name}>
@@ -42,7 +39,7 @@ export function Settings({ party, reload }: SettingsProps) {
         ))}
       </dl>
       {isEdited && <SettingsForm party={party} reload={reload} onClose={() => setEdited(false)} />}
-    </section>
+    </Card>
   );
 }
 
@@ -71,7 +68,7 @@ interface Changed extends PartyView {
   readonly hub_token?: string;
 }
 
-function SettingsForm({ party, reload, onClose }: SettingsProps & { onClose: () => void }) {
+function SettingsForm({ party, reload, onClose }: DialogOfPartner) {
   // As they were when the dialog was opened: what another operator changes meanwhile is not changed back.
   const [{ id, settings, roles }] = useState(party);
   const [issued, setIssued] = useState<string | null>(null);

@@ -11,6 +11,7 @@ import { at, count, many } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
+import { Card } from '../parts/card.tsx';
 import { Table } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -32,10 +33,7 @@ export function Resync({ id }: { id: string }) {
   });
   return (
     <>
-      <section class="card" aria-label="Resync">
-        <header>
-          <h2>Resync</h2>
-        </header>
+      <Card title="Resync">
         <Form class="inside stack" onSubmit={(form) => run(String(form.get('module')))}>
           <p class="quiet">Sends {id} the present objects of a module that it is entitled to.</p>
           <div class="row">
@@ -51,7 +49,7 @@ export function Resync({ id }: { id: string }) {
             </button>
           </div>
         </Form>
-      </section>
+      </Card>
       {job && <JobProgress key={job} id={job} of={null} onClose={() => setJob(null)} />}
     </>
   );
@@ -76,11 +74,7 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
   });
   if (!isCpo) return null;
   return (
-    <section class="card" aria-label="Pulls">
-      <header>
-        <h2>Pulls</h2>
-        <Link href="/events?type=pull">Events</Link>
-      </header>
+    <Card title="Pulls" beside={<Link href="/events?type=pull">Events</Link>}>
       {mayOperate.value && <PullForm isRunning={start.isRunning} onPull={start.run} />}
       <Asked query={query} what="the pulls">
         {({ items, next_cursor }) =>
@@ -107,7 +101,7 @@ export function Pulls({ party: { id, roles } }: { party: PartyView }) {
           )
         }
       </Asked>
-    </section>
+    </Card>
   );
 }
 

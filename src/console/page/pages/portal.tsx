@@ -12,6 +12,7 @@ import { count } from '../data/format.ts';
 import { useCaller, useQuery } from '../data/query.ts';
 import { api, caller, signedOutBecause, signIn, signOut, token } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
+import { Card } from '../parts/card.tsx';
 import { Choice, Table } from '../parts/fields.tsx';
 import { Notices } from '../parts/notices.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -186,13 +187,14 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
     return `Delivery ${delivery} is sent again.`;
   });
   return (
-    <section class="card" aria-label="Dead letters">
-      <header>
-        <h2>Dead letters</h2>
-        {parties.length > 1 && (
+    <Card
+      title="Dead letters"
+      beside={
+        parties.length > 1 && (
           <Choice label="Receiver" value={receiver} options={parties.map((one) => [one, one])} onChange={setReceiver} />
-        )}
-      </header>
+        )
+      }
+    >
       <Asked query={query} what="dead letters">
         {({ items, next_cursor }) =>
           items.length === 0 ? (
@@ -232,6 +234,6 @@ function DeadLetters({ party: { roles } }: { party: PartyView }) {
           )
         }
       </Asked>
-    </section>
+    </Card>
   );
 }

@@ -79,16 +79,8 @@ function usePlan(filter: Readonly<Record<string, string>>) {
   return { ...found, planAgain };
 }
 
-function told({
-  receiver,
-  partner,
-  sender,
-  module,
-  class: ended,
-  object,
-  from,
-  to,
-}: Readonly<Record<string, string>>): string {
+function told(filter: Readonly<Record<string, string>>): string {
+  const { receiver, partner, sender, module, class: ended, object, from, to } = filter;
   const parts = [
     module && ` of ${module}`,
     sender && ` from ${sender}`,

@@ -14,7 +14,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Choice, type FilterProps, fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
 import { Form } from '../parts/form.tsx';
 import { More } from '../parts/more.tsx';
-import { SettledField } from '../parts/settled.tsx';
+import { Offered, SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import '../style/routing.css';
 
@@ -66,21 +66,9 @@ export function Routing() {
         </div>
         <Explain filters={filters} change={change} />
       </div>
-      <datalist id="emsps">
-        {named.EMSP.map((id) => (
-          <option key={id} value={id} />
-        ))}
-      </datalist>
-      <datalist id="cpos">
-        {named.CPO.map((id) => (
-          <option key={id} value={id} />
-        ))}
-      </datalist>
-      <datalist id="parties">
-        {[...named.CPO, ...named.EMSP].map((id) => (
-          <option key={id} value={id} />
-        ))}
-      </datalist>
+      <Offered id="emsps" values={named.EMSP} />
+      <Offered id="cpos" values={named.CPO} />
+      <Offered id="parties" values={[...named.CPO, ...named.EMSP]} />
     </>
   );
 }

@@ -7,6 +7,7 @@ import { Link } from 'wouter-preact';
 import type { HistoryPoint, HistoryView, PartnerHistory, PartnerPoint } from '../../../api/history.ts';
 import { count, at as instant, orDash, percent, spanMs } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
+import { Card } from '../parts/card.tsx';
 import { Choice, Table } from '../parts/fields.tsx';
 import { type Curve, Plot } from '../parts/plot.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
@@ -33,9 +34,10 @@ function Traffic({ path, partner }: { path: string; partner?: string }) {
   const [step, setStep] = useState<Step>('minute');
   const query = useQuery<HistoryView | PartnerHistory>(`${path}?step=${step}`, everyMs);
   return (
-    <section class="card traffic" aria-label="Traffic">
-      <header>
-        <h2>Traffic</h2>
+    <Card
+      title="Traffic"
+      class="traffic"
+      beside={
         <div class="row">
           <Choice
             label="Period"
@@ -47,7 +49,8 @@ function Traffic({ path, partner }: { path: string; partner?: string }) {
             <Link href={`/partners/${encodeURIComponent(partner)}/report`}>Monthly report</Link>
           )}
         </div>
-      </header>
+      }
+    >
       <Asked query={query} what="the history">
         {(view) =>
           view.points.length === 0 ? (
@@ -57,7 +60,7 @@ function Traffic({ path, partner }: { path: string; partner?: string }) {
           )
         }
       </Asked>
-    </section>
+    </Card>
   );
 }
 

@@ -52,18 +52,23 @@ export function SettledField(props: SettledFieldProps) {
           onBlur={({ currentTarget }) => settle(currentTarget.value)}
           {...(isFirst && { 'data-filter': true })}
         />
-        {options.length > 0 && (
-          <datalist id={list}>
-            {options.map((option) => (
-              <option key={option} value={option} />
-            ))}
-          </datalist>
-        )}
+        {options.length > 0 && <Offered id={list} values={options} />}
       </label>
       <p id={hint} class="hint">
         {isWrong && pattern?.hint}
       </p>
     </div>
+  );
+}
+
+/** What the fields that name it by `list` offer while something is typed. */
+export function Offered({ id, values }: { id: string; values: readonly string[] }) {
+  return (
+    <datalist id={id}>
+      {values.map((value) => (
+        <option key={value} value={value} />
+      ))}
+    </datalist>
   );
 }
 
