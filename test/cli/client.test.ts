@@ -5,9 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { Failure, HubClient } from '../../src/cli/client.ts';
 import { type Test, t } from '../support/tap.ts';
 
-const silenceMs = 30;
+/** Where an answer is expected: longer than a busy machine takes for one. */
+const patientMs = 1_000;
 
-async function clientOf(t: Test, answer: RequestListener): Promise<HubClient> {
+async function clientOf(t: Test, silenceMs: number, answer: RequestListener): Promise<HubClient> {
   const server = createServer(answer);
   await once(server.listen(0, '127.0.0.1'), 'listening');
   t.teardown(() => void server.close().closeAllConnections());
@@ -19,7 +20,7 @@ t.test(
   'a hub that accepts connections and answers nothing is reported as unreachable, as one that does not run',
   async (t) => {
     const asked: (string | undefined)[] = [];
-    const hub = await clientOf(t, ({ url }) => void asked.push(url));
+    const hub = await clientOf(t, 30, ({ url }) => void asked.push(url));
     const failure = await hub.get('/status').catch((error: unknown) => error);
     t.ok(failure instanceof Failure && failure.isAway, String(failure));
     t.match(String(failure), /cannot be reached \(no answer, and none to \/healthz\)/);
@@ -30,7 +31,7 @@ t.test(
 t.test('a request waits while the hub answers others', async (t) => {
   let looks = 0;
   let answerNow = () => {};
-  const hub = await clientOf(t, ({ url }, response) => {
+  const hub = await clientOf(t, patientMs, ({ url }, response) => {
     if (url !== '/healthz') {
       answerNow = () => response.end('{"deleted":1}');
       return;
@@ -44,7 +45,7 @@ t.test('a request waits while the hub answers others', async (t) => {
 
 t.test('an answer that began is read to its end, even if /healthz does not answer', async (t) => {
   let answer: ServerResponse | null = null;
-  const hub = await clientOf(t, ({ url }, response) => {
+  const hub = await clientOf(t, patientMs, ({ url }, response) => {
     if (url !== '/healthz') {
       answer = response;
       return;
