@@ -80,6 +80,8 @@ export class JsonForm {
     this.#pieceMax = pieceMax;
     this.#valuesMax = valuesMax(bytes.length);
     this.#levels = bytes.length > pieceMax ? newLevels() : levelsAtOnce;
+    // Around the outermost value is no object.
+    this.#levels.members[0] = inArray;
     this.#levels.runs[0] = 0;
   }
 

@@ -46,6 +46,13 @@ t.test('one object has at most 2,000 members, whatever the total [BODY-4]', asyn
   }
 });
 
+t.test('commas outside of every object are members of none, of however many texts [BODY-4]', async (t) => {
+  const page = `<p>${','.repeat(membersMax * 2)}</p>`;
+  t.throws(() => readJson(bytes(page)), { code: 'notJson' });
+  t.equal(excessOf(page), null);
+  t.throws(() => readJson(bytes('1,2')), { code: 'notJson' }, 'nor those of a text before');
+});
+
 t.test('a string of any length ends at its quote, whatever precedes it [D38, D49]', async (t) => {
   const runs = ['"'.repeat(150), '\\'.repeat(151), '\\"'.repeat(99)];
   const tails = ['', '\\', '"', '\\"', '"\\', '[[', '\\\\"[[', '"[[', ...runs];
