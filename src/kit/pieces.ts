@@ -8,18 +8,20 @@ import { systemClock } from './system-clock.ts';
 /** Longer, and what a driver waits for meets it; shorter, and the turns of large texts, which are far apart, are too many. */
 const pieceMsMax = 2;
 
-/** Does the pieces in several turns; `turn` resolves when the next one may begin. [PIECES-1] */
+/** Does the pieces in several turns; `turn` is called with the ms of those in this turn, and resolves when the next one may begin. [PIECES-1] */
 export async function inTurns<T>(
   work: Generator<void, T>,
-  turn: () => Promise<void> | null,
+  turn: (tookMs: number) => Promise<void> | null,
   clock: Pick<typeof systemClock, 'monotonic'> = systemClock,
 ): Promise<T> {
   for (;;) {
-    const endsAt = clock.monotonic() + pieceMsMax;
+    const begunAt = clock.monotonic();
+    let tookMs: number;
     do {
       const piece = work.next();
       if (piece.done) return piece.value;
-    } while (clock.monotonic() < endsAt);
-    await turn();
+      tookMs = clock.monotonic() - begunAt;
+    } while (tookMs < pieceMsMax);
+    await turn(tookMs);
   }
 }

@@ -7,7 +7,8 @@
  *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
  *     at most.
  * TURNS-3  Large texts of all partners take a ninth of the thread at most: the next one waits eight times as long as the turn of
- *     the last one took, of which `turnMsMax` count.
+ *     the last one took, of which `turnMsMax` count, or as the text alone, where the caller says how long that was: what else a busy process
+ *     does in a turn would make a text in many pieces wait for seconds.
  */
 import { sleep } from './clock.ts';
 import { addTo } from './memo.ts';
@@ -76,18 +77,29 @@ export function perTurn(
   };
 }
 
-/** Lets one caller go on in `apartTurns` turns, and then rests. [TURNS-2, TURNS-3] */
-export function largeTurns(turn: () => Promise<void>, clock = systemClock): (user: string) => Promise<void> | null {
+/**
+ * Lets one caller go on in `apartTurns` turns, and then rests. `tookMs`: how long the large text of the present turn took, of a caller
+ * that had it and needs another. [TURNS-2, TURNS-3]
+ */
+export function largeTurns(
+  turn: () => Promise<void>,
+  clock = systemClock,
+): (user: string, tookMs?: number) => Promise<void> | null {
+  let textMs: number | undefined;
   const inTurns = perTurn({ ofAll: 1 }, async () => {
     const begunAt = clock.monotonic();
+    textMs = undefined;
     await turn();
-    const turnMs = Math.min(clock.monotonic() - begunAt, turnMsMax);
+    const turnMs = Math.min(textMs ?? clock.monotonic() - begunAt, turnMsMax);
     const nextAt = begunAt + turnMs * (1 + restTimes);
     for (let n = 1; n < apartTurns; n++) await turn();
     const restMs = nextAt - clock.monotonic();
     if (restMs >= 1) await sleep(clock, restMs);
   });
-  return (user) => inTurns(true, user);
+  return (user, tookMs) => {
+    textMs = tookMs ?? textMs;
+    return inTurns(true, user);
+  };
 }
 
 /** When a large text of a partner may be read, parsed or checked; null: now. [TURNS-2] */

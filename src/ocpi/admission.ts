@@ -116,7 +116,7 @@ class AdmittedRequest implements Pass {
     this.#reserved += more;
     this.#keep(more);
     await this.#largeTurn();
-    return () => this.#largeTurn();
+    return (tookMs) => this.#largeTurn(tookMs);
   }
 
   async reading<T>(bytes: number, read: () => Promise<T>): Promise<T> {
@@ -178,7 +178,7 @@ class AdmittedRequest implements Pass {
 
   async #parse<T>(pieces: Generator<void, T>): Promise<T> {
     this.#isParsing = true;
-    const turn = () => this.#room.largeTurn(this.#partner);
+    const turn = (tookMs?: number) => this.#room.largeTurn(this.#partner, tookMs);
     const parsed = await inTurns(pieces, turn).finally(() => this.#endBodyTurn());
     await turn();
     return parsed;
@@ -194,9 +194,9 @@ class AdmittedRequest implements Pass {
   }
 
   /** What a driver waits for goes at once, and nothing that waits for its turn keeps a slot. */
-  async #largeTurn(): Promise<void> {
+  async #largeTurn(tookMs?: number): Promise<void> {
     this.#endReadTurn();
-    if (this.#urgency !== 'driver') await this.#room.largeTurn(this.#partner);
+    if (this.#urgency !== 'driver') await this.#room.largeTurn(this.#partner, tookMs);
     await this.#takeReadTurn();
   }
 

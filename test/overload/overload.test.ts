@@ -4,6 +4,7 @@
 
 import { atOnce } from '../../src/domain/at-once.ts';
 import { HubError } from '../../src/domain/errors.ts';
+import { inTurns } from '../../src/kit/pieces.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
 import { largeTurn, largeTurns, perTurn } from '../../src/kit/turns.ts';
 import { admission } from '../../src/ocpi/admission.ts';
@@ -385,9 +386,10 @@ t.test(
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
     const { turnOf, pass: passTurns } = turnsByHand();
+    const clock = new SimulatedClock();
     const { take } = admission({
       ...{ felt, bytesMax: 20 * mebibyte, shed: () => {} },
-      large: largeTurns(turnOf, new SimulatedClock()),
+      large: largeTurns(turnOf, clock),
     });
     const done: string[] = [];
     function* pieces(name: string): Generator<void> {
@@ -416,6 +418,8 @@ t.test(
       await settle();
       t.ok(done.length <= turn + 1, `turn ${turn}: ${done.join(', ')}`);
       await passTurns(4);
+      // The rest behind a piece.
+      clock.advance(1_000);
     }
     t.strictSame(
       done.filter((name) => !name.includes('c')),
@@ -450,6 +454,44 @@ t.test('[TURNS-3] after a large text the process pauses for eight times as long'
   await passTurns(4);
   t.equal(begun, 4, 'nor a long one behind a process that stood still');
 });
+
+t.test(
+  '[TURNS-3] after a piece it pauses for eight times as long as that took, whatever else the turn had',
+  async (t) => {
+    const { turnOf, pass: passTurns } = turnsByHand();
+    const clock = new SimulatedClock();
+    const large = largeTurns(turnOf, clock);
+    let begun = 0;
+    function* pieces(): Generator<void> {
+      for (let n = 0; n < 3; n++) {
+        begun++;
+        clock.advance(2);
+        yield;
+      }
+    }
+    await large('NL-AAA');
+    const done = inTurns(pieces(), (tookMs) => large('NL-AAA', tookMs), clock);
+    let isNext = false;
+    void large('NL-BBB')?.then(() => {
+      isNext = true;
+    });
+    clock.advance(50);
+    await passTurns(4);
+    t.equal(begun, 2, 'no rest of 416 ms');
+    await passTurns(4);
+    clock.advance(15);
+    await settle();
+    t.equal(isNext, false, 'its piece took 2 ms');
+    clock.advance(1);
+    await settle();
+    t.equal(isNext, true);
+    await passTurns(4);
+    t.equal(begun, 3);
+    await passTurns(4);
+    clock.advance(16);
+    await done;
+  },
+);
 
 t.test(
   '[ADMISSION-6] requests of a waiting driver are read at once, beside large texts that wait for their turns',

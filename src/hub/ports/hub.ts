@@ -146,7 +146,7 @@ export interface CommandAnswer {
 }
 
 /** Resolves in a turn of the event loop in which what was read may be changed. */
-export type ChangeTurn = () => Promise<void>;
+export type ChangeTurn = (tookMs?: number) => Promise<void>;
 
 /** Reserves memory, in characters, before large bodies are read; rejects with `unavailable` when there is no room. */
 export type Reserve = (characters: number) => Promise<ChangeTurn>;
