@@ -14,8 +14,8 @@
  * CLOCK-7  Without a step, hub time and time of day are the same number.
  * CLOCK-8  A recorded time of day may name several instants after a step: it counts as the latest of them that is
  *     not in the future, so a step makes nothing older than it is. One that is in the future counts as now.
- * CLOCK-9  Repeated work whose interval is `tickMs` or longer falls due at multiples of `tickMs`, and what is due at one of them shares a
- *     timer: waking up an idle process costs more than the work.
+ * CLOCK-9  Repeated work whose interval is a multiple of `tickMs` falls due at multiples of `tickMs`, the first time up to one of them early, and
+ *     what is due at one of them shares a timer: waking up an idle process costs more than the work. Other intervals are kept as they are.
  */
 
 export interface Clock {
@@ -71,7 +71,7 @@ export function every(clock: Clock, ms: number, work: (lateMs: number) => void |
   let isStopped = false;
   let drop = () => {};
   const arm = () => {
-    drop = ms < tickMs ? alone(clock, ms, fire) : atTick(clock, ms, fire);
+    drop = ms >= tickMs && ms % tickMs === 0 ? atTick(clock, ms, fire) : alone(clock, ms, fire);
   };
   const fire = async (lateMs: number) => {
     await work(lateMs);

@@ -16,7 +16,7 @@
 import { type Clock, every } from './clock.ts';
 import { nextTurn } from './system-clock.ts';
 
-const lookEveryMs = 250;
+const lookEveryMs = 200;
 /** Must exceed the turns of a merely busy event loop, else load would count as a pause. */
 const pauseMs = 1000;
 /** Must cover the time in which everything that arrived during a pause is read. */
