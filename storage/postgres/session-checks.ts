@@ -8,7 +8,7 @@
  *     which this node counts as delivered.
  * SESSION-CHECKS-2  A loss is reported until the node restarts, and the next one is found from where the log ends then.
  * SESSION-CHECKS-3  While another session locks the events, as VACUUM FULL does, the last one cannot be compared, and no node can write any:
- *     a session for writes waits, and one for beats renews the lease meanwhile and is compared again at its next beat.
+ *     a session for writes waits until the store closes, and one for beats renews the lease meanwhile and is compared again at its next beat.
  */
 import type { Client, QueryResult } from 'pg';
 import { type Seq, StoreUnavailable } from '../contract.ts';

@@ -321,7 +321,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       connect: async (durability) => {
         const client = await primary.connect(durability, true);
         // [SESSION-CHECKS-3]
-        while (!(await this.#log.check(client)));
+        while (!(await this.#log.check(client))) if (this.#closed) throw new StoreUnavailable('closed');
         return client;
       },
       turn: () => ++this.#turn,

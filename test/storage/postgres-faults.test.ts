@@ -277,6 +277,26 @@ function suite(server: PostgresServer): void {
     },
   );
 
+  t.test(
+    '[SESSION-CHECKS-3] a store closes while a write that was not sent waits for a lock of the events',
+    async (t) => {
+      const store = await opened(t, server);
+      await append(store);
+      const vacuum = await openSession(t, server, 'vacuum');
+      await vacuum.query(`begin; lock table fault_${schemas}.events in access exclusive mode`);
+      await server.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ocpi-hub test'",
+      );
+      await store.poke();
+      const refused = t.rejects(append(store), { name: 'StoreUnavailable', message: /closed/ });
+      const waits =
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%select at from events%'";
+      await until(async () => (await server.query(waits)).length > 0);
+      await store.close();
+      await refused;
+    },
+  );
+
   t.test('PITFALL: a cancelled wait for a standby answers with success, and is not believed', async (t) => {
     const store = await opened(t, server, { answerMs: 60_000 });
     await append(store, { events: [event({ stream: 'before' })] });
