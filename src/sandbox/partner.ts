@@ -33,8 +33,6 @@ export interface PartnerOptions extends PartyName {
   readonly retryForMs?: number;
   /** Time-out of one request, milliseconds. */
   readonly callTimeoutMs?: number;
-  /** How long `until` waits unless its caller says, milliseconds. */
-  readonly arrivalMs?: number | undefined;
 }
 
 /** A list as pulled: the items, and the text of each page. */
@@ -212,7 +210,7 @@ export abstract class Partner {
     return new Date(this.#lastStamp).toISOString();
   }
 
-  until<T>(what: string, look: () => T | null | undefined | false, limitMs = this.options.arrivalMs): Promise<T> {
+  until<T>(what: string, look: () => T | null | undefined | false, limitMs?: number): Promise<T> {
     return this.transcript.until(`${what} at ${this.id}`, look, limitMs);
   }
 

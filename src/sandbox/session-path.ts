@@ -34,8 +34,6 @@ export interface PathOptions {
   readonly emsp?: Partial<PartnerOptions>;
   /** Both partners repeat their requests while the hub is unavailable. The operator does not. */
   readonly retryUntilAnswered?: boolean;
-  /** How long a step waits for an arrival, milliseconds. */
-  readonly arrivalMs?: number;
   readonly onAdminCall?: (call: AdminCall) => void;
 }
 
@@ -63,8 +61,8 @@ export interface PathContext {
 
 /** Starts both partners; they listen and are unknown to the hub. */
 export async function openPath(options: PathOptions): Promise<PathContext> {
-  const { hubUrl, adminToken, retryUntilAnswered = false, arrivalMs } = options;
-  const common = { hubUrl, retryUntilAnswered, arrivalMs };
+  const { hubUrl, adminToken, retryUntilAnswered = false } = options;
+  const common = { hubUrl, retryUntilAnswered };
   const cpo = await startCpo({
     country_code: 'NL',
     party_id: 'CPO',
