@@ -93,7 +93,7 @@ function read(path: string, boot: string | null, log: Log): z.infer<typeof saved
   }
 }
 
-/** One whose boots cannot be told apart. */
+/** One whose boots cannot be distinguished. */
 export const noMachine: Machine = { boot: null, monotonic: bootMs };
 
 export function thisMachine(): Machine {

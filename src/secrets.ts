@@ -112,7 +112,7 @@ export async function derivedAhead({
 }: Pick<Config, 'dataDir' | 'secretKey' | 'secretKeyPrevious'>): Promise<void> {
   const kept = secretKey ?? (await readFile(join(dataDir, 'secret-key'), 'utf8').catch(() => '')).trim();
   const texts = [kept, ...(secretKeyPrevious ?? [])].filter((text) => text !== '' && !keysOf.has(text));
-  // A failure is met, and told, by the derivation that has to succeed.
+  // A failure is met, and reported, by the derivation that has to succeed.
   const derive = (text: string) => promisify(scrypt)(text, salt, keyBytes).catch(() => null);
   for (const [i, key] of (await Promise.all(texts.map(derive))).entries())
     if (key !== null) keysOf.set(texts[i] ?? '', key as Buffer);

@@ -113,7 +113,7 @@ export class StderrLines {
     try {
       while (rest.length > 0) rest = rest.subarray(writeSync(this.#fd(), rest));
     } catch {
-      // Nobody is left to be told.
+      // No reader is left.
     }
     this.#giveUp();
   }

@@ -5,7 +5,7 @@
  *
  * ANNOUNCEMENTS-1  One message is in flight at a time; writes made meanwhile share the next one. A lost message only delays:
  *     the owner finds those writes at its next poll of the database.
- * ANNOUNCEMENTS-2  Nothing is kept of what was told: after the database lost the end of the log, heads that were told before come again.
+ * ANNOUNCEMENTS-2  Nothing is kept of what was sent: after the database lost the end of the log, heads that were sent before come again.
  */
 import type { Seq } from '../../storage/contract.ts';
 import { withTimeout } from '../kit/clock.ts';

@@ -34,7 +34,7 @@ export interface GrantsToldParts {
 
 export class GrantsTold {
   readonly #parts: GrantsToldParts;
-  /** By node, what it is still to be told, by party and budget; present while a message to it is in flight. */
+  /** By node, what it has still to get, by party and budget; present while a message to it is in flight. */
   readonly #waiting = new Map<string, Waiting>();
 
   constructor(parts: GrantsToldParts) {
@@ -80,7 +80,7 @@ export class GrantsTold {
   }
 }
 
-/** Grants, each with the monotonic time at which it was told last, ms. */
+/** Grants, each with the monotonic time at which it was given last, ms. */
 type Waiting = Map<string, { readonly granted: Grant; readonly at: number }>;
 
 const writeGrants = (grants: readonly Grant[]): string => Buffer.from(JSON.stringify(grants)).toString('base64url');

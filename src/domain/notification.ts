@@ -90,7 +90,7 @@ export interface Webhook {
   readonly url: string;
   /** Kinds that it is notified of; null: all. */
   readonly kinds: readonly NotificationKind[] | null;
-  /** Told only of this party; null: of all, and of the hub itself. */
+  /** Notified only of this party; null: of all, and of the hub itself. */
   readonly party: PartyId | null;
   /** One that is not active gets nothing; what it is owed waits. */
   readonly active: boolean;

@@ -34,7 +34,7 @@ export interface TokenNames {
   readonly party?: PartyId;
 }
 
-/** The shortest name that can be told from other text. */
+/** The shortest name that can be distinguished from other text. */
 export const nameMin = 4;
 /** From this length on a name is replaced inside longer words, too. [PERSON-2] */
 const unmistakable = 8;

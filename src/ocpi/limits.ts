@@ -32,7 +32,7 @@ export interface RateLimiter {
   spentElsewhere(spent: Spent): void;
 }
 
-/** What a node granted of a budget since it told so last. */
+/** What a node granted of a budget since its last message. */
 export interface Spent {
   readonly party: string;
   readonly budget: string;

@@ -8,11 +8,11 @@
  *     pages are guessed. The call may bound pages and bytes.
  * PULL-3  The client's egress guard checks every link, and no link is followed from https to http, or to another
  *     origin: the partner's token stays at the origin of the list.
- * PULL-4  Where the partner tells a total, fewer rows fail the list. A total counts as not told once more rows came: some partners
+ * PULL-4  Where the partner tells a total, fewer rows fail the list. A total counts as absent once more rows came: some partners
  *     tell the rows of the page.
  * PULL-5  A list without link, whose total is unknown or that of its page, goes on by `offset` behind a page with just as many rows as
  *     asked for, or as `X-Limit` allows. Such a guessed page fails no list: unless it is empty or names an object that no page before it named,
- *     it is dropped, and the list ends as complete as it was told. An error that says nothing of the list (401, 5xx, no answer in time) leaves
+ *     it is dropped, and the list ends as complete as its total says. An error that says nothing of the list (401, 5xx, no answer in time) leaves
  *     what is behind `unread`. A success without `data` is an empty list, on the first page or where the partner tells a total; it is no
  *     end by which others are deleted.
  * PULL-6  A page of more items than real objects of its size are fails: each item costs the hub, whatever it holds.
@@ -59,7 +59,7 @@ interface Reading {
   empty: number;
   /** The last `X-Total-Count`; null without one, and once more rows came. [PULL-4] */
   total: number | null;
-  /** More rows came than the partner told. */
+  /** More rows came than the total of the partner. */
   isTotalWrong: boolean;
   /** Nothing but a full page says that there is the page that is read next. [PULL-5] */
   isGuess: boolean;

@@ -143,7 +143,7 @@ function statusOf(text: string): string {
 }
 
 /**
- * An answer without an envelope: the object itself, told by the member that it must have, in capitals as enumerations
+ * An answer without an envelope: the object itself, recognized by the member that it must have, in capitals as enumerations
  * are. Null when the text is anything else. Never throws.
  */
 export function readRaw(text: string, member: string): Readonly<Record<string, unknown>> | null {

@@ -229,7 +229,7 @@ export const isAlive = (client: Client): boolean => {
 export const beginLocking = (client: Client): Promise<unknown> =>
   client.query("begin; set local idle_in_transaction_session_timeout = '5s'");
 
-/** The process that serves a session, as the server told when it began. */
+/** The process that serves a session, as the server said when it began. */
 export const pidOf = (client: Client): number => (client as unknown as { processID: number }).processID;
 
 /** Sends the server nothing: a statement in flight goes on there. */

@@ -30,7 +30,7 @@ import { CONFIRM, type Moved, parametersOf, RECALL, type Recalled, type Work, WR
 const LOOK_MS = 5000;
 const RETRY_MS = 50;
 /** After this time a session of their own is asked for settles again, ms. */
-const ANEW_MS = 10_000;
+const ASK_AGAIN_MS = 10_000;
 
 /** Longest wait of a settle for a commit, ms: after the death of this node what ended in that time is sent again. */
 const GATHER_MS = 50;
@@ -42,7 +42,7 @@ export interface Job extends Work {
   readonly size: number;
   /** The job may be in the log. [WRITE-PIPELINE-4] */
   sent: boolean;
-  /** The caller was told that the job was not written. [WRITE-PIPELINE-2] */
+  /** The caller got the answer that the job was not written. [WRITE-PIPELINE-2] */
   withdrawn: boolean;
   /** Null for a job without a commit. */
   done(appended: Appended | null): void;
@@ -325,7 +325,7 @@ export class WritePipeline {
       return this.#session('flushed');
     return this.#session('lazy').catch((error: unknown) => {
       if (kindOf(error) !== 'refused') throw error;
-      this.#settlesWithCommits = clock.monotonic() + ANEW_MS;
+      this.#settlesWithCommits = clock.monotonic() + ASK_AGAIN_MS;
       return this.#session('flushed');
     });
   }

@@ -90,7 +90,7 @@ function Frame() {
 }
 
 /**
- * Sets the document title, by which tabs are told apart; a page without a menu title uses the last segment of its path.
+ * Sets the document title, by which tabs are distinguished; a page without a menu title uses the last segment of its path.
  */
 function Titled({ title, children }: { title: string | null; children: ComponentChildren }) {
   const [location] = useLocation();

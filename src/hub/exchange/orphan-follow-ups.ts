@@ -3,7 +3,7 @@
  * killed before its follow-up, or where a door recorded the event. A follow-up is idempotent.
  *
  * ORPHAN-FOLLOW-UPS-1  A STOP_SESSION whose call was cut off is watched like an accepted one: the CPO may have accepted
- *     it, and its eMSP may have been told so before the hub could record it.
+ *     it, and its eMSP may have got that answer before the hub could record it.
  * ORPHAN-FOLLOW-UPS-2  The grace counts from when this node reads the event of another one, whose clock may differ; after a
  *     restart or takeover from the recorded time.
  * ORPHAN-FOLLOW-UPS-3  The floor passes an event only when a whole interval has gone by since it was dispatched in which no

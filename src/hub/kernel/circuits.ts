@@ -289,7 +289,7 @@ function circuitsOf({ type, data }: StoredEvent): readonly CircuitName[] {
   return module === undefined ? moduleNames : [module];
 }
 
-/** A running machine opened or closed by itself; a rebuilt one must be told. */
+/** A running machine opened or closed by itself; a rebuilt one has to hear of it. */
 const asHeard = (event: HeardEvent): HeardEvent => ({
   ...event,
   type: event.type === 'circuit.opened' ? 'circuit.wasOpened' : 'circuit.wasClosed',

@@ -336,7 +336,7 @@ interface Stated {
   readonly others: Map<string, Emsps>;
 }
 
-/** A name in lower case; undefined for one that cannot be told from other text. */
+/** A name in lower case; undefined for one that is too short. */
 const usable = (name: string | undefined): string | undefined =>
   name !== undefined && name.length >= nameMin ? name.toLowerCase() : undefined;
 

@@ -333,7 +333,7 @@ export interface HubSettings {
   readonly auditKeepDays: number;
 }
 
-/** What a door noted of the tokens of a partner since it told so last. */
+/** What a door noted of the tokens of a partner since its last message. */
 export interface TokenUse {
   readonly party: PartyId;
   /** Of the token that was used; empty: requests from outside `allow_from`, which were refused. */

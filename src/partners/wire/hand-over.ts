@@ -76,7 +76,7 @@ export class HandOver {
       bodyTimeout: 0,
       // Never reached. [HAND-OVER-2]
       maxHeaderSize: headMax + pieceMax,
-      // Not at once: undici goes on only when it has been told afterwards. It asks again when the first has ended.
+      // Not at once: undici goes on only when it is called back afterwards. It asks again when the first has ended.
       connect: (_target, tell) =>
         queueMicrotask(() => (replay.destroyed ? tell(new Error('it is closed'), null) : tell(null, replay as never))),
     });

@@ -1,7 +1,7 @@
 /** The loaded part of a list, and how the next answer changes it. */
 import type { Page } from '../../../api/common.ts';
 
-/** How the items of a list are told apart, and in which order the hub lists them. */
+/** How the items of a list are distinguished, and in which order the hub lists them. */
 export interface ListOrder<T> {
   readonly idOf: (item: T) => string;
   /** Items are listed in order of this place; items of one answer may share it. */
