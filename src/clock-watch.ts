@@ -47,7 +47,7 @@ const saved = z.object({
 export function watchClock(clock: Clock, { path, log, meter, machine }: Watched): () => void {
   // Hub time minus the machine's monotonic clock.
   const offset = clock.now() - machine.monotonic();
-  const told = (ms: number, message: string) => {
+  const noted = (ms: number, message: string) => {
     meter.stepped(ms / 1000);
     log.warn({ stepS: ms / 1000 }, message);
   };
@@ -69,10 +69,10 @@ export function watchClock(clock: Clock, { path, log, meter, machine }: Watched)
     ahead: Math.round(ahead - offset),
   }));
   const unseenMs = clock.steps.recall(earlier);
-  if (unseenMs !== 0) told(unseenMs, 'the wall clock was moved while no hub ran');
+  if (unseenMs !== 0) noted(unseenMs, 'the wall clock was moved while no hub ran');
   save();
   const unheard = clock.steps.onStep(({ ms }) => {
-    told(ms, 'the wall clock was moved; no wait of the hub moves with it');
+    noted(ms, 'the wall clock was moved; no wait of the hub moves with it');
     save();
   });
   const unwatched = every(clock, lookMs, () => void clock.wall());

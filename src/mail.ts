@@ -46,19 +46,19 @@ export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, 
   return {
     to,
     async send({ subject, text }) {
-      let told = failed(`the mail server did not answer within ${timeoutMs / 1000} s`);
+      let result = failed(`the mail server did not answer within ${timeoutMs / 1000} s`);
       const { signal } = ending;
       const mail = { from, to: [...to], subject, text, date: new Date(clock.wall()), signal };
       const sending = transport.sendMail(mail).then(
         ({ response }) => {
-          told = { isTaken: true, httpStatus: null, answer: String(response).slice(0, 200) };
+          result = { isTaken: true, httpStatus: null, answer: String(response).slice(0, 200) };
         },
         (error: unknown) => {
-          told = failed(error instanceof Error ? error.message : String(error));
+          result = failed(error instanceof Error ? error.message : String(error));
         },
       );
       await withTimeout(clock, timeoutMs, sending);
-      return told;
+      return result;
     },
     async close() {
       ending.abort(new Error('the hub ends'));

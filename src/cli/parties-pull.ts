@@ -36,7 +36,7 @@ export function pullVerb(): Command {
       const look = () => hub.get<PullView>(`/pulls/${encodeURIComponent(started.id)}`);
       const words = ({ pages, received }: PullView) => `${many(pages, 'page')}, ${received} received`;
       const pull = await watched(screen, await look(), look, words);
-      screen.answer(pull, told);
+      screen.answer(pull, linesOf);
       if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'the hub gives no reason'}`);
     },
   });
@@ -54,7 +54,7 @@ export function cancelPullVerb(): Command {
       if (!running) throw new Failure(`no pull of the ${module} of ${id} runs`);
       const ended = await hub.send<PullView>('DELETE', `/pulls/${encodeURIComponent(running.id)}`);
       screen.answer(ended, (pull) => {
-        const [first = '', ...rest] = told(pull);
+        const [first = '', ...rest] = linesOf(pull);
         // Its last page may have come before the request.
         return [pull.state === 'DONE' ? first : `canceled: ${first}`, ...rest];
       });
@@ -62,7 +62,7 @@ export function cancelPullVerb(): Command {
   });
 }
 
-function told({ pages, received, stored, unchanged, invalid, deleted, note, id }: PullView): string[] {
+function linesOf({ pages, received, stored, unchanged, invalid, deleted, note, id }: PullView): string[] {
   return [
     `${received} received in ${many(pages, 'page')}: ${stored} stored, ${unchanged} unchanged, ${invalid} invalid, ${deleted} deleted (pull ${id})`,
     ...(note === null ? [] : [note]),

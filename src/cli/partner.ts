@@ -214,15 +214,15 @@ function problemOf({ role, startSession, stopAfter, sessions, answer = [], send 
 
 /** The habits for the help, each with what it does. */
 function choices(): string {
-  const told = (kind: 'answers' | 'sends') => {
+  const listed = (kind: 'answers' | 'sends') => {
     const own = new Set([...namesOf(kind, 'CPO'), ...namesOf(kind, 'EMSP')]);
     const does = Object.entries(habits).filter(([name]) => own.has(name));
     return does.map(([name, habit]) => `  ${name.padEnd(20)} ${habit.does}`);
   };
   return [
     `\nFaults for --answer: ${Object.keys(faults).join(', ')}`,
-    ...['\nHabits for --answer:', ...told('answers')],
-    ...['\nHabits for --send:', ...told('sends')],
+    ...['\nHabits for --answer:', ...listed('answers')],
+    ...['\nHabits for --send:', ...listed('sends')],
   ].join('\n');
 }
 

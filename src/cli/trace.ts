@@ -64,12 +64,12 @@ function story({ asked, key, steps, has_older, next_cursor }: TraceView, page: P
   const meant = asked === key ? '' : `${plain(asked)} is `;
   return [
     page.paint('bold', `${meant}${plain(key)}: ${count}, oldest first`),
-    ...steps.flatMap((step) => ['', ...told(step, page)]),
+    ...steps.flatMap((step) => ['', ...linesOf(step, page)]),
     ...(next_cursor === null ? [] : ['', page.paint('yellow', `the log after event ${next_cursor} was not searched`)]),
   ];
 }
 
-function told(step: TraceStep, page: Page): string[] {
+function linesOf(step: TraceStep, page: Page): string[] {
   const { paint, now } = page;
   const under = (text: string, colour: Colour | null = null) => `    ${paint(colour, text)}`;
   const { not_forwarded, warnings, quirks, correlation_id, deliveries } = step;

@@ -135,8 +135,8 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
         continue;
       }
       // That of a guessed page may count its own rows, or all up to it.
-      const told = (isGuess ? null : totalOf(one(headers['x-total-count']))) ?? reading.total;
-      let total = reading.isTotalWrong ? null : told;
+      const said = (isGuess ? null : totalOf(one(headers['x-total-count']))) ?? reading.total;
+      let total = reading.isTotalWrong ? null : said;
       const isLeftOut = (outcome.data ?? null) === null && (number === 1 || total !== null);
       const data = isLeftOut ? [] : outcome.data;
       if (!Array.isArray(data)) return yield failed(`page ${number}: its data is not a list`);

@@ -86,19 +86,19 @@ function changeState(copy: Held, method: string, within: readonly string[], body
     copy.state = null;
     return true;
   }
-  const told = JSON.parse(body) as Fields;
-  if (within.length > 0) return copy.state !== null && changeWithin(copy.state, method, within, told);
-  if (method === 'PATCH') patch(copy.state ?? {}, told);
+  const sent = JSON.parse(body) as Fields;
+  if (within.length > 0) return copy.state !== null && changeWithin(copy.state, method, within, sent);
+  if (method === 'PATCH') patch(copy.state ?? {}, sent);
   else {
-    copy.state = told;
+    copy.state = sent;
     copy.text = body;
   }
   return true;
 }
 
 /** Replaces fields and appends charging periods. [OCPI mod_sessions] */
-function patch(state: Fields, told: Fields): void {
-  for (const [field, value] of Object.entries(told)) {
+function patch(state: Fields, sent: Fields): void {
+  for (const [field, value] of Object.entries(sent)) {
     const before = state[field];
     const appends = field === 'charging_periods' && Array.isArray(before) && Array.isArray(value);
     state[field] = appends ? [...before, ...value] : value;
@@ -110,7 +110,7 @@ const steps = [
   { field: 'connectors', idField: 'id' },
 ] as const;
 
-function changeWithin(location: Fields, method: string, within: readonly string[], told: Fields): boolean {
+function changeWithin(location: Fields, method: string, within: readonly string[], sent: Fields): boolean {
   const parents = [location];
   let parent = location;
   for (const [depth, id] of within.entries()) {
@@ -126,10 +126,10 @@ function changeWithin(location: Fields, method: string, within: readonly string[
       parent = item;
     } else if (method === 'PATCH') {
       if (!item) return false;
-      patch(item, told);
-    } else if (item) list[index] = told;
-    else list.push(told);
+      patch(item, sent);
+    } else if (item) list[index] = sent;
+    else list.push(sent);
   }
-  for (const one of parents) one.last_updated = told.last_updated;
+  for (const one of parents) one.last_updated = sent.last_updated;
   return true;
 }

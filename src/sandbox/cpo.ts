@@ -248,8 +248,8 @@ export class Cpo extends Partner {
     const { uid = '' } = params;
     const before = this.tokens.get(uid);
     if (method === 'PATCH' && !before) return refuse(404, 2003, 'Not found');
-    const told = JSON.parse(body) as Token;
-    this.tokens.set(uid, method === 'PATCH' ? { ...before, ...told } : told);
+    const sent = JSON.parse(body) as Token;
+    this.tokens.set(uid, method === 'PATCH' ? { ...before, ...sent } : sent);
     return ok();
   }
 

@@ -200,8 +200,8 @@ export abstract class Partner {
     call: Omit<HubCall, 'url'> & { module: string; role?: 'SENDER' | 'RECEIVER'; path?: string },
   ): Promise<HubAnswer> {
     const { module, role, path = '', body, ...rest } = call;
-    const told = body === undefined ? {} : { body: this.#told(body, module) };
-    return this.line.ask({ ...rest, ...told, url: this.hubUrl(module, role) + path });
+    const sent = body === undefined ? {} : { body: this.#sent(body, module) };
+    return this.line.ask({ ...rest, ...sent, url: this.hubUrl(module, role) + path });
   }
 
   /** The present instant, at least 1 ms after the one before, so that `last_updated` always grows. */
@@ -222,7 +222,7 @@ export abstract class Partner {
     return { ...reply, body: JSON.stringify({ ...envelope, data: items }) };
   }
 
-  #told(body: unknown, module: string): unknown {
+  #sent(body: unknown, module: string): unknown {
     const isChanged = this.#behaviours.some(({ object }) => object);
     return isChanged ? this.written(typeof body === 'string' ? body : JSON.stringify(body), module) : body;
   }

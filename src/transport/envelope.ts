@@ -150,8 +150,8 @@ export function readRaw(text: string, member: string): Readonly<Record<string, u
   const read = readEnvelope(text);
   if (read.ok || read.reason !== noStatusCode) return null;
   const value = JSON.parse(text) as Readonly<Record<string, unknown>>;
-  const told = Object.hasOwn(value, 'status_code') ? null : value[member];
-  return typeof told === 'string' && /^[A-Z_]+$/.test(told) ? value : null;
+  const named = Object.hasOwn(value, 'status_code') ? null : value[member];
+  return typeof named === 'string' && /^[A-Z_]+$/.test(named) ? value : null;
 }
 
 const noStatusCode = 'answer has no status_code';

@@ -295,8 +295,8 @@ export class MissedNotes {
       if (tookMs >= 1) await sleep(ports.clock, Math.min(tookMs, pauseMaxMs), this.#ending.signal);
       return true;
     } catch (error) {
-      const told = 'could not record that an object never reached its receiver; next try in 10 s';
-      ports.log.warn({ err: error, partyId: receiver }, told);
+      const message = 'could not record that an object never reached its receiver; next try in 10 s';
+      ports.log.warn({ err: error, partyId: receiver }, message);
       const at = ports.clock.now() + retryMs;
       if (error instanceof HubError && error.code === 'unavailable') {
         this.#isHeld = true;

@@ -150,8 +150,8 @@ const timeoutMaxS = 86_400;
  * its `timeout` of 0 passes. With ACCEPTED 0 is unusable: the eMSP would take a command that goes on for failed. [D28, D72]
  */
 export function readAnswer(outcome: Outcome, defaultTimeoutS: number): CommandAnswer | null {
-  const { result: told, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
-  const result = enumValue(told);
+  const { result: said, timeout } = (outcome.data ?? {}) as { result?: unknown; timeout?: unknown };
+  const result = enumValue(said);
   const text = unambiguousText(outcome, 'result');
   if (typeof result !== 'string' || result === '' || text === null) return null;
   const seconds = isDigits(timeout) ? Number(timeout) : timeout;

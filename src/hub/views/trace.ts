@@ -95,9 +95,9 @@ export async function traceOf(
   const { events: related, rest } = await relatedTo(context.store, events, cursor);
   const found = cursor === null ? [...events, ...related] : related;
   const ends = await endsOf(context.store, found, { lookUps, limit: eventsMax });
-  const told = [...found, ...ends].sort((a, b) => a.seq - b.seq);
+  const inOrder = [...found, ...ends].sort((a, b) => a.seq - b.seq);
   const next_cursor = rest === null ? null : String(rest);
-  return { ...none, key, kind: 'object', steps: await stepsOf(told, viewInTurn), has_older, next_cursor };
+  return { ...none, key, kind: 'object', steps: await stepsOf(inOrder, viewInTurn), has_older, next_cursor };
 }
 
 const isObjectKey = (key: string): boolean => /^[A-Za-z]{2}-[A-Za-z0-9]{1,3}\/./.test(key);

@@ -17,7 +17,7 @@ export function useAction<Input extends unknown[]>(work: (...input: Input) => Pr
   const run = (...input: Input) => {
     setRunning(true);
     work(...input)
-      .then((told) => told !== null && say('done', told))
+      .then((outcome) => outcome !== null && say('done', outcome))
       .catch((error: unknown) => {
         if (!(error instanceof ApiError)) throw error;
         say('failed', error.message);

@@ -57,11 +57,11 @@ function DeliveryRow({ delivery }: { delivery: DeliveryView }) {
 /** Why the delivery is in its state; nothing for a delivered one. */
 function reasonOf({ state, class: met, reason, attempts }: DeliveryView) {
   if (state === 'DELIVERED') return <Dash />;
-  const told = reason ?? attempts.at(-1)?.excerpt ?? '';
+  const cause = reason ?? attempts.at(-1)?.excerpt ?? '';
   if (met === null) return <span class="quiet">{attempts.length === 0 ? 'not tried yet' : '–'}</span>;
   return (
-    <span title={told}>
-      <b>{met}</b> {told}
+    <span title={cause}>
+      <b>{met}</b> {cause}
     </span>
   );
 }

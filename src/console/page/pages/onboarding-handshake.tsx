@@ -74,9 +74,9 @@ const marks = { done: '✓', now: '◐', failed: '▲', open: '○' } as const;
 const tones = { done: 'good', now: 'wait', failed: 'bad', open: 'off' } as const;
 const words = { done: 'done', now: 'waiting', failed: 'failed', open: 'to come' } as const;
 
-function stepsOf(told: readonly HandshakeStep[], party: PartyView, isConnected: boolean): Step[] {
-  const last = (step: HandshakeStep['step']) => told.findLast((one) => one.step === step);
-  const [called, received, failed] = [last('called'), last('received'), told.at(-1)];
+function stepsOf(recorded: readonly HandshakeStep[], party: PartyView, isConnected: boolean): Step[] {
+  const last = (step: HandshakeStep['step']) => recorded.findLast((one) => one.step === step);
+  const [called, received, failed] = [last('called'), last('received'), recorded.at(-1)];
   const found = party.endpoints.filter(({ source }) => source === 'discovered');
   const hasFailed = failed?.step === 'failed' && !isConnected;
   const reached = [

@@ -38,9 +38,9 @@ export function Onboarding() {
         <Connecting key={partner} id={partner} added={added?.party.id === partner ? added : null} />
       ) : (
         <Beginning
-          onAdded={(told) => {
-            setAdded(told);
-            change({ partner: told.party.id });
+          onAdded={(begun) => {
+            setAdded(begun);
+            change({ partner: begun.party.id });
           }}
         />
       )}

@@ -22,14 +22,14 @@ interface RowProps {
 
 export function PartnerRow({ id, index, board, watch }: RowProps) {
   // A text, so that a change of an actor's counters renders nothing.
-  const told = useComputed(() => liveStatus(watch, id));
+  const live = useComputed(() => liveStatus(watch, id));
   const liveSync = useComputed(() => liveState(watch, id, ['sync']));
   const liveResults = useComputed(() => liveState(watch, id, ['results']));
   const liveAsync = useComputed(() => liveState(watch, id, moduleNames));
   const line = board.line(id)?.value;
   if (!line) return null;
   const { row, rates } = line;
-  const status = told.value ?? row.status;
+  const status = live.value ?? row.status;
   const rate = lastRate(line);
   const name = row.names.join(', ');
   const marks = [row.silent_since !== null && 'no pushes', row.paused && 'paused'].filter((mark) => mark !== false);

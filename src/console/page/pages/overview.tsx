@@ -58,14 +58,14 @@ export function Overview() {
   return (
     <div class="overview">
       <h1 class="unseen">Overview</h1>
-      {board && <Told board={board} />}
+      {board && <Notes board={board} />}
       {board?.totals.value && watch && <Whole board={board} watch={watch} />}
       {board && !board.totals.value && !board.error.value && <p class="loading">Loading partners …</p>}
     </div>
   );
 }
 
-function Told({ board: { error, totals, reload } }: { board: Board }) {
+function Notes({ board: { error, totals, reload } }: { board: Board }) {
   if (!error.value) return null;
   const shown = totals.value ? ' Showing the last data received.' : '';
   return <Failed text={`Could not load the overview: ${error.value.message}${shown}`} onRetry={reload} />;

@@ -47,7 +47,7 @@ export function RedriveDialog({ filters, onClose, onStarted }: RedriveDialogProp
       <div class="stack">
         <p>
           {kinds[filter.state ?? '']}
-          {told(filter)}. Nothing has been sent yet.
+          {described(filter)}. Nothing has been sent yet.
         </p>
         {error !== null && <Failed text={`Could not find out what would be sent: ${error}`} onRetry={planAgain} />}
         {plan === null && error === null && <p class="loading">Looking what this would send …</p>}
@@ -79,7 +79,7 @@ function usePlan(filter: Readonly<Record<string, string>>) {
   return { ...found, planAgain };
 }
 
-function told(filter: Readonly<Record<string, string>>): string {
+function described(filter: Readonly<Record<string, string>>): string {
   const { receiver, partner, sender, module, class: ended, object, from, to } = filter;
   const parts = [
     module && ` of ${module}`,

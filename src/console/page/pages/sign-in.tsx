@@ -33,7 +33,7 @@ export function SignIn() {
     providerHost().then(setProvider, () => {});
   }, []);
 
-  const told = error ?? signedOutBecause.value;
+  const reason = error ?? signedOutBecause.value;
   return (
     <main class="sign-in">
       <Form
@@ -54,9 +54,9 @@ export function SignIn() {
           Token
           <input name="token" type="password" autocomplete="off" required spellcheck={false} />
         </label>
-        {told && (
+        {reason && (
           <p class="error" role="alert">
-            {told}
+            {reason}
           </p>
         )}
         <button type="submit" class={provider ? 'plain' : 'main'} disabled={isTrying}>
