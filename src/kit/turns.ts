@@ -7,8 +7,9 @@
  *     thread for as long as the text is large, and a request that a driver waits for, which takes as many turns, meets two of them
  *     at most.
  * TURNS-3  Large texts of all partners take a ninth of the thread at most: the next one waits eight times as long as the turn of
- *     the last one took, of which `turnMsMax` count, or as the text alone, where the caller says how long that was: what else a busy process
- *     does in a turn would make a text in many pieces wait for seconds.
+ *     the last one took, of which `turnMsMax` count.
+ * TURNS-4  A caller that does a large text in short pieces says how long those of a turn took. The next one waits eight times as long as
+ *     that alone, and for no further turns: on a busy process, whose turns are long, a text in many pieces would else take seconds.
  */
 import { sleep } from './clock.ts';
 import { addTo } from './memo.ts';
@@ -79,7 +80,7 @@ export function perTurn(
 
 /**
  * Lets one caller go on in `apartTurns` turns, and then rests. `tookMs`: how long the large text of the present turn took, of a caller
- * that had it and needs another. [TURNS-2, TURNS-3]
+ * that had it and needs another. [TURNS-2, TURNS-3, TURNS-4]
  */
 export function largeTurns(
   turn: () => Promise<void>,
@@ -92,7 +93,7 @@ export function largeTurns(
     await turn();
     const turnMs = Math.min(textMs ?? clock.monotonic() - begunAt, turnMsMax);
     const nextAt = begunAt + turnMs * (1 + restTimes);
-    for (let n = 1; n < apartTurns; n++) await turn();
+    for (let n = 1; n < apartTurns && textMs === undefined; n++) await turn();
     const restMs = nextAt - clock.monotonic();
     if (restMs >= 1) await sleep(clock, restMs);
   });

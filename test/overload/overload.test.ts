@@ -456,7 +456,7 @@ t.test('[TURNS-3] after a large text the process pauses for eight times as long'
 });
 
 t.test(
-  '[TURNS-3] after a piece it pauses for eight times as long as that took, whatever else the turn had',
+  '[TURNS-4] after a piece it pauses for eight times as long as that took, and no more turns, whatever else its turn had',
   async (t) => {
     const { turnOf, pass: passTurns } = turnsByHand();
     const clock = new SimulatedClock();
@@ -476,18 +476,18 @@ t.test(
       isNext = true;
     });
     clock.advance(50);
-    await passTurns(4);
-    t.equal(begun, 2, 'no rest of 416 ms');
-    await passTurns(4);
+    await passTurns(1);
+    t.equal(begun, 2, 'a rest of 16 ms, not of 416, and they are over');
+    await passTurns(1);
     clock.advance(15);
     await settle();
-    t.equal(isNext, false, 'its piece took 2 ms');
+    t.equal(isNext, false);
     clock.advance(1);
     await settle();
     t.equal(isNext, true);
     await passTurns(4);
     t.equal(begun, 3);
-    await passTurns(4);
+    await passTurns(1);
     clock.advance(16);
     await done;
   },
