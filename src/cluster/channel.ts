@@ -18,7 +18,7 @@ import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { systemClock } from '../kit/system-clock.ts';
-import { bareHost, httpUrl, portOf } from '../kit/url.ts';
+import { bareHost, parsedHttpUrl, portOf } from '../kit/url.ts';
 
 /** How far the clocks of two nodes may differ; nonces are kept for as long on either side of it. */
 const windowMs = 5 * 60_000;
@@ -113,7 +113,7 @@ export class ChannelClient {
 
 /** Asks for a channel with one secret. The returned function destroys the connection. */
 function ask(text: string, keys: Keys, opened: Opened): () => void {
-  const url = httpUrl(text);
+  const url = parsedHttpUrl(text);
   if (url === null) {
     // Another node's URL is what the database has. [CHANNEL-4]
     queueMicrotask(() => opened(new Error(`${JSON.stringify(text)} is no URL of a node`)));

@@ -24,7 +24,7 @@ export function parsedUrl(text: string, base?: string | URL): URL | null {
 }
 
 /** Parses a URL of http or https; null for any other text, such as a host and port without a scheme. */
-export function httpUrl(text: string): URL | null {
+export function parsedHttpUrl(text: string): URL | null {
   const url = parsedUrl(text);
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
 }

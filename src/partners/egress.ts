@@ -15,7 +15,7 @@
  */
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { bareHost, httpUrl, portOf } from '../kit/url.ts';
+import { bareHost, parsedHttpUrl, portOf } from '../kit/url.ts';
 import { createNames, type Names } from './names.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -160,7 +160,7 @@ export function egressGuard(allowed: readonly string[], own = noPlaces, names: N
 
   /** The places of another node, as far as the addresses of its name are known; asks for them otherwise. */
   function placesOf(node: string): Place[] {
-    const url = httpUrl(node);
+    const url = parsedHttpUrl(node);
     // What cannot be read leads nowhere. [CHANNEL-4]
     if (url === null) return [];
     const [host, port] = [bareHost(url), portOf(url)];

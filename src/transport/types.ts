@@ -17,7 +17,7 @@ import * as z from 'zod';
 import { HubError } from '../domain/errors.ts';
 import { isPlainDate, isRfcDate, sortableDate } from '../domain/object.ts';
 import { blankInDate, notRfcDate, notUpperCase } from '../domain/quirks.ts';
-import { parsedUrl } from '../kit/url.ts';
+import { parsedHttpUrl } from '../kit/url.ts';
 import { isToken } from './headers.ts';
 
 type Note = (value: unknown, path: string, notes: string[]) => void;
@@ -147,7 +147,7 @@ export const link = pattern(linkForm, 'expected URL');
 export const httpUrl = tested(isHttpUrl, 'expected http or https URL');
 
 function isHttpUrl(value: string): boolean {
-  return value.length <= 2048 && /^https?:$/.test(parsedUrl(value)?.protocol ?? '');
+  return value.length <= 2048 && parsedHttpUrl(value) !== null;
 }
 
 /** A date; a note for a blank between date and time, and for other forms that RFC 3339 lacks: they are read all the same. [D71] */
