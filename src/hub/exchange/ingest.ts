@@ -12,7 +12,7 @@
  * INGEST-6  Memory for a large stored object is reserved before it is read, however small the push, and its change is worked out in
  *     other turns than the one in which it was read, in pieces (PIECES-1).
  */
-import type { Put, Seen, Seq } from '../../../storage/contract.ts';
+import { type Put, type Seen, type Seq, smallBody } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
 import { charactersOf, type ObjectEventData } from '../../domain/events.ts';
 import { applyToObject } from '../../domain/fold.ts';
@@ -260,12 +260,9 @@ export function ingest(
   return { accept: counted('push', accept), acceptPulled: counted('pull', acceptPulled) };
 }
 
-/** Characters of a change and its object that are put together in one turn. */
-const atOnceMax = 65_536;
-
-/** Whether a change is put together with what is stored, and takes long. */
+/** Whether a change is put together with what is stored, and takes long: with a large object always. [INGEST-6] */
 const isLong = (before: HubObject, change: ObjectChange): boolean =>
-  isPart(change) && before.body.length + change.body.length > atOnceMax;
+  isPart(change) && before.body.length + change.body.length > smallBody;
 
 const isPart = ({ method, within }: ObjectChange): boolean =>
   method === 'PATCH' || (method !== 'DELETE' && within.length > 0);
