@@ -12,7 +12,7 @@ import type { ClosedLoad, LoadOutcome } from './load.ts';
 import { cpuS, pinnedTo, undoAtExit } from './processes.ts';
 import { objectMark, type RequestShape } from './request.ts';
 import type { Bench, Figures } from './run.ts';
-import { ownDirectory, register, residentMiB, startMeasuredHub } from './scene.ts';
+import { ownDirectory, register, residentMiB, startMeasuredHub, verifiedWhole } from './scene.ts';
 import { rounded } from './statistics.ts';
 import { arrival, sessionPush } from './systems.ts';
 
@@ -134,11 +134,7 @@ const pageAt = (path: string, headers: RequestShape['headers']): RequestShape =>
 
 /** MiB, once the whole store is verified and nothing of that is left to do. */
 async function atRest(hub: ChildHub): Promise<number> {
-  for (;;) {
-    const { store } = (await admin(hub, 'GET', '/status')) as { store: { verifying: object | null } };
-    if (store.verifying === null) break;
-    await sleep(250);
-  }
+  await verifiedWhole(hub);
   await sleep(1_000);
   return residentMiB(hub.pid);
 }

@@ -83,6 +83,18 @@ export async function register(
   return header(data.token);
 }
 
+type Status = { sequence: number; store: { state: string; verifying: object | null } };
+
+/** Resolves with the sequence of the log once the hub has verified its whole store in the background. */
+export async function verifiedWhole(hub: Pick<ChildHub, 'url' | 'adminToken'>): Promise<number> {
+  for (;;) {
+    const { sequence, store } = (await admin(hub, 'GET', '/status')) as Status;
+    if (store.state !== 'open') throw new Error(`the store is ${store.state}`);
+    if (store.verifying === null) return sequence;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+}
+
 /** Resident memory of a process now, MiB. */
 export function residentMiB(pid: number): number {
   const [, kib = '0'] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];

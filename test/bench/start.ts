@@ -8,16 +8,15 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { admin } from '../support/plain-partner.ts';
 import { cpuS } from './processes.ts';
 import type { Bench } from './run.ts';
+import { verifiedWhole } from './scene.ts';
 import { siteWith } from './site.ts';
 import { ratios, rounded, spread } from './statistics.ts';
 
 const sizes = { objects: 100_000, pushes: 10 };
 const shortSizes = { objects: 10_000, pushes: 10 };
 const turns = 5;
-const lookMs = 250;
 
 const opener = fileURLToPath(new URL('./opening/child.js', import.meta.url));
 
@@ -25,8 +24,6 @@ interface Bare {
   readonly engineS: number;
   readonly memoryS: number;
 }
-
-type Status = { sequence: number; store: { state: string; verifying: object | null } };
 
 export const start: Bench = {
   name: 'start',
@@ -55,13 +52,7 @@ export const start: Bench = {
       const hub = await site.start();
       readyS.push((performance.now() - started) / 1000);
       readyCpuS.push(cpuS(hub.pid));
-      for (;;) {
-        const { sequence, store } = (await admin(hub, 'GET', '/status')) as Status;
-        events = sequence;
-        if (store.state !== 'open') throw new Error(`the store is ${store.state}`);
-        if (store.verifying === null) break;
-        await new Promise((resolve) => setTimeout(resolve, lookMs));
-      }
+      events = await verifiedWhole(hub);
       restS.push((performance.now() - started) / 1000);
       await hub.stop();
       const said = [openingS.at(-1), readyS.at(-1), restS.at(-1)].map((seconds) => rounded(seconds ?? 0));
