@@ -9,15 +9,19 @@ import { pathWith } from '../data/api.ts';
 import { type PagedList, usePagedList } from '../data/paged-list.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
-import { useFilters } from '../parts/fields.tsx';
+import { Table, useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
-import { Asked, Empty } from '../parts/states.tsx';
-import { DeadGroups } from './deliveries-dead.tsx';
-import { DeliveryFilters, filterNames, isFilteredBy } from './deliveries-filter.tsx';
-import { DeliveryTable } from './deliveries-table.tsx';
+import { Asked, Dash, Empty } from '../parts/states.tsx';
+import { DeliveryFilters, type DeliveryFilterValues, filterNames, isFilteredBy } from './deliveries-filter.tsx';
 import { JobProgress } from './job-progress.tsx';
 import { RedriveDialog } from './redrive.tsx';
 import '../style/deliveries.css';
+import { count, many } from '../data/format.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Instant, Since, Until } from '../parts/time.tsx';
+import { TriageButton, TriageLine } from '../parts/triage.tsx';
+import { meaningOf } from './deliveries-words.ts';
+import { DiscardGroup } from './delivery-discard.tsx';
 
 const names = [...filterNames, 'job', 'of'] as const;
 
@@ -114,5 +118,121 @@ function NothingFound({ isFiltered }: { isFiltered: boolean }) {
         <Link href="/trace">Trace</Link>
       </p>
     </Empty>
+  );
+}
+
+const shownMax = 12;
+
+interface DeadGroupsProps {
+  readonly groups: readonly DeadGroup[];
+  readonly chosen: DeliveryFilterValues;
+  readonly onStarted: (started: { job: string; of: string }) => void;
+  readonly onTriaged: () => void;
+}
+
+/** Dead letters grouped by receiver, module and class; each group links to its list. */
+function DeadGroups({ groups, chosen, onStarted, onTriaged }: DeadGroupsProps) {
+  const [isWhole, setWhole] = useState(false);
+  if (groups.length === 0) return null;
+  const total = groups.reduce((sum, group) => sum + group.count, 0);
+  const listOf = ({ receiver, module, class: ended }: DeadGroup) => ({ state: 'DEAD', receiver, module, class: ended });
+  const isChosen = (group: DeadGroup) =>
+    Object.entries(listOf(group)).every(([name, value]) => chosen[name as keyof DeliveryFilterValues] === value);
+  return (
+    <section class="card dead-groups" aria-labelledby="dead-letters">
+      <header>
+        <h2 id="dead-letters">{many(total, 'dead letter')}</h2>
+        <Link href="/deliveries?state=DEAD">All of them</Link>
+      </header>
+      <ul>
+        {groups.slice(0, isWhole ? undefined : shownMax).map((group) => (
+          <li key={`${group.receiver} ${group.module} ${group.class}`}>
+            <Link href={pathWith('/deliveries', listOf(group))} aria-current={isChosen(group) ? 'true' : undefined}>
+              <b>{count(group.count)}</b> {group.module} to {group.receiver}
+            </Link>
+            <Badge state={group.class} tone="bad" />
+            <span class="quiet">
+              {meaningOf(group.class)}; oldest <Since instant={group.oldest_at} />,{' '}
+              <Link href={`/deliveries/${encodeURIComponent(group.sample)}`}>one of them</Link>
+            </span>
+            {group.triage && <TriageLine triage={group.triage} />}
+            <TriageButton
+              name={`${group.module} to ${group.receiver}`}
+              triage={group.triage}
+              path={`/dead-letters/${group.receiver}/${group.module}/${group.class}/triage`}
+              onDone={onTriaged}
+            />
+            <DiscardGroup group={group} onStarted={onStarted} />
+          </li>
+        ))}
+      </ul>
+      {groups.length > shownMax && !isWhole && (
+        <p class="inside">
+          <button type="button" class="plain" onClick={() => setWhole(true)}>
+            and {many(groups.length - shownMax, 'more group')}
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}
+
+const columns = ['State', 'Receiver', 'Module', 'Object', 'Method', 'Accepted', 'Due', 'Attempts', 'Reason'];
+
+interface DeliveryTableProps {
+  readonly items: readonly DeliveryView[];
+  readonly isOldestFirst: boolean;
+}
+
+function DeliveryTable({ items, isOldestFirst }: DeliveryTableProps) {
+  return (
+    <Table
+      caption={`Deliveries, ${isOldestFirst ? 'oldest' : 'newest'} first`}
+      columns={columns}
+      numbers={['Attempts']}
+    >
+      {items.map((delivery) => (
+        <DeliveryRow key={delivery.id} delivery={delivery} />
+      ))}
+    </Table>
+  );
+}
+
+function DeliveryRow({ delivery }: { delivery: DeliveryView }) {
+  const { id, state, receiver, module, object, method, accepted_at, due_at, attempts } = delivery;
+  return (
+    <tr data-row>
+      <td>
+        <Badge state={state} />
+      </td>
+      <td class="mono">{receiver}</td>
+      <td>{module}</td>
+      <td class="mono object">
+        <Link href={`/deliveries/${encodeURIComponent(id)}`} aria-label={`${object} to ${receiver}, delivery ${id}`}>
+          {object}
+        </Link>
+      </td>
+      <td>{method}</td>
+      <td class="instant">
+        <Instant value={accepted_at} />
+      </td>
+      <td class="instant">
+        {state === 'PENDING' && due_at !== null ? <Until instantMs={Date.parse(due_at)} /> : <Dash />}
+      </td>
+      <td class="number">{attempts.length}</td>
+      <td class="reason">{reasonOf(delivery)}</td>
+    </tr>
+  );
+}
+
+/** Why the delivery is in its state; nothing for a delivered one. */
+function reasonOf({ state, class: met, reason, attempts }: DeliveryView) {
+  if (state === 'DELIVERED') return <Dash />;
+  const cause = reason ?? attempts.at(-1)?.excerpt ?? '';
+  if (met === null) return <span class="quiet">{attempts.length === 0 ? 'not tried yet' : '–'}</span>;
+  return (
+    <span title={cause}>
+      <b>{met}</b> {cause}
+    </span>
   );
 }

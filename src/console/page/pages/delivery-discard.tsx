@@ -6,8 +6,7 @@ import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { many } from '../data/format.ts';
 import { mayAct } from '../data/session.ts';
-import { Answers } from '../parts/answers.tsx';
-import { Dialog } from '../parts/dialog.tsx';
+import { Answers, Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
 
 interface DiscardProps {

@@ -7,8 +7,7 @@ import type { DeliveryView } from '../../../api/deliveries.ts';
 import { useAction } from '../data/action.ts';
 import { ApiError, call } from '../data/api.ts';
 import { mayAct } from '../data/session.ts';
-import { Answers } from '../parts/answers.tsx';
-import { Dialog } from '../parts/dialog.tsx';
+import { Answers, Dialog } from '../parts/dialog.tsx';
 import { useReason } from '../parts/reason.tsx';
 
 /** Which confirmation is open; null for none. */

@@ -1,19 +1,22 @@
 /** Page of one delivery: its state and the reason, every attempt, the request, and what it changes for the receiver. */
 import { useEffect, useState } from 'preact/hooks';
 import { Link, useParams } from 'wouter-preact';
-import type { DeliveryDetailView } from '../../../api/deliveries.ts';
+import type { Attempt, DeliveryDetailView, DeliveryView } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
-import { Instant } from '../parts/time.tsx';
-import { Attempts } from './delivery-attempts.tsx';
+import { Instant, Until } from '../parts/time.tsx';
 import { ChangeShown } from './delivery-change.tsx';
 import { DiscardOne } from './delivery-discard.tsx';
 import { RedriveOne } from './delivery-redrive.tsx';
-import { RequestShown } from './delivery-request.tsx';
-import { WhyItWaits } from './delivery-wait.tsx';
 import '../style/deliveries.css';
+import type { PartyView } from '../../../api/parties.ts';
+import { say } from '../data/action.ts';
+import { count, many, span, spanMs } from '../data/format.ts';
+import { curlOf, laidOut } from '../data/request-text.ts';
+import { copyText } from '../parts/copy.tsx';
+import { meaningOf } from './deliveries-words.ts';
 
 /** Poll intervals, milliseconds; an ended delivery changes only by a re-drive. */
 const refreshMs = { pending: 2_000, ended: 10_000 };
@@ -111,5 +114,163 @@ function Facts({ delivery }: { delivery: DeliveryDetailView }) {
         </dd>
       </dl>
     </section>
+  );
+}
+
+function Attempts({ delivery }: { delivery: DeliveryView }) {
+  const { attempts, state, due_at } = delivery;
+  return (
+    <section class="card" aria-labelledby="attempts">
+      <header>
+        <h2 id="attempts">{many(attempts.length, 'attempt')}</h2>
+        {state === 'PENDING' && due_at !== null && (
+          <span>
+            next <Instant value={due_at} />, <Until instantMs={Date.parse(due_at)} />
+          </span>
+        )}
+      </header>
+      {attempts.length === 0 ? (
+        <p class="inside quiet">{untried[state]}</p>
+      ) : (
+        <ol class="attempts">
+          {attempts.map((attempt) => (
+            <AttemptShown key={attempt.at} attempt={attempt} />
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+const untried: Readonly<Record<DeliveryView['state'], string>> = {
+  PENDING: 'It has not been sent yet.',
+  DELIVERED: 'It arrived. Of deliveries that arrived long ago the attempts are not kept.',
+  DEAD: 'It was never sent.',
+  DISCARDED: 'It was never sent.',
+};
+
+function AttemptShown({ attempt }: { attempt: Attempt }) {
+  const { at, duration_ms, http_status, ocpi_status, class: outcome, excerpt, quirks = [] } = attempt;
+  const isGood = outcome === 'delivered';
+  return (
+    <li class={isGood ? 'good' : 'bad'}>
+      <p class="row">
+        <b>
+          <Instant value={at} />
+        </b>
+        <Badge state={outcome} tone={isGood ? 'good' : 'bad'} />
+        <span class="quiet">{spanMs(duration_ms)}</span>
+        <span>HTTP {http_status ?? '–'}</span>
+        <span>OCPI {ocpi_status ?? '–'}</span>
+      </p>
+      {!isGood && <p class="quiet">{meaningOf(outcome)}</p>}
+      {quirks.length > 0 && <p class="quiet">The hub made up for: {quirks.join(', ')}.</p>}
+      {excerpt !== '' && <pre>{excerpt}</pre>}
+    </li>
+  );
+}
+
+/** The request, as text and as a curl command. The hub masks the token: this page never has it. */
+function RequestShown({ request }: { request: DeliveryDetailView['request'] }) {
+  const { method, url, headers, body } = request;
+  const curl = curlOf(request);
+  return (
+    <section class="card" aria-labelledby="request">
+      <header>
+        <h2 id="request">What is sent</h2>
+        {curl !== null && (
+          <button type="button" onClick={() => void copy(curl)}>
+            Copy as curl
+          </button>
+        )}
+      </header>
+      <div class="inside stack">
+        {url === null ? (
+          <p class="error">The receiver has no endpoint for this module at present: there is nowhere to send it to.</p>
+        ) : (
+          <p>
+            <b>{method}</b> <code>{url}</code> <span class="quiet">(the receiver's address of now)</span>
+          </p>
+        )}
+        <dl class="facts mono headers">
+          {Object.entries(headers).map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{name === changing ? <span class="quiet">another one at every attempt</span> : value}</dd>
+            </div>
+          ))}
+        </dl>
+        {body === null ? (
+          <p class="quiet">It has no body.</p>
+        ) : (
+          <details open={body.length < openMax}>
+            <summary>Body, {count(body.length)} characters</summary>
+            <pre class="body">{laidOut(body)}</pre>
+          </details>
+        )}
+      </div>
+    </section>
+  );
+}
+
+const openMax = 4_000;
+const changing = 'X-Request-ID';
+
+async function copy(curl: string): Promise<void> {
+  const isCopied = await copyText(curl);
+  if (isCopied) say('done', 'Copied. Put the token in place of ***.');
+  else say('failed', 'This browser does not let the page copy.');
+}
+
+/** Why a pending delivery waits, derived from its receiver's partner: paused, circuit open, back-off, or its turn in the lane. */
+function WhyItWaits({ delivery }: { delivery: DeliveryView }) {
+  const { data } = useQuery<PartyView>(`/parties/${encodeURIComponent(delivery.receiver)}`, 5_000);
+  return (
+    <p class="finding wait" role="status">
+      {reasonOf(delivery, data)}
+      {data && <PartnerLink party={data} />}
+    </p>
+  );
+}
+
+function reasonOf({ receiver, module, due_at, attempts }: DeliveryView, party: PartyView | undefined) {
+  const circuit = party?.circuits.find(({ circuit }) => circuit === module);
+  if (party?.settings.paused) return `It waits: an operator has paused deliveries to ${receiver}. `;
+  if (circuit?.state === 'open') {
+    const { failures } = circuit;
+    const why =
+      failures > 0
+        ? `${module} failed at ${receiver} ${count(failures)} times in a row, so their circuit is open`
+        : `the circuit for ${module} of ${receiver} is open`;
+    return (
+      <>
+        It waits: {why}
+        {circuit.until !== null && (
+          <>
+            ; next try <Until instantMs={Date.parse(circuit.until)} />
+          </>
+        )}
+        .{' '}
+      </>
+    );
+  }
+  if (due_at !== null) {
+    return (
+      <>
+        Next try <Until instantMs={Date.parse(due_at)} />.{' '}
+      </>
+    );
+  }
+  if (attempts.length === 0) return 'It waits for its turn: what went before it for the same object goes first. ';
+  return 'It waits for its turn. ';
+}
+
+function PartnerLink({ party: { id, queue } }: { party: PartyView }) {
+  const oldest = queue.oldest_age_s === null ? '' : `, the oldest for ${span(queue.oldest_age_s)}`;
+  return (
+    <Link href={`/partners/${encodeURIComponent(id)}`}>
+      {count(queue.depth)} {queue.depth === 1 ? 'waits' : 'wait'} for {id}
+      {oldest}
+    </Link>
   );
 }

@@ -4,7 +4,7 @@ import type { PartyView } from '../../../api/parties.ts';
 import { presets, settingNames } from '../../../domain/partner-settings.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
-import { Form } from '../parts/form.tsx';
+import { Form } from '../parts/fields.tsx';
 import { changesIn, SettingFields } from './setting-fields.tsx';
 
 /** The hub's answer to adding a partner. Only this page still has the token: the hub keeps a digest. */

@@ -4,7 +4,7 @@ import { Link } from 'wouter-preact';
 import type { OverviewRow } from '../../../api/overview.ts';
 import type { Board } from '../data/board.ts';
 import { count, perSecond, span } from '../data/format.ts';
-import { Sparkline } from '../parts/sparkline.tsx';
+import { Sparkline } from '../parts/plot.tsx';
 import { isHealthy, openCircuits } from './overview-order.ts';
 
 export function rowsOf(board: Board): OverviewRow[] {

@@ -7,9 +7,9 @@
  */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Watch } from '../data/actors.ts';
+import { liveStatus, type Watch } from '../data/actors.ts';
 import { type Board, watchBoard } from '../data/board.ts';
-import { count } from '../data/format.ts';
+import { brief, count, many, perSecond, span } from '../data/format.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Choice, fieldOf, TextFilter, useFilters } from '../parts/fields.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
@@ -17,10 +17,26 @@ import { Empty, Failed } from '../parts/states.tsx';
 import { Rows } from '../parts/window.tsx';
 import { Attention, Running } from './overview-attention.tsx';
 import { Numbers } from './overview-numbers.tsx';
-import { type Column, circuitTitles, columnOf, ordered, shows, type Wanted } from './overview-order.ts';
-import { PartnerRow } from './overview-row.tsx';
+import {
+  type Column,
+  circuitTitles,
+  columnOf,
+  isHealthy,
+  lastRate,
+  ordered,
+  shows,
+  type Wanted,
+} from './overview-order.ts';
 import { HubTraffic } from './traffic.tsx';
 import '../style/overview.css';
+import { useComputed } from '@preact/signals';
+import type { OverviewRow } from '../../../api/overview.ts';
+import { moduleNames } from '../../../domain/modules.ts';
+import { liveState } from '../data/circuits.ts';
+import { Badge } from '../parts/badge.tsx';
+import { errorText } from '../parts/last-error.tsx';
+import { Sparkline } from '../parts/plot.tsx';
+import { useNow } from '../parts/time.tsx';
 
 const shownKinds = { kinds: ['partner', 'circuit'] } as const;
 const rowPx = 22;
@@ -173,4 +189,90 @@ function useStable(ids: readonly string[]): readonly string[] {
   const isSame = kept.ids.length === ids.length && kept.ids.every((id, at) => id === ids[at]);
   if (!isSame) kept.ids = ids;
   return kept.ids;
+}
+
+interface RowProps {
+  readonly id: string;
+  readonly index: number;
+  readonly board: Board;
+  readonly watch: Watch;
+}
+
+function PartnerRow({ id, index, board, watch }: RowProps) {
+  // A text, so that a change of an actor's counters renders nothing.
+  const live = useComputed(() => liveStatus(watch, id));
+  const liveSync = useComputed(() => liveState(watch, id, ['sync']));
+  const liveResults = useComputed(() => liveState(watch, id, ['results']));
+  const liveAsync = useComputed(() => liveState(watch, id, moduleNames));
+  const line = board.line(id)?.value;
+  if (!line) return null;
+  const { row, rates } = line;
+  const status = live.value ?? row.status;
+  const rate = lastRate(line);
+  const name = row.names.join(', ');
+  const marks = [row.silent_since !== null && 'no pushes', row.paused && 'paused'].filter((mark) => mark !== false);
+  return (
+    <tr data-row aria-rowindex={index + 2}>
+      <td class="id mono">
+        <Link href={`/partners/${id}`}>{id}</Link>
+      </td>
+      <td class="name" title={[name, errorText(row.last_error)].filter(Boolean).join(' · ')}>
+        {name}
+        {!isHealthy(row) && row.last_error && <span class="urgent"> {errorText(row.last_error)}</span>}
+      </td>
+      <td class="roles">{row.roles.map((role) => (role === 'EMSP' ? 'eMSP' : role)).join(', ')}</td>
+      <td class="state" title={[status, ...marks].join(', ')}>
+        <div>
+          <Badge state={status} />
+          {marks.map((mark) => (
+            <Badge key={mark} state={mark} tone={mark === 'paused' ? 'off' : 'wait'} />
+          ))}
+        </div>
+      </td>
+      <Circuit state={liveSync.value ?? row.sync} />
+      <Circuit state={liveResults.value ?? row.results} of="circuit results" />
+      <Circuit state={liveAsync.value ?? row.async} />
+      <td class="number">
+        <Backlog row={row} />
+      </td>
+      <td class="number age">{row.oldest_at && <Age since={row.oldest_at} board={board} />}</td>
+      <td class="number rate">{rate > 0 ? perSecond(rate) : <span class="quiet">0</span>}</td>
+      <td class="plot">{rates.length > 0 && <Sparkline values={rates} />}</td>
+      <td class="number dead">{row.dead > 0 && <Dead row={row} />}</td>
+    </tr>
+  );
+}
+
+/** A closed circuit is shown in a quiet style; `half-open` is a badge without the explanation that other pages give. */
+function Circuit({ state, of = 'circuit' }: { state: string; of?: string }) {
+  const shown = state === 'halfOpen' ? <Badge state="half-open" tone="wait" /> : <Badge state={state} />;
+  return <td class={of}>{state === 'closed' ? <span class="quiet">closed</span> : shown}</td>;
+}
+
+function Backlog({ row: { depth, behind, overdue } }: { row: OverviewRow }) {
+  if (depth === 0 && !behind) return <span class="quiet">0</span>;
+  const exact = `${count(depth)}${behind ? '+' : ''}`;
+  return (
+    <span class={overdue > 0 ? 'urgent' : ''} title={overdue > 0 ? `${exact}, ${count(overdue)} overdue` : exact}>
+      {brief(depth)}
+      {behind && '+'}
+    </span>
+  );
+}
+
+function Dead({ row: { id, dead } }: { row: OverviewRow }) {
+  return (
+    <Link
+      class="urgent"
+      href={`/deliveries?state=DEAD&partner=${id}`}
+      aria-label={`${many(dead, 'dead letter')} of ${id}`}
+    >
+      {brief(dead)}
+    </Link>
+  );
+}
+
+function Age({ since, board }: { since: string; board: Board }) {
+  useNow();
+  return <>{span(Math.max(0, Math.floor((board.now() - Date.parse(since)) / 1000)))}</>;
 }

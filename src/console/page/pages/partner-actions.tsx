@@ -5,11 +5,10 @@ import { say, useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { many, spanMs } from '../data/format.ts';
 import { mayAdminister, mayOperate } from '../data/session.ts';
-import { Answers } from '../parts/answers.tsx';
 import type { DialogOfPartner, PartnerProps } from '../parts/card.tsx';
 import { Copied } from '../parts/copy.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { Form } from '../parts/form.tsx';
+import { Answers, Dialog } from '../parts/dialog.tsx';
+import { Form } from '../parts/fields.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 

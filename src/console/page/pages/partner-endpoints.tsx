@@ -9,7 +9,7 @@ import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import type { DialogOfPartner } from '../parts/card.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Form } from '../parts/form.tsx';
+import { Form } from '../parts/fields.tsx';
 import { Offered } from '../parts/settled.tsx';
 
 interface Draft {

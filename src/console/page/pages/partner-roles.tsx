@@ -6,12 +6,10 @@ import type { PartyView } from '../../../api/parties.ts';
 import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { mayAdminister } from '../data/session.ts';
-import { Answers } from '../parts/answers.tsx';
 import { Badge } from '../parts/badge.tsx';
 import { Card, type DialogOfPartner, type PartnerProps } from '../parts/card.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { Table } from '../parts/fields.tsx';
-import { Form } from '../parts/form.tsx';
+import { Answers, Dialog } from '../parts/dialog.tsx';
+import { Form, Table } from '../parts/fields.tsx';
 import { useReason } from '../parts/reason.tsx';
 
 type Role = PartyView['roles'][number];

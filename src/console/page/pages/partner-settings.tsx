@@ -10,7 +10,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Card, type DialogOfPartner, type PartnerProps } from '../parts/card.tsx';
 import { Copied } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Form } from '../parts/form.tsx';
+import { Form } from '../parts/fields.tsx';
 import { useReason } from '../parts/reason.tsx';
 import { Instant } from '../parts/time.tsx';
 import { changesIn, SettingFields } from './setting-fields.tsx';

@@ -12,8 +12,7 @@ import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Card } from '../parts/card.tsx';
-import { Table } from '../parts/fields.tsx';
-import { Form } from '../parts/form.tsx';
+import { Form, Table } from '../parts/fields.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { JobProgress } from './job-progress.tsx';
 

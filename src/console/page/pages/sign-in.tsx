@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError, askPlain, callAs } from '../data/api.ts';
 import { type Caller, signedOutBecause, signIn } from '../data/session.ts';
-import { Form } from '../parts/form.tsx';
+import { Form } from '../parts/fields.tsx';
 
 export function SignIn() {
   const [error, setError] = useState<string | null>(null);

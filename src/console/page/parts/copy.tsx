@@ -1,7 +1,6 @@
 /** A text to pass on, with a button that copies it. */
 import { useState } from 'preact/hooks';
 import { say } from '../data/action.ts';
-import { copyText } from '../data/clipboard.ts';
 
 const copiedMs = 2_000;
 
@@ -25,4 +24,23 @@ export function Copied({ label, text }: { label: string; text: string }) {
       </div>
     </div>
   );
+}
+
+/** Also over plain HTTP, where browsers offer no clipboard API. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch {
+    // The clipboard API is not allowed here; `execCommand` may be.
+  }
+  const area = document.createElement('textarea');
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const isCopied = document.execCommand('copy');
+  area.remove();
+  return isCopied;
 }

@@ -1,5 +1,5 @@
-/** Filters that live in the address, so that a view can be shared, and the table that all pages use. */
-import type { ComponentChildren } from 'preact';
+/** Filters that live in the address, so that a view can be shared, and the form and the table that all pages use. */
+import type { ComponentChildren, JSX } from 'preact';
 import { useContext } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
 import { IsBusy } from './states.tsx';
@@ -112,5 +112,22 @@ export function Table({ caption, columns, numbers = [], children }: TableProps) 
         <tbody>{children}</tbody>
       </table>
     </section>
+  );
+}
+
+interface FormProps extends Omit<JSX.FormHTMLAttributes<HTMLFormElement>, 'onSubmit'> {
+  readonly onSubmit: (fields: FormData, submitter: HTMLElement | null) => void;
+}
+
+/** Sends nothing by itself: `onSubmit` gets its fields, and the button that submitted it. */
+export function Form({ onSubmit, ...rest }: FormProps) {
+  return (
+    <form
+      {...rest}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit(new FormData(event.currentTarget), event.submitter);
+      }}
+    />
   );
 }

@@ -4,9 +4,8 @@
  */
 import { useEffect, useState } from 'preact/hooks';
 import { asked, pathWith } from '../data/api.ts';
-import { Answers } from './answers.tsx';
-import { Dialog } from './dialog.tsx';
-import { Form } from './form.tsx';
+import { Answers, Dialog } from './dialog.tsx';
+import { Form } from './fields.tsx';
 
 interface Reason {
   /** Adds the reason to a path. */

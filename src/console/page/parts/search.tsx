@@ -10,7 +10,7 @@ import { pathWith } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { isDeliveryId } from '../data/trace-key.ts';
 import { Dialog } from './dialog.tsx';
-import { Form } from './form.tsx';
+import { Form } from './fields.tsx';
 import type { Destination } from './keys.tsx';
 import { useViews } from './views.tsx';
 

@@ -5,7 +5,7 @@ import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import { caller, mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
-import { Form } from './form.tsx';
+import { Form } from './fields.tsx';
 import { useReason } from './reason.tsx';
 import { Dash } from './states.tsx';
 import { Instant, Until, useNow } from './time.tsx';

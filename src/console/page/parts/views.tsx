@@ -8,7 +8,7 @@ import { call, type Page } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
 import { Dialog } from './dialog.tsx';
-import { Form } from './form.tsx';
+import { Form } from './fields.tsx';
 import { useReason } from './reason.tsx';
 import { Since } from './time.tsx';
 
