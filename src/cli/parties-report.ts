@@ -1,15 +1,16 @@
 /**
  * `ocpi-hub parties report`: prints what a partner does wrong, what the hub makes up for, and which deliveries from it
- * and to it are dead.
+ * and to it are dead. `parties history` and `report --month`: how many pushes, deliveries and errors there were between
+ * the hub and a partner, with latency and availability.
  */
 import type { Command } from 'commander';
+import type { MonthlyReport, PartnerHistory, PartnerPoint } from '../api/history.ts';
 import type { ReportView } from '../api/report.ts';
 import { Failure } from './client.ts';
-import { complete, kinds } from './complete.ts';
-import type { FileFlags } from './list-verb.ts';
-import { monthlyReport } from './parties-history.ts';
+import { complete, kinds, partyPath } from './complete.ts';
+import { type FileFlags, fileOptions, isFiled } from './list-verb.ts';
 import { age, type Column, type Page, plain, table } from './table.ts';
-import { verb } from './verb.ts';
+import { type Context, instant, verb } from './verb.ts';
 
 type Refused = ReportView['refused'][number];
 type Dead = ReportView['dead_letters'][number];
@@ -87,4 +88,75 @@ function report(view: ReportView, page: Page): string[] {
   const met = parts.filter(([, rows]) => rows.length > 1);
   if (met.length === 0) return ['Nothing to report: no push refused, no warning, no quirk, no dead letter.'];
   return met.flatMap(([title, rows], index) => [...(index > 0 ? [''] : []), page.paint('bold', title), ...rows]);
+}
+
+interface Flags extends FileFlags {
+  readonly hours?: boolean;
+  readonly from?: string;
+  readonly to?: string;
+}
+
+type Sums = Omit<PartnerPoint, 'at'>;
+
+/** `99.95 %`; nothing when it is not known. */
+const percent = (share: number | null) => (share === null ? '' : `${Number((share * 100).toFixed(2))} %`);
+const latency = (ms: number | null) => (ms === null ? '' : `${Math.round(ms)} ms`);
+
+const sums: readonly Column<Sums>[] = [
+  { title: 'pushes', of: ({ pushes }) => pushes, align: 'right' },
+  { title: 'deliveries', of: ({ deliveries }) => deliveries, align: 'right' },
+  {
+    title: 'errors',
+    of: ({ errors }) => errors,
+    align: 'right',
+    colour: ({ errors }) => (errors > 0 ? 'red' : null),
+  },
+  { title: 'p50', of: ({ latency_p50_ms }) => latency(latency_p50_ms), align: 'right' },
+  { title: 'p95', of: ({ latency_p95_ms }) => latency(latency_p95_ms), align: 'right' },
+  { title: 'available', of: ({ availability }) => percent(availability), align: 'right' },
+];
+const points: readonly Column<PartnerPoint>[] = [{ title: 'begin', of: ({ at }) => `${at.slice(0, 16)}Z` }, ...sums];
+const days: readonly Column<Sums & { readonly day: string }>[] = [{ title: 'day', of: ({ day }) => day }, ...sums];
+
+export function historyVerb(): Command {
+  return verb<Flags>({
+    usage: 'history <id>',
+    summary: 'show what passed between the hub and a partner, by minute or by hour',
+    options: [
+      ['--hours', 'by hour, of the last 90 days; else by minute, of the last 24 h'],
+      ['--from <instant>', 'from then on', instant],
+      ['--to <instant>', 'before then', instant],
+      ...fileOptions,
+    ],
+    examples: ['parties history NL-EMS --from 1h', 'parties history NL-EMS --hours --csv'],
+    async run(context, [given = ''], flags) {
+      const { hub, screen } = context;
+      const path = `${await partyPath(hub, given)}/history`;
+      const query = { step: flags.hours ? 'hour' : 'minute', from: flags.from, to: flags.to };
+      if (await isFiled(context, path, query, flags)) return;
+      const found = await hub.get<PartnerHistory>(path, query);
+      if (found.points.length === 0)
+        screen.say(`No point of ${found.party} is recorded in that time; a minute is written when it has ended.`);
+      if (found.points.length > 0 || screen.isJson)
+        screen.answer(found, (view, page) => table(points, view.points, page));
+    },
+  });
+}
+
+/** Prints the report of a month. */
+async function monthlyReport(context: Context, id: string, month: string, flags: FileFlags): Promise<void> {
+  const { hub, screen } = context;
+  const path = `/parties/${encodeURIComponent(id)}/report/${encodeURIComponent(month)}`;
+  if (await isFiled(context, path, {}, flags)) return;
+  screen.answer(await hub.get<MonthlyReport>(path), lines);
+}
+
+function lines({ party, names, month, total, days: each }: MonthlyReport, page: Page): string[] {
+  const title = page.paint('bold', plain([party, ...names, month].join(' · ')));
+  if (each.length === 0)
+    return [
+      title,
+      'Nothing is recorded for that month: a minute is written when it has ended, and hours are kept for 90 days.',
+    ];
+  return [title, ...table(days, [...each, { ...total, day: 'total' }], page)];
 }

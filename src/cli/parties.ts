@@ -1,17 +1,16 @@
 /** `ocpi-hub parties`: prints partners and changes them: onboarding, suspension, probes, resyncs, pauses. */
 import type { Command } from 'commander';
 import type { PartyView, ProbeView } from '../api/parties.ts';
+import type { PullView } from '../api/pulls.ts';
 import { isModule, moduleNames } from '../domain/modules.ts';
 import type { Colour } from '../kit/paint.ts';
 import { Failure } from './client.ts';
-import { partyPath } from './complete.ts';
-import { watchJob } from './job.ts';
+import { complete, kinds, partyPath } from './complete.ts';
+import { watched, watchJob } from './job.ts';
 import { listVerb } from './list-verb.ts';
 import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
-import { historyVerb } from './parties-history.ts';
 import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './parties-onboarding.ts';
-import { cancelPullVerb, pullVerb } from './parties-pull.ts';
-import { reportVerb } from './parties-report.ts';
+import { historyVerb, reportVerb } from './parties-report.ts';
 import { roleName, rolesVerb } from './parties-roles.ts';
 import { settingText, setVerb } from './parties-settings.ts';
 import { age, type Column, fields, many, type Page, plain, span, when } from './table.ts';
@@ -251,4 +250,64 @@ function party(item: PartyView, page: Page): string[] {
   ]);
   if (item.endpoints.length === 0) return [...about, '', 'It has no endpoints yet.'];
   return [...about, '', ...endpointTable(item.endpoints, page)];
+}
+
+interface PullFlags {
+  readonly full?: boolean;
+  readonly forward?: boolean;
+}
+
+const modules = ['locations', 'tariffs'];
+/** Of the newest pulls of a partner: it may have pulled its other list many times meanwhile. */
+const lookedThrough = 1000;
+
+function pullVerb(): Command {
+  return verb<PullFlags>({
+    usage: 'pull <id> <module>',
+    summary: 'pull the locations or tariffs that a CPO lists',
+    options: [
+      ['--full', 'the whole list, not what changed since the last successful pull'],
+      ['--forward', 'send what is new to the routed eMSPs'],
+    ],
+    examples: ['parties pull NL-CPO locations', 'parties pull NL-CPO tariffs --full --forward'],
+    run: async ({ hub, screen }, [given = '', module = ''], { full = false, forward = false }) => {
+      if (!modules.includes(module)) {
+        throw new Failure(`"${module}" cannot be pulled: expected locations or tariffs`, { exitCode: 2 });
+      }
+      const path = `${await partyPath(hub, given)}/pull/${module}`;
+      const started = await hub.send<{ id: string }>('POST', path, { full, forward });
+      const look = () => hub.get<PullView>(`/pulls/${encodeURIComponent(started.id)}`);
+      const words = ({ pages, received }: PullView) => `${many(pages, 'page')}, ${received} received`;
+      const pull = await watched(screen, await look(), look, words);
+      screen.answer(pull, linesOf);
+      if (pull.state === 'FAILED') throw new Failure(`the pull failed: ${pull.error ?? 'the hub gives no reason'}`);
+    },
+  });
+}
+
+function cancelPullVerb(): Command {
+  return verb({
+    usage: 'cancel-pull <id> <module>',
+    summary: 'end the running pull of the locations or tariffs of a CPO; what was stored stays stored',
+    examples: ['parties cancel-pull NL-CPO locations'],
+    run: async ({ hub, screen }, [given = '', module = '']) => {
+      const id = await complete(hub, kinds.party, given);
+      const { items } = await hub.list<PullView>('/pulls', { party: id }, lookedThrough);
+      const running = items.find((one) => one.module === module && one.state === 'RUNNING');
+      if (!running) throw new Failure(`no pull of the ${module} of ${id} runs`);
+      const ended = await hub.send<PullView>('DELETE', `/pulls/${encodeURIComponent(running.id)}`);
+      screen.answer(ended, (pull) => {
+        const [first = '', ...rest] = linesOf(pull);
+        // Its last page may have come before the request.
+        return [pull.state === 'DONE' ? first : `canceled: ${first}`, ...rest];
+      });
+    },
+  });
+}
+
+function linesOf({ pages, received, stored, unchanged, invalid, deleted, note, id }: PullView): string[] {
+  return [
+    `${received} received in ${many(pages, 'page')}: ${stored} stored, ${unchanged} unchanged, ${invalid} invalid, ${deleted} deleted (pull ${id})`,
+    ...(note === null ? [] : [note]),
+  ];
 }

@@ -299,3 +299,10 @@ export function findItem(text: string, field: string, idField: string, id: strin
   }
   return null;
 }
+
+export function atOnce<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const piece = work.next();
+    if (piece.done) return piece.value;
+  }
+}

@@ -12,9 +12,9 @@
  * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
  *     log.
  */
-import { atOnce } from './at-once.ts';
+
 import { appendNewItems } from './json-items.ts';
-import { findItem, members, membersInPieces, setMembers, slice, splice, upsertItem } from './json-text.ts';
+import { atOnce, findItem, members, membersInPieces, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';
 import { type PartyId, type PartyRole, partyKey } from './party.ts';
 import type { Quirk } from './quirks.ts';

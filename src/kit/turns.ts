@@ -10,6 +10,7 @@
  *     the last one took, of which `turnMsMax` count.
  * TURNS-4  A caller that does a large text in short pieces says how long those of a turn took. The next one waits eight times as long as
  *     that alone, and for no further turns: on a busy process, whose turns are long, a text in many pieces would else take seconds.
+ * TURNS-5  Of a large text that is done in pieces, those that begin in one turn of the event loop take `pieceMsMax` at most.
  */
 import { sleep } from './clock.ts';
 import { addTo } from './memo.ts';
@@ -137,4 +138,25 @@ export function turnstile(most: number, ofOneMax = most / 2): (user: string) => 
       next();
     };
   };
+}
+
+/** Longer, and what a driver waits for meets it; shorter, and the turns of large texts, which are far apart, are too many. */
+const pieceMsMax = 2;
+
+/** Does the pieces between which a generator yields in several turns; `turn` is called with the ms of those in this turn, and resolves when the next one may begin. [TURNS-5] */
+export async function inTurns<T>(
+  work: Generator<void, T>,
+  turn: (tookMs: number) => Promise<void> | null,
+  clock: Pick<typeof systemClock, 'monotonic'> = systemClock,
+): Promise<T> {
+  for (;;) {
+    const begunAt = clock.monotonic();
+    let tookMs: number;
+    do {
+      const piece = work.next();
+      if (piece.done) return piece.value;
+      tookMs = clock.monotonic() - begunAt;
+    } while (tookMs < pieceMsMax);
+    await turn(tookMs);
+  }
 }

@@ -17,7 +17,7 @@
  *     turn of the event loop, in order of arrival but for large bodies: each step of that request waits for one turn.
  *     Likewise, while one of another partner is in flight, at most `ofPartnerMax` requests of a partner that a driver waits
  *     for begin in a turn: a thousand at once would take it for a quarter of a second, and again when all of them time out.
- * ADMISSION-6  A large body is parsed in pieces (PIECES-1), and then checked, and a large object is read, and then changed, each in a turn of the event loop that is far from those of
+ * ADMISSION-6  A large body is parsed in pieces (TURNS-5), and then checked, and a large object is read, and then changed, each in a turn of the event loop that is far from those of
  *     other large texts (TURNS-2); partners take turns. What a driver waits for is read at once.
  * ADMISSION-7  Forwarding lag delays and refuses requests of the partners whose own deliveries wait: what one pushes to many
  *     receivers is no load of another one, whose deliveries take turns with those.
@@ -26,9 +26,8 @@ import { HubError } from '../domain/errors.ts';
 import type { PartyId } from '../domain/party.ts';
 import type { ChangeTurn } from '../hub/ports/hub.ts';
 import { addTo } from '../kit/memo.ts';
-import { inTurns } from '../kit/pieces.ts';
 import { nextTurn } from '../kit/system-clock.ts';
-import { largeTurn, perTurn, turnstile } from '../kit/turns.ts';
+import { inTurns, largeTurn, perTurn, turnstile } from '../kit/turns.ts';
 import { judge, type Load, type Scales, type Signal, scalesFor, shareOf, type Urgency } from './overload.ts';
 import type { Pass } from './passage.ts';
 

@@ -17,10 +17,9 @@ import {
   type Token,
 } from './bodies.ts';
 import { type HubAnswer, type PartyName, Refused } from './hub-line.ts';
-import { page } from './lists.ts';
 import { Partner, type PartnerOptions } from './partner.ts';
 import { type ReceivedCommand, readCommand } from './received-command.ts';
-import { ok, type Reply, refuse } from './reply.ts';
+import { ok, page, type Reply, refuse } from './reply.ts';
 import type { Request, Route } from './server.ts';
 
 export interface CpoOptions extends PartnerOptions {

@@ -5,9 +5,8 @@ import { randomUUID } from 'node:crypto';
 import { newToken, type Token } from './bodies.ts';
 import { Copies, type Copy } from './copies.ts';
 import type { HubAnswer, PartyName } from './hub-line.ts';
-import { page } from './lists.ts';
 import { Partner, type PartnerOptions } from './partner.ts';
-import { ok, type Reply, refuse } from './reply.ts';
+import { ok, page, type Reply, refuse } from './reply.ts';
 import type { Request, Route } from './server.ts';
 
 export interface SentCommand {

@@ -16,8 +16,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { atOnce } from '../domain/at-once.ts';
 import { HubError } from '../domain/errors.ts';
+import { atOnce } from '../domain/json-text.ts';
 import { Growing } from '../kit/growing.ts';
 import { depthMax, type Excess, JsonForm, membersMax, pieceBytes, valuesMax } from './json-form.ts';
 

@@ -1,8 +1,8 @@
 /** Which items of one JSON array another has already, against a naive model: parse and compare. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { atOnce } from '../../src/domain/at-once.ts';
 import * as json from '../../src/domain/json-items.ts';
+import { atOnce } from '../../src/domain/json-text.ts';
 import { anArray, space } from '../support/json-written.ts';
 import { fc } from '../support/property.ts';
 import { isAtLength } from '../support/share.ts';

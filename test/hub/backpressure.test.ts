@@ -4,7 +4,7 @@
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine, isPaused } from '../../machines/courier.ts';
 import { lagOf, type Measured } from '../../src/hub/delivery/backpressure.ts';
-import type { Item } from '../../src/hub/delivery/item.ts';
+import type { Item } from '../../src/hub/delivery/delivery-row.ts';
 import { Lanes } from '../../src/hub/delivery/lanes.ts';
 import { t } from '../support/tap.ts';
 

@@ -2,11 +2,10 @@
  * The verdict on a request by figures alone, and the counting of what was taken.
  */
 
-import { atOnce } from '../../src/domain/at-once.ts';
 import { HubError } from '../../src/domain/errors.ts';
-import { inTurns } from '../../src/kit/pieces.ts';
+import { atOnce } from '../../src/domain/json-text.ts';
 import { nextTurn } from '../../src/kit/system-clock.ts';
-import { largeTurn, largeTurns, perTurn } from '../../src/kit/turns.ts';
+import { inTurns, largeTurn, largeTurns, perTurn } from '../../src/kit/turns.ts';
 import { admission } from '../../src/ocpi/admission.ts';
 import { judge, type Load, requestsMax, scalesFor, type Urgency } from '../../src/ocpi/overload.ts';
 import { eventually } from '../support/plain-partner.ts';
@@ -336,9 +335,13 @@ t.test(
     const start = (partner: string, bytes: number) => {
       const pass = take(partner, 'push');
       t.ok(pass.hold(bytes));
-      // What comes behind the parsing may take for good: no other body waits for it.
-      void pass.work(() => {
+      function* parsing(): Generator<void> {
         begun.push(partner);
+        yield;
+      }
+      // What comes behind the parsing may take for good: no other body waits for it.
+      void pass.work(async () => {
+        await (pass.parse(parsing) ?? atOnce(parsing()));
         return new Promise(() => {});
       });
       pass.closed();
@@ -382,7 +385,7 @@ t.test('[ADMISSION-3] so does a list with a large body that is refused', async (
 });
 
 t.test(
-  '[PIECES-1] a large body is parsed in turns that are far apart, and the next one waits for its end',
+  '[TURNS-5] a large body is parsed in turns that are far apart, and the next one waits for its end',
   async (t) => {
     const felt = () => ({ heap: 0, loopDelayMs: 0, forwardingMs: 0 });
     const { turnOf, pass: passTurns } = turnsByHand();

@@ -3,7 +3,7 @@
  */
 import { orphanStopMachine } from '../../machines/orphan-stop.ts';
 import { Supervisor } from '../../machines/supervisor.ts';
-import type { Item } from '../../src/hub/delivery/item.ts';
+import type { Item } from '../../src/hub/delivery/delivery-row.ts';
 import { type Lane, Lanes } from '../../src/hub/delivery/lanes.ts';
 import { OutboxWriter } from '../../src/hub/delivery/outbox-writer.ts';
 import { laneMax } from '../../src/hub/delivery/window.ts';

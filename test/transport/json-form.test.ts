@@ -1,7 +1,7 @@
 /** A text that is parsed in pieces, against `JSON.parse` of the whole. */
 import { isDeepStrictEqual } from 'node:util';
-import { atOnce } from '../../src/domain/at-once.ts';
 import { HubError } from '../../src/domain/errors.ts';
+import { atOnce } from '../../src/domain/json-text.ts';
 import { readingJson } from '../../src/transport/body.ts';
 import { depthMax, pieceBytes } from '../../src/transport/json-form.ts';
 import { aValue, space } from '../support/json-written.ts';

@@ -9,7 +9,7 @@ import type { Context } from '../kernel/context.ts';
 import { type PartnerDirectory, tokenFor } from '../kernel/directory.ts';
 import type { DeliveryDetail } from '../ports/operator.ts';
 import type { CallSubject, OutboundCall } from '../ports/ports.ts';
-import type { Item } from './item.ts';
+import type { Item } from './delivery-row.ts';
 
 /** Where a delivery goes now. */
 export interface Target {

@@ -7,7 +7,7 @@
  */
 import type { Seq } from '../../../storage/contract.ts';
 import type { Replacer } from '../../domain/person.ts';
-import type { Item } from './item.ts';
+import type { Item } from './delivery-row.ts';
 
 export class Erasures {
   readonly #horizon: () => Seq;

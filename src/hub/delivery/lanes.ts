@@ -14,7 +14,7 @@
 import type { Seq } from '../../../storage/contract.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Item } from './item.ts';
+import type { Item } from './delivery-row.ts';
 import { GroupedRoundRobin, MultisetMin, noSource, type Place, type Source, Sources } from './queues.ts';
 
 /** The lanes of one module. */

@@ -27,8 +27,7 @@ import { sleep } from '../../kit/clock.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesOf } from '../kernel/log-reads.ts';
 import { noteOf, readObject } from '../kernel/row-codecs.ts';
-import type { DeliveryMemory } from './delivery-row.ts';
-import type { Item } from './item.ts';
+import type { DeliveryMemory, Item } from './delivery-row.ts';
 import { laneKey } from './lanes.ts';
 import type { DeliveryStanding } from './outbox-writer.ts';
 

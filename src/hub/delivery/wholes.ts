@@ -15,27 +15,30 @@
  *     location is private goes to one that may have taken it in spite of its answers, too.
  * WHOLES-5  A large whole is read in a turn of the event loop that is far from those of other large texts (TURNS-2): many receivers may
  *     lack theirs at once.
- * WHOLES-6  An erasure forgets what was folded of objects (`folds.ts`), which may name the person.
+ * WHOLES-6  An erasure forgets what was folded of objects, which may name the person.
  * WHOLES-7  Some servers answer a part of an object that they lack with 500 or OCPI 3xxx each time, and a lane waits for its head for a day:
  *     from the third such answer in a row on, the whole goes in place of the part. It is retried as the part was.
  * WHOLES-8  Some receivers refuse a CDR that they have. Of one that may have arrived before, as when its answer was lost, that is a success; not
  *     where no attempt sent a byte: a receiver that compares ids across CPOs has another one then.
+ * WHOLES-9  What is kept of folded objects takes `keptMax` characters at most; beyond it all is folded from the beginning again.
+ * WHOLES-10  In one turn of the event loop one fold begins or goes on, receivers taking turns (TURNS-1).
  */
-import type { DeliveryRow, Seq, StoredEvent } from '../../../storage/contract.ts';
+import type { DeliveryRow, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
 import { isOwnFault, isPartRefusal, type Outcome } from '../../domain/errors.ts';
 import { type Attempt, mayHaveArrived, type ObjectEventData, type Owed, owedTo } from '../../domain/events.ts';
 import { isOwned, modules } from '../../domain/modules.ts';
-import { keyIn } from '../../domain/object.ts';
+import { type HubObject, keyIn } from '../../domain/object.ts';
 import type { PartyId } from '../../domain/party.ts';
 import { hasPseudonym } from '../../domain/person.ts';
 import { isJoined } from '../../domain/routing.ts';
-import { largeTurn } from '../../kit/turns.ts';
+import { nextTurn } from '../../kit/system-clock.ts';
+import { largeTurn, perTurn } from '../../kit/turns.ts';
 import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
+import { changesMax, type Folded, foldedTo, unfolded } from '../kernel/log-reads.ts';
 import { objectFromRow, objectsSize, readObject } from '../kernel/row-codecs.ts';
+import type { Item } from './delivery-row.ts';
 import { asOfIn, type DeliveryMemory, leavesGap } from './delivery-row.ts';
-import { Folds } from './folds.ts';
-import type { Item } from './item.ts';
 import { laneKey } from './lanes.ts';
 import { type Deliveries, MissedNotes, type Place } from './missed-notes.ts';
 
@@ -186,3 +189,51 @@ export class Wholes {
 
 const isWhole = ({ form, asWhole }: Item): boolean => form === 'whole' || asWhole;
 const laneOf = ({ receiver, stream }: Place): string => laneKey(receiver, stream);
+
+const keptMax = 16 * 1024 * 1024;
+/** Of an object that is kept, beside its body: characters in place of an estimate of its bytes. */
+const besideBody = 1_024;
+
+const foldTurn = perTurn({ ofAll: 1 }, nextTurn);
+
+const sizeOf = ({ object }: Folded): number => besideBody + (object?.body.length ?? 0);
+
+/**
+ * Folds objects from the log as they were at a change. Each is kept, so that the next one of the same object goes on from there: a backlog
+ * of parts that its receiver refuses would fold an object once for each of its changes. [WHOLES-9, WHOLES-10]
+ */
+class Folds {
+  readonly #store: Pick<Store, 'history'>;
+  readonly #kept = new Map<string, Folded>();
+  /** Characters of what is kept. */
+  #size = 0;
+
+  constructor(store: Pick<Store, 'history'>) {
+    this.#store = store;
+  }
+
+  /** The object as of the last change up to a sequence; null when its events are trimmed or more than `changesMax`. */
+  async asOf(stream: string, seq: Seq, receiver: PartyId): Promise<HubObject | null> {
+    const turn = () => foldTurn(true, receiver);
+    await turn();
+    const known = this.#kept.get(stream);
+    let last = known && known.seq <= seq ? known : unfolded;
+    if (last.seq < seq) {
+      for await (const { change, object } of foldedTo(this.#store, { stream, seq }, last, turn)) {
+        if (change.seq <= seq) last = { seq: change.seq, object, changes: last.changes + 1 };
+      }
+      this.#keep(stream, last);
+    }
+    return last.changes < changesMax ? last.object : null;
+  }
+
+  #keep(stream: string, folded: Folded): void {
+    const before = this.#kept.get(stream);
+    this.#size += sizeOf(folded) - (before ? sizeOf(before) : 0);
+    if (this.#size > keptMax) {
+      this.#kept.clear();
+      this.#size = sizeOf(folded);
+    }
+    this.#kept.set(stream, folded);
+  }
+}

@@ -10,7 +10,7 @@
  *     flight.
  * INGEST-5  A push whose caller no longer waits changes nothing: the caller may have pushed a newer state since.
  * INGEST-6  Memory for a large stored object is reserved before it is read, however small the push, and its change is worked out in
- *     other turns than the one in which it was read, in pieces (PIECES-1).
+ *     other turns than the one in which it was read, in pieces (TURNS-5).
  */
 import { type Put, type Seen, type Seq, smallBody } from '../../../storage/contract.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -35,7 +35,7 @@ import { erasedAs } from '../../domain/person.ts';
 import { metBy, type Quirk, quirksWarnedOf } from '../../domain/quirks.ts';
 import { catalogueAudience, type Directory, notRoutedTo } from '../../domain/routing.ts';
 import { dayMs } from '../../kit/clock.ts';
-import { inTurns } from '../../kit/pieces.ts';
+import { inTurns } from '../../kit/turns.ts';
 import type { Context } from '../kernel/context.ts';
 import type { ObjectQuota, Quota } from '../kernel/quota.ts';
 import type { Fact } from '../kernel/recorder.ts';
