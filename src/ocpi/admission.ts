@@ -90,7 +90,6 @@ class AdmittedRequest implements Pass {
   #readTurn: Promise<() => void> | null = null;
   /** Ends the turn of its large body. */
   #bodyTurn: (() => void) | null = null;
-  #isParsing = false;
   #isWorking = false;
   #isClosed = false;
   #isCounted = true;
@@ -145,14 +144,6 @@ class AdmittedRequest implements Pass {
 
   async work<T>(run: () => T | Promise<T>): Promise<T> {
     this.#isWorking = true;
-    /** The body is not parsed in pieces, so its turn ends before the work does. */
-    const begin = () => {
-      try {
-        return run();
-      } finally {
-        if (!this.#isParsing) this.#endBodyTurn();
-      }
-    };
     try {
       const begun = this.#room.begins(this.#urgency, this.#partner);
       if (begun !== null) await begun;
@@ -160,9 +151,9 @@ class AdmittedRequest implements Pass {
         this.#bodyTurn = await this.#room.bodyTurn(this.#partner);
         await this.#room.largeTurn(this.#partner);
       }
-      if (this.#urgency !== 'list') return await begin();
+      if (this.#urgency !== 'list') return await run();
       await this.#takeReadTurn();
-      return await this.#room.readPage(this.#partner, this.#own, begin);
+      return await this.#room.readPage(this.#partner, this.#own, run);
     } finally {
       this.#isWorking = false;
       this.#endBodyTurn();
@@ -176,7 +167,6 @@ class AdmittedRequest implements Pass {
   }
 
   async #parse<T>(pieces: Generator<void, T>): Promise<T> {
-    this.#isParsing = true;
     const turn = (tookMs?: number) => this.#room.largeTurn(this.#partner, tookMs);
     const parsed = await inTurns(pieces, turn).finally(() => this.#endBodyTurn());
     await turn();
