@@ -14,7 +14,7 @@ import { text } from 'node:stream/consumers';
 import type { Page } from '../api/common.ts';
 import { every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { parsedUrl } from '../kit/url.ts';
+import { parsedHttpUrl, parsedUrl } from '../kit/url.ts';
 
 /** A refusal or failure, as one line for the user. Exit code 2 for wrong usage, else 1. */
 export class Failure extends Error {
@@ -71,7 +71,7 @@ export class HubClient {
     this.#silenceMs = silenceMs;
     this.url = baseOf(flags.url ?? (env.HUB_URL || defaultUrl));
     this.#reason = flags.reason;
-    this.#protocol = this.url.startsWith('https:') ? https : http;
+    this.#protocol = parsedHttpUrl(this.url)?.protocol === 'https:' ? https : http;
     this.#agent = new this.#protocol.Agent({ keepAlive: true });
     this.#dataDir = flags.dataDir ?? (env.HUB_DATA_DIR || './data');
     this.#token = flags.token ?? (env.HUB_ADMIN_TOKEN || keptToken(this.#dataDir));
@@ -246,7 +246,7 @@ const wrongToken =
   'the hub does not know this token: --token or HUB_ADMIN_TOKEN must be what its data directory has in admin-token, or the token of an operator';
 
 function baseOf(url: string): string {
-  if (parsedUrl(url) === null || !/^https?:/.test(url)) {
+  if (parsedHttpUrl(url) === null) {
     throw new Failure(`--url is "${url}": expected an http or https URL such as ${defaultUrl}`, { exitCode: 2 });
   }
   return url.replace(/\/+$/, '').replace(/\/admin(\/v1)?$/, '');

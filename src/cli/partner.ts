@@ -9,7 +9,7 @@ import { habits } from '../domain/habits.ts';
 import { keyOf } from '../domain/party.ts';
 import { sleep } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { parsedUrl } from '../kit/url.ts';
+import { parsedHttpUrl } from '../kit/url.ts';
 import type { Location } from '../sandbox/bodies.ts';
 import { newSession, newToken } from '../sandbox/bodies.ts';
 import type { Copy } from '../sandbox/copies.ts';
@@ -245,8 +245,7 @@ function party(text: string): PartyName {
 }
 
 function webAddress(text: string): string {
-  if (parsedUrl(text) === null || !/^https?:/.test(text))
-    throw new InvalidArgumentError('expected an http or https URL');
+  if (parsedHttpUrl(text) === null) throw new InvalidArgumentError('expected an http or https URL');
   return text.replace(/\/+$/, '').replace(/\/ocpi(\/versions)?$/, '');
 }
 
