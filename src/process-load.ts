@@ -11,15 +11,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { PerformanceObserver, performance } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { type Clock, every } from './kit/clock.ts';
+import type { Load } from './ocpi/overload.ts';
 
-/** Load of the process, input of admission control. */
-interface Felt {
-  /** Heap in use after the last full garbage collection, as a share of its limit. */
-  readonly heap: number;
-  readonly loopDelayMs: number;
-  /** Forwarding lag while the process is busy, else 0. */
-  readonly forwardingMs: number;
-}
+/** Load of the process, input of admission control; `forwardingMs` is 0 while the process is not busy. */
+type Felt = Pick<Load, 'heap' | 'loopDelayMs' | 'forwardingMs'>;
 
 export interface PressureGauge {
   felt(): Felt;

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import type { Client } from 'pg';
 import { closing } from '../src/kit/concurrency.ts';
 import { systemClock } from '../src/kit/system-clock.ts';
-import { type BackupOptions, type Seq, StoreUnavailable } from './contract.ts';
+import { type BackupManifest, type BackupOptions, StoreUnavailable } from './contract.ts';
 import { FENCE_KEY, type FenceHead } from './keys.ts';
 import { inspectIsolated } from './level/inspect-isolated.ts';
 import { openDatabase } from './level/leveldb.ts';
@@ -26,16 +26,9 @@ import { isEmpty, migrate } from './postgres/schema.ts';
 import { counting } from './postgres/write-sql.ts';
 import { headOf } from './records.ts';
 
-export interface Copied {
-  readonly head: Seq;
-  readonly horizon: Seq;
-  readonly events: number;
-  readonly rows: number;
-  readonly deliveries: number;
+/** `digest`: over all of these records; source and copy have the same. */
+export interface Copied extends Omit<BackupManifest, 'format' | 'made_at' | 'records' | 'bytes' | 'sealed_for'> {
   readonly floors: number;
-  readonly timers: number;
-  /** SHA-256 over all of these records; source and copy have the same. */
-  readonly digest: string;
   /** Address of the copy, without the password. */
   readonly to: string;
 }

@@ -1,23 +1,13 @@
 /**
  * The record of a command, folded from its events. Its states have the names of the states of the command machine.
  */
-import type { CommandEvent, CommandName } from './events.ts';
-import type { PartyId } from './party.ts';
+import type { CommandEvent } from './events.ts';
 
 export type CommandState = 'forwarding' | 'rejected' | 'awaiting' | 'relaying' | 'relayed' | 'silent';
 
-export interface CommandRecord {
-  readonly id: string;
-  readonly command: CommandName;
-  readonly emsp: PartyId;
-  readonly cpo: PartyId;
-  readonly responseUrl: string;
-  readonly sessionId: string | null;
-  readonly reservationId: string | null;
-  /** End of the reservation, as received. Absent: of another command, or of an earlier version. */
-  readonly expiryDate?: string;
-  readonly authorizationReference: string | null;
-  readonly tokenUid: string | null;
+type Requested = Extract<CommandEvent, { type: 'command.requested' }>['data'];
+
+export interface CommandRecord extends Readonly<Omit<Requested, 'quirks'>> {
   readonly state: CommandState;
   /** The CPO's immediate answer, then its asynchronous result. */
   readonly result: string | null;

@@ -1,19 +1,14 @@
 /**
  * The record of an orphan watch or case, folded from its events. It is null after a watch that ended without a case.
  */
-import type { OrphanEvent, OrphanKind } from './events.ts';
-import type { PartyId } from './party.ts';
+import type { OrphanEvent } from './events.ts';
 import type { Triage } from './triage.ts';
 
-export interface OrphanRecord {
-  readonly id: string;
-  readonly kind: OrphanKind;
-  readonly cpo: PartyId;
-  readonly emsp: PartyId;
-  /** Id of the session, in the case in which it was first stored. */
-  readonly session: string;
+type Armed = Extract<OrphanEvent, { type: 'orphan.armed' }>['data'];
+
+/** `session`: its id, in the case in which it was first stored. */
+export interface OrphanRecord extends Readonly<Armed> {
   readonly state: 'GRACE' | 'OPEN' | 'RESOLVED';
-  readonly graceEndsAt: string;
   readonly openedAt: string | null;
   /** When the hub last queried the CPO for the true state; null before that. */
   readonly pulledAt: string | null;

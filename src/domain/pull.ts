@@ -46,17 +46,7 @@ export interface QuarantineRecord {
 }
 
 export type PullEvent =
-  | {
-      type: 'pull.started';
-      data: {
-        id: string;
-        party: PartyId;
-        module: PulledModule;
-        full: boolean;
-        forward: boolean;
-        dateFrom: string | null;
-      };
-    }
+  | { type: 'pull.started'; data: Pick<PullRecord, 'id' | 'party' | 'module' | 'full' | 'forward' | 'dateFrom'> }
   | { type: 'pull.progressed'; data: PullCounts }
   | { type: 'pull.done'; data: PullCounts & { note: string | null } }
   /** Without counts when a restart cut the pull off: they are lost then. */

@@ -10,7 +10,6 @@ import {
   decisiveWithin,
   type ObjectChange,
   type ObjectFacts,
-  type PushMethod,
   type WholeObject,
 } from '../domain/object.ts';
 import { keyOf, type PartyId, partyKey } from '../domain/party.ts';
@@ -126,13 +125,7 @@ export function pathId(params: Readonly<Record<string, string>>, name: string, m
   throw new HubError('invalid', { message: `${name}: expected 1 to ${max} printable ASCII characters` });
 }
 
-export interface Push {
-  readonly module: ObjectModule;
-  readonly method: PushMethod;
-  readonly id: string;
-  readonly within?: readonly string[];
-  readonly facts: ObjectFacts;
-}
+export type Push = Pick<ObjectChange, 'module' | 'method' | 'id' | 'facts'> & Partial<Pick<ObjectChange, 'within'>>;
 
 /**
  * The counterpart that `OCPI-to-*` names. Half of a party names none; `notes` says so, which nobody reads of a GET.

@@ -84,13 +84,8 @@ export interface Marks {
   readonly hasTables: boolean;
 }
 
-/** What a database says of itself once it was read. */
-export interface Own {
-  readonly head: Seq;
-  /** 0 when the record of the store's own is missing. */
-  readonly token: number;
-  readonly store: string | null;
-}
+/** What a database says of itself once it was read; `token` is 0 when the record of the store's own is missing. */
+export type Own = Pick<Mark, 'head' | 'token' | 'store'>;
 
 export interface Judgement {
   /** The log must reach this sequence; null when no mark claims anything. */

@@ -19,12 +19,11 @@ import type { Range, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { ObjectEventData } from '../../domain/events.ts';
 import { moduleNames, type ObjectModule } from '../../domain/modules.ts';
 import type { PartyId } from '../../domain/party.ts';
-import type { Limit } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
-import type { Context } from '../kernel/context.ts';
-import type { Erasures } from './erasures.ts';
+import type { Desk } from './desk.ts';
+import type { Sender } from './fair-scheduler.ts';
 import { type Lane, type Lanes, laneKey } from './lanes.ts';
-import { type OutboxWriter, rowsOf } from './outbox-writer.ts';
+import { rowsOf } from './outbox-writer.ts';
 import { type Owed, Progress, type Reader } from './progress.ts';
 
 /** Deliveries of one lane in memory; it is read on at half. */
@@ -45,14 +44,9 @@ interface Page {
 
 const start: Page = { after: 0, limit: 0 };
 
-interface Parts {
-  readonly context: Context;
-  readonly writer: OutboxWriter;
-  readonly erasures: Pick<Erasures, 'text'>;
+interface Parts extends Pick<Desk<Sender>, 'context' | 'writer' | 'erasures' | 'pages' | 'counts'> {
   readonly partnerId: PartyId;
   readonly lanes: Lanes;
-  readonly pages: Limit;
-  readonly counts: Limit;
   /** Puts a delivery without a row at the tail of its lane. */
   readonly enter: (receiver: PartyId, event: StoredEvent) => void;
 }

@@ -31,7 +31,7 @@ import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookVie
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { SavedView, Trace } from '../../domain/events.ts';
 import type { ObjectModule } from '../../domain/modules.ts';
-import type { NotificationKind } from '../../domain/notification.ts';
+import type { Webhook } from '../../domain/notification.ts';
 import type { PartnerChoices } from '../../domain/partner-settings.ts';
 import type { Endpoint, PartyId, PartyRole } from '../../domain/party.ts';
 import type { Person } from '../../domain/person.ts';
@@ -168,15 +168,9 @@ export interface AuditVerbs {
   checkAudit(): Promise<AuditCheck>;
 }
 
-export interface WebhookChoices {
-  readonly url: string;
+export interface WebhookChoices extends Pick<Webhook, 'url' | 'kinds' | 'party' | 'active'> {
   /** Absent: it stays, or the hub makes one. */
   readonly secret?: string;
-  /** Null: all. */
-  readonly kinds: readonly NotificationKind[] | null;
-  /** Null: all, and the hub itself. */
-  readonly party: PartyId | null;
-  readonly active: boolean;
 }
 
 /** The mail is one of the webhooks, with the id `mail`; it can be neither set nor removed. All but `setWebhook` and `webhooks` throw `notFound`. */
