@@ -2,6 +2,8 @@
  * A simulated CPO: pushes locations, tariffs, sessions and CDRs, requests authorizations, and answers commands, on its
  * own or step by step under the control of a test.
  */
+
+import { randomUUID } from 'node:crypto';
 import { every } from '../kit/clock.ts';
 import { nextTurn, systemClock } from '../kit/system-clock.ts';
 import {
@@ -18,7 +20,6 @@ import {
 } from './bodies.ts';
 import { type HubAnswer, type PartyName, Refused } from './hub-line.ts';
 import { Partner, type PartnerOptions } from './partner.ts';
-import { type ReceivedCommand, readCommand } from './received-command.ts';
 import { ok, page, type Reply, refuse } from './reply.ts';
 import type { Request, Route } from './server.ts';
 
@@ -300,4 +301,45 @@ export async function startCpo(options: CpoOptions): Promise<Cpo> {
   const cpo = new Cpo(options);
   await cpo.listen();
   return cpo;
+}
+
+export interface ReceivedCommand {
+  readonly id: string;
+  readonly command: string;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly responseUrl: string;
+  /** The eMSP, from `OCPI-from-*`. */
+  readonly from: PartyName;
+  /** Result in the immediate answer. */
+  readonly result: string;
+}
+
+/** The CPO's objects, by id. */
+interface Known {
+  readonly locations: ReadonlyMap<string, unknown>;
+  readonly sessions: ReadonlyMap<string, unknown>;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const atKnownLocation = (body: Fields, known: Known) =>
+  known.locations.has(String(body.location_id)) ? 'ACCEPTED' : 'REJECTED';
+
+const answers: Readonly<Record<string, (body: Fields, known: Known) => string>> = {
+  START_SESSION: atKnownLocation,
+  STOP_SESSION: (body, known) => (known.sessions.has(String(body.session_id)) ? 'ACCEPTED' : 'UNKNOWN_SESSION'),
+  RESERVE_NOW: atKnownLocation,
+  CANCEL_RESERVATION: () => 'ACCEPTED',
+  UNLOCK_CONNECTOR: atKnownLocation,
+};
+
+/** Parses a command; null when OCPI does not define it. */
+function readCommand({ params, body, headers }: Request, known: Known): ReceivedCommand | null {
+  const fields = JSON.parse(body) as Fields;
+  const { command = '' } = params;
+  const result = answers[command]?.(fields, known);
+  if (result === undefined) return null;
+  const header = (name: string) => String(headers[name] ?? '');
+  const from = { country_code: header('ocpi-from-country-code'), party_id: header('ocpi-from-party-id') };
+  return { id: randomUUID(), command, body: fields, responseUrl: String(fields.response_url), from, result };
 }

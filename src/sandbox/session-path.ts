@@ -11,11 +11,11 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Location, Session, Tariff } from './bodies.ts';
 import type { Copy } from './copies.ts';
+import type { ReceivedCommand } from './cpo.ts';
 import { type Cpo, type CpoOptions, startCpo } from './cpo.ts';
 import { type Emsp, type SentCommand, startEmsp } from './emsp.ts';
 import type { PartyName } from './hub-line.ts';
 import type { Partner, PartnerOptions } from './partner.ts';
-import type { ReceivedCommand } from './received-command.ts';
 
 /** One request of the operator, for observers. */
 export interface AdminCall {

@@ -7,6 +7,7 @@
  * ACTORS-3  A burst of messages is applied in slices, so that the page stays responsive.
  */
 import { batch, effect, type Signal, signal } from '@preact/signals';
+import { moduleNames } from '../../../domain/modules.ts';
 import { ApiError, call } from './api.ts';
 import { token } from './session.ts';
 
@@ -62,7 +63,7 @@ export interface Watch {
  * The present state of an actor; null until it has arrived, and while the connection is lost: the last state that came is
  * then older than what the page asks for every few seconds.
  */
-export const presentActor = (watch: Watch | null, id: string): LiveActor | null =>
+const presentActor = (watch: Watch | null, id: string): LiveActor | null =>
   watch?.state.value === 'live' ? watch.actor(id).value : null;
 
 /** `CONNECTED`: the connection of a partner; null as for `presentActor`. */
@@ -262,4 +263,27 @@ export function activePaths(value: unknown, prefix = ''): string[] {
     prefix + name,
     ...activePaths(inner, `${prefix}${name}.`),
   ]);
+}
+
+// The circuits of a partner: one for authorize and commands, one for results of commands, and one for the deliveries of
+// each module. The hub starts the actor of a circuit with its first failure.
+
+export const circuitNames = ['sync', 'results', ...moduleNames] as const;
+
+export const circuitActor = (partner: string, circuit: string) => `circuit:${partner}/${circuit}`;
+
+export const actorsOf = (partner: string): string[] => [
+  ...[`partner:${partner}`, `courier:${partner}`],
+  ...circuitNames.map((circuit) => circuitActor(partner, circuit)),
+];
+
+const states = ['open', 'halfOpen', 'closed'] as const;
+
+/** The worst live state of some circuits of a partner; null when none of them has an actor, or the connection is lost. */
+export function liveState(watch: Watch, partner: string, circuits: readonly string[]): string | null {
+  const live = circuits.flatMap((circuit) => {
+    const value = presentActor(watch, circuitActor(partner, circuit))?.snapshot.value;
+    return value === undefined ? [] : [typeof value === 'string' ? value : 'halfOpen'];
+  });
+  return states.find((state) => live.includes(state)) ?? null;
 }

@@ -6,9 +6,8 @@ import { call, pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
-import { fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
+import { fieldOf, InstantField, SettledField, TableCard, useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
-import { InstantField, SettledField } from '../parts/settled.tsx';
 import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { Instant } from '../parts/time.tsx';
 

@@ -6,10 +6,9 @@ import { pathWith } from '../data/api.ts';
 import type { ListOrder } from '../data/loaded.ts';
 import { usePagedList } from '../data/paged-list.ts';
 import { Badge, shownState } from '../parts/badge.tsx';
-import { Choice, fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
+import { Choice, fieldOf, InstantField, SettledField, TableCard, useFilters } from '../parts/fields.tsx';
 import { Liveness, useReload, useWatch } from '../parts/live.tsx';
 import { More } from '../parts/more.tsx';
-import { InstantField, SettledField } from '../parts/settled.tsx';
 import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
 

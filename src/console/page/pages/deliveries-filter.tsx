@@ -1,7 +1,6 @@
 /** Filters of the list of deliveries; every criterion is part of the address. */
 import { moduleNames } from '../../../domain/modules.ts';
-import { Choice, fieldOf } from '../parts/fields.tsx';
-import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
+import { Choice, fieldOf, InstantField, partyPattern, SettledField } from '../parts/fields.tsx';
 import { failures } from './deliveries-words.ts';
 
 const criteria = ['state', 'receiver', 'partner', 'sender', 'module', 'class', 'object', 'from', 'to'] as const;

@@ -32,7 +32,7 @@ import '../style/overview.css';
 import { useComputed } from '@preact/signals';
 import type { OverviewRow } from '../../../api/overview.ts';
 import { moduleNames } from '../../../domain/modules.ts';
-import { liveState } from '../data/circuits.ts';
+import { liveState } from '../data/actors.ts';
 import { Badge } from '../parts/badge.tsx';
 import { errorText } from '../parts/last-error.tsx';
 import { Sparkline } from '../parts/plot.tsx';

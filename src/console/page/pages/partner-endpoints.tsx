@@ -9,8 +9,7 @@ import { useAction } from '../data/action.ts';
 import { call } from '../data/api.ts';
 import type { DialogOfPartner } from '../parts/card.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Form } from '../parts/fields.tsx';
-import { Offered } from '../parts/settled.tsx';
+import { Form, Offered } from '../parts/fields.tsx';
 
 interface Draft {
   readonly key: number;

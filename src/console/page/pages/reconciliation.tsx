@@ -8,8 +8,7 @@ import type { FindingView, Reconciliation as Found } from '../../../api/reconcil
 import { pathWith } from '../data/api.ts';
 import { count } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
-import { fieldOf, Table, TableCard, useFilters } from '../parts/fields.tsx';
-import { InstantField, partyPattern, SettledField } from '../parts/settled.tsx';
+import { fieldOf, InstantField, partyPattern, SettledField, Table, TableCard, useFilters } from '../parts/fields.tsx';
 import { Asked, Dash, Empty } from '../parts/states.tsx';
 
 const defaultDays = 7;

@@ -11,9 +11,17 @@ import { useQuery } from '../data/query.ts';
 import { mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Choice, type FilterProps, Form, fieldOf, TableCard, useFilters } from '../parts/fields.tsx';
+import {
+  Choice,
+  type FilterProps,
+  Form,
+  fieldOf,
+  Offered,
+  SettledField,
+  TableCard,
+  useFilters,
+} from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
-import { Offered, SettledField } from '../parts/settled.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import '../style/routing.css';
 

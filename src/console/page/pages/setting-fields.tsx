@@ -9,7 +9,7 @@ import {
   settingRows,
 } from '../../../domain/partner-settings.ts';
 import { mayAdminister } from '../data/session.ts';
-import { localOf } from '../parts/settled.tsx';
+import { localOf } from '../parts/fields.tsx';
 import '../style/settings.css';
 
 type Settings = PartyView['settings'];
