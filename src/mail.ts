@@ -8,7 +8,7 @@
  */
 import { createTransport } from 'nodemailer';
 import type { Config } from './config/config.ts';
-import type { Telling, Told } from './hub/ports/ports.ts';
+import type { Receipt, Telling } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import { bareHost } from './kit/url.ts';
 
@@ -38,7 +38,7 @@ export function mailOf(config: Pick<Config, 'smtpUrl' | 'mailFrom' | 'mailTo'>, 
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  const failed = (why: string): Told => {
+  const failed = (why: string): Receipt => {
     const answer = (pass === '' ? why : why.replaceAll(pass, '…')).slice(0, 200);
     return { isTaken: false, httpStatus: null, answer };
   };

@@ -27,7 +27,7 @@ import { type Machine, noMachine, thisMachine, watchClock } from './clock-watch.
 import { Addresses } from './cluster/addresses.ts';
 import { ChannelDoor } from './cluster/channel.ts';
 import { Front } from './cluster/front.ts';
-import { GrantsTold } from './cluster/grants-told.ts';
+import { GrantSharing } from './cluster/grant-sharing.ts';
 import { HubNode } from './cluster/node.ts';
 import { hopOf, peersPath } from './cluster/node-auth.ts';
 import type { Served } from './cluster/node-parts.ts';
@@ -264,7 +264,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     };
     const peers = () => node?.neighbours.all() ?? [];
     const owner = () => node?.neighbours.owner() ?? null;
-    const grants = passing === null ? undefined : new GrantsTold({ peers, owner, passing });
+    const grants = passing === null ? undefined : new GrantSharing({ peers, owner, passing });
     const limiter = limiterOf(config, clock, grants);
     const shared = { log, clock, random, metrics, visitors, limiter, port, reached, named: named.now, ...others };
     const serve = async (tenure: Tenure) => {

@@ -12,7 +12,7 @@ import type { Clock } from './kit/clock.ts';
 import { systemClock } from './kit/system-clock.ts';
 import type { Starting } from './starting.ts';
 
-interface Told {
+interface Watching {
   readonly changed: () => void;
   readonly doubts: () => readonly string[];
   readonly starting: Pick<Starting, 'until'>;
@@ -22,7 +22,7 @@ interface Told {
  * Waits for a database that is away. [STARTING-4] The leases of the store use the machine's timers, even when a test
  * replaces the hub's clock.
  */
-export async function openSharedStore(config: Config, clock: Clock, { changed, doubts, starting }: Told) {
+export async function openSharedStore(config: Config, clock: Clock, { changed, doubts, starting }: Watching) {
   const { store: url, nodeUrl, leaseS } = config;
   try {
     parsePostgresUrl(url);

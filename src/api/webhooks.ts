@@ -7,7 +7,7 @@ export const notificationKind = z
   .enum(kindNames as [(typeof kindNames)[number], ...typeof kindNames])
   .describe(kindNames.map((kind) => `${kind}: ${notificationKinds[kind].means}`).join('; '));
 
-const told = z.object({
+const lastAttempt = z.object({
   at: instant,
   ok: z.boolean(),
   http_status: z.number().nullable().describe('null when no answer came, and for mail'),
@@ -23,7 +23,7 @@ export const webhook = z.object({
   created_at: instant.nullable().describe('null for mail'),
   owed: z.number().describe('notifications that wait, at most 1,000'),
   dead: z.number().describe('dead letters: not taken within 3 days'),
-  last: told.nullable().describe('the last attempt since the start of the hub'),
+  last: lastAttempt.nullable().describe('the last attempt since the start of the hub'),
   retry_at: instant.nullable().describe('when the next attempt is due after a failed one'),
 });
 

@@ -75,7 +75,7 @@ export class HeadPoll {
 // Announces a change of partners or routes to all doors before it is acknowledged. [NODE-6]
 
 /** Longest that a change waits for the doors. */
-const toldMs = 1000;
+const doorsMs = 1000;
 /** Back-off: for this long after a door timed out, changes are announced without waiting for answers. */
 const unheardMs = 10_000;
 
@@ -88,12 +88,12 @@ export function changeNotice(
   let unheardUntil = 0;
   return async (commit, { last }) => {
     if (!isForDoors(commit)) return;
-    const here = withTimeout(clock, toldMs, door()?.followed(last) ?? Promise.resolve());
-    const told = Promise.all([here, membership.tell(`directory/${last}`, toldMs)]);
+    const here = withTimeout(clock, doorsMs, door()?.followed(last) ?? Promise.resolve());
+    const heard = Promise.all([here, membership.tell(`directory/${last}`, doorsMs)]);
     if (clock.monotonic() < unheardUntil) return;
     const begun = clock.monotonic();
-    await told;
+    await heard;
     // Of many changes in a row only the first waits for a door that does not answer.
-    if (clock.monotonic() - begun >= toldMs) unheardUntil = clock.monotonic() + unheardMs;
+    if (clock.monotonic() - begun >= doorsMs) unheardUntil = clock.monotonic() + unheardMs;
   };
 }

@@ -18,7 +18,7 @@ const retryMs = 10_000;
 /** Longest that closing waits for a door that is being opened. */
 const closingMs = 1000;
 /** Timeout of the message that makes the owner look for this door. */
-const toldMs = 1000;
+const lookMs = 1000;
 /** Grace of requests in flight at a door that gets no more of them. [DOORWAY-2] */
 const graceMs = 5000;
 
@@ -129,7 +129,7 @@ export class Doorway {
       door = await makeDoor();
       this.#fault = null;
       // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
-      await this.#membership.tell('look', toldMs);
+      await this.#membership.tell('look', lookMs);
       await door.recover();
       const isLost = store.losses().length !== losses;
       if (this.#node.isLeaving() || !store.isFollowed() || this.#isUnfit || isLost) return await closed(door, log);

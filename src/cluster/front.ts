@@ -25,7 +25,7 @@ import { type IsStale, processPauses } from '../kit/stale.ts';
 import { systemClock } from '../kit/system-clock.ts';
 import { type Addresses, isAnother, notReadyYet, type Reached } from './addresses.ts';
 import { type ChannelDoor, channelPath } from './channel.ts';
-import { type Grant, readGrants } from './grants-told.ts';
+import { type Grant, readGrants } from './grant-sharing.ts';
 import type { HubNode } from './node.ts';
 import { peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
@@ -196,7 +196,7 @@ export class Front {
     const [verb, of = ''] = what.split('/').map(decodedOf);
     if (verb === null || of === null) return say(response, 400, {});
     if (!verbs.has(verb ?? '')) return say(response, 404, {});
-    const told = () => say(response, 200, {});
+    const done = () => say(response, 200, {});
     const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
     if (verb === 'is') return say(response, addresses.isAskedFor(of) ? 200 : isAnother, {});
@@ -208,18 +208,18 @@ export class Front {
     if ((verb === 'head' || verb === 'directory') && !Number.isSafeInteger(seq)) return say(response, 400, {});
     if (verb === 'head') {
       node.follow(seq);
-      return told();
+      return done();
     }
-    if (verb === 'directory') return void node.doorway.followed(seq).then(told, told);
+    if (verb === 'directory') return void node.doorway.followed(seq).then(done, done);
     if (verb === 'granted') {
       const grants = readGrants(of);
       if (grants === null) return say(response, 400, {});
       for (const grant of grants) granted(grant);
-      return told();
+      return done();
     }
     const looked = look();
-    if (verb === 'leaving') node.handsOver(of).then(told, told);
-    else looked.then(told, told);
+    if (verb === 'leaving') node.handsOver(of).then(done, done);
+    else looked.then(done, done);
   }
 
   /** Answers `/readyz`: whether a request that arrives now could be answered. */

@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Commit, Seq, Sight, Store } from '../../storage/contract.ts';
-import type { Grant } from './grants-told.ts';
+import type { Grant } from './grant-sharing.ts';
 import type { Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 import type { Tenure } from './tenure.ts';

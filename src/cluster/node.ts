@@ -36,7 +36,7 @@ const takeoverPollMs = 100;
 /** Longest wait for the release of the lease, and then for the next owner to answer. */
 const handOverMs = 10_000;
 /** Timeout of a ping. */
-const toldMs = 1000;
+const pingMs = 1000;
 /** Interval between two handovers of a slow owner at least. [NODE-7] */
 const yieldAgainMs = 600_000;
 /** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
@@ -72,7 +72,7 @@ export class HubNode {
   readonly #known: KnownOwner;
   readonly #head: HeadPoll;
   readonly #written: Having['appended'];
-  readonly #pings = new Pings((head) => this.#membership.pingOwner(`head/${head}`, toldMs));
+  readonly #pings = new Pings((head) => this.#membership.pingOwner(`head/${head}`, pingMs));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
@@ -201,14 +201,14 @@ export class HubNode {
   /** Leaves the cluster; the owner hands over. [NODE-3] */
   async leave(): Promise<void> {
     const { passing } = this.#parts;
-    const told = this.#telling('leaving');
+    const report = this.#telling('leaving');
     this.#leaving = true;
     if (this.#isolated !== null) this.#endIsolation();
     this.#become('leaving');
     await this.#yielding;
     await this.#beginning;
-    await this.#endService(told);
-    if (await this.#leaseGone()) await this.#takenOver(told, () => true);
+    await this.#endService(report);
+    if (await this.#leaseGone()) await this.#takenOver(report, () => true);
     await this.#ending;
     this.#handsOver = false;
     this.#changed();
@@ -222,7 +222,7 @@ export class HubNode {
   }
 
   /** Ends the tenure here while requests wait for the next owner. [NODE-3] */
-  async #endService(told: (what: string) => void): Promise<void> {
+  async #endService(report: (what: string) => void): Promise<void> {
     const { store, idle } = this.#parts;
     await this.#served?.drain(deliveryGraceMs);
     this.#holds = true;
@@ -231,23 +231,23 @@ export class HubNode {
       // Reads the node table again, so that peers that have just started are notified, too.
       await store.poke();
       await this.#membership.tell(`leaving/${encodeURIComponent(store.id)}`);
-      told('peers have ended their requests to this node, or timed out');
+      report('peers have ended their requests to this node, or timed out');
       await idle();
-      told('requests in flight have ended, or timed out');
+      report('requests in flight have ended, or timed out');
       // The lease may have been lost meanwhile: then this is null, and `#stop` closes the hub.
       const hub = this.#served;
       this.#served = null;
       await closed(hub, this.#parts.log);
-      told('the hub is closed and its state is written');
+      report('the hub is closed and its state is written');
     }
     this.#tenure?.end();
     this.#tenure = null;
   }
 
   /** The lease is released: resolves when another node answers, when `goesOn` ends, or after a timeout. */
-  async #takenOver(told: (what: string) => void, goesOn: () => boolean): Promise<void> {
+  async #takenOver(report: (what: string) => void, goesOn: () => boolean): Promise<void> {
     const { store } = this.#parts;
-    told('the lease is released');
+    report('the lease is released');
     await this.#membership.tell('look');
     const areOthers = () => this.#membership.all().length > 0;
     const isWaited = () => goesOn() && areOthers() && this.place(false).kind === 'wait' && store.held() === null;
@@ -256,7 +256,7 @@ export class HubNode {
       await store.poke();
       this.look();
     }
-    told('another node answers');
+    report('another node answers');
   }
 
   /** [NODE-7] */
@@ -271,16 +271,16 @@ export class HubNode {
   /** Never rejects. */
   async #yield(slowness: Slowness): Promise<void> {
     const { store, log } = this.#parts;
-    const told = this.#telling('handing over');
+    const report = this.#telling('handing over');
     log.warn(slowness, "this node hands over: its way to the database takes much longer than another node's");
     try {
-      await this.#endService(told);
+      await this.#endService(report);
       if (this.#isolated !== null) return;
       if (!this.#leaving) this.#become('standby');
       store.giveUp();
       // The first beat starts to release the lease, the second one sees that it did.
       await store.poke();
-      await this.#takenOver(told, () => !this.#leaving);
+      await this.#takenOver(report, () => !this.#leaving);
       await this.#ending;
     } catch (error) {
       log.error({ err: error }, 'handing over failed');

@@ -126,7 +126,7 @@ export class Reader implements FeedReader {
     for (const [id, count] of this.#dirty) {
       if (bytes >= sliceBytes) return frames;
       this.#dirty.delete(id);
-      for (const frame of this.#told(id, count)) {
+      for (const frame of this.#framesOf(id, count)) {
         frames.push(frame);
         bytes += frame.length;
       }
@@ -142,7 +142,7 @@ export class Reader implements FeedReader {
     return frames;
   }
 
-  *#told(id: string, count: number): Iterable<Buffer> {
+  *#framesOf(id: string, count: number): Iterable<Buffer> {
     const frames = this.#parts.feed.frames(id, this.#ended.get(id));
     this.#ended.delete(id);
     if (!frames) {

@@ -50,7 +50,7 @@ type ResultReceived = Extract<CommandEvent, { type: 'command.resultReceived' }>;
 const mayTell = ({ isUnanswered, state }: CommandRecord): boolean => isUnanswered === true || state === 'forwarding';
 
 /** What is recorded of a result: `accepts` when it is the first to tell that the CPO has accepted. [D66] */
-export function toldBy(record: CommandRecord, result: ResultReceived): ResultReceived {
+export function withAcceptance(record: CommandRecord, result: ResultReceived): ResultReceived {
   return mayTell(record) && result.data.result === 'ACCEPTED'
     ? { ...result, data: { ...result.data, accepts: true } }
     : result;

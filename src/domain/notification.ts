@@ -77,8 +77,8 @@ export const begun = (condition: Condition, id: string): Notice => ({
   type: condition.untold ? null : condition.kind,
 });
 
-export function ended(condition: Condition, id: string, isTold: boolean): Notice {
-  const over = isTold ? overOf(condition.kind) : null;
+export function ended(condition: Condition, id: string, isNotified: boolean): Notice {
+  const over = isNotified ? overOf(condition.kind) : null;
   return over === null
     ? { ...condition, id, type: null }
     : { ...condition, id, type: over.name, what: over.says(condition.subject) };

@@ -172,14 +172,14 @@ function excerptOf(text: string, call: Pick<OutboundCall, 'token' | 'encoding'>)
 
 function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
   const read = (call.isDelivery ? readStatus : readEnvelope)(met.text);
-  const told = read.ok ? withoutToken(read.envelope.statusMessage ?? '', call).slice(0, 200) : '';
+  const stated = read.ok ? withoutToken(read.envelope.statusMessage ?? '', call).slice(0, 200) : '';
   if (!isSuccess(met.status)) {
     const known = ofStatus(met.status, header(met.headers['retry-after']), now, leadsTo(met, call));
     const isForGood = isUnknownMethod(met.status, call);
     const verdict: Verdict = isForGood ? { ...known, class: 'client_error' } : known;
     if (!read.ok) return verdict;
     const { statusCode, data } = read.envelope;
-    const message = `${verdict.message}${saying(statusCode, told)}`;
+    const message = `${verdict.message}${saying(statusCode, stated)}`;
     const said = { ...verdict, ocpiStatus: statusCode, data, message, quirks: quirksOf(read.envelope) };
     // Some servers answer every error with 400, and only the OCPI status says that it is their own.
     const isTransient = verdict.class === 'client_error' && !isForGood && ocpiClassOf(statusCode) === 'unavailable';
@@ -207,7 +207,7 @@ function ofAnswer(met: Answer, call: OutboundCall, now: number): Verdict {
     ocpiStatus: statusCode,
     data: sole,
     ...(call.oneObject && ocpiClass === 'delivered' && { dataText: soleObjectText(met.text, data) }),
-    message: `The partner answered HTTP ${met.status}${saying(statusCode, told)}`,
+    message: `The partner answered HTTP ${met.status}${saying(statusCode, stated)}`,
     quirks: [...quirksOf(read.envelope, sole !== data), ...habitsOf(sole, call.oneObject)],
   };
 }
@@ -258,7 +258,7 @@ const noQuirks: readonly Quirk[] = [];
 const encodingNote = (encoding: string | null) =>
   encoding === null || /^(identity)?$/i.test(encoding) ? '' : ` (Content-Encoding: ${encoding.slice(0, 40)})`;
 
-const saying = (statusCode: number, told: string) => `, OCPI ${statusCode}${told === '' ? '' : `: ${told}`}`;
+const saying = (statusCode: number, stated: string) => `, OCPI ${statusCode}${stated === '' ? '' : `: ${stated}`}`;
 
 const header = (value: string | string[] | undefined): string | null =>
   (Array.isArray(value) ? value[0] : value) ?? null;

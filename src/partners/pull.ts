@@ -162,8 +162,8 @@ export function partnerLists(client: Pick<Client, 'read'>, clock: Clock): Partne
       const quirk = reading.isLinkRefused ? 'refused-next-link' : guessed;
       const empty: Quirk[] = isLeftOut ? ['list-without-data'] : [];
       const quirks = [...(outcome.quirks ?? []), ...(quirk ? [quirk] : []), ...empty];
-      const isToldEnd = isAnnounced(reading) || (isGuess && !next.isGuess && texts.length < limitOf(list));
-      const isEndKnown = isLeftOut ? total === reading.rows : isToldEnd;
+      const isStatedEnd = isAnnounced(reading) || (isGuess && !next.isGuess && texts.length < limitOf(list));
+      const isEndKnown = isLeftOut ? total === reading.rows : isStatedEnd;
       const madeAt = number === 1 ? envelopeTime(text) : null;
       const behind = isLeft ? 'unread' : isEndKnown ? 'nothing' : 'unsaid';
       if (!reading.isLinked) for (const item of data) reading.names.add(nameOf(item));

@@ -86,14 +86,14 @@ export function partnerVersions(client: PartnerClient, settings: PartnerVersions
   async function discover(partner: Discovering): Promise<Discovered> {
     const { mayTurn, encoding: first } = partner;
     const state: State = { partner, encoding: first, mayTurn, quirks: new Set() };
-    let told = await fetchData(state, partner.url, 'versions');
+    let answer = await fetchData(state, partner.url, 'versions');
     const { quirks } = state;
-    if (Array.isArray(told) && !isDetails(soleObject(told)))
-      told = await fetchData(state, calledAt(detailsUrl(told), state), `version details of ${version}`);
+    if (Array.isArray(answer) && !isDetails(soleObject(answer)))
+      answer = await fetchData(state, calledAt(detailsUrl(answer), state), `version details of ${version}`);
     else quirks.add('details-url');
-    const details = soleObject(told);
+    const details = soleObject(answer);
     const { encoding } = state;
-    if (details !== told) quirks.add('array-of-one');
+    if (details !== answer) quirks.add('array-of-one');
     if (encoding === 'plain') quirks.add('plain-token');
     const endpoints = readDetails(details, endpointsMax, state);
     if (endpoints.some(({ url }) => url.endsWith('/'))) quirks.add('trailing-slash');

@@ -6,7 +6,7 @@
  * WEBHOOK-CLIENT-2  The secret appears nowhere but in the signature, an HMAC-SHA256 of id, timestamp and body.
  */
 import { createHmac } from 'node:crypto';
-import type { PostedNotification, Told } from '../hub/ports/ports.ts';
+import type { PostedNotification, Receipt } from '../hub/ports/ports.ts';
 import type { Clock } from '../kit/clock.ts';
 import { instanceHeader } from '../transport/headers.ts';
 import { guardedConnector, type PartnerClientOptions, sentTo, settingsOf } from './client.ts';
@@ -21,7 +21,7 @@ const shownMax = 200;
 const prefix = 'whsec_';
 
 export interface WebhookClient {
-  post(notification: PostedNotification): Promise<Told>;
+  post(notification: PostedNotification): Promise<Receipt>;
   close(): Promise<void>;
 }
 

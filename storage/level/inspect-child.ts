@@ -4,18 +4,18 @@
  */
 import { StoreUnavailable } from '../contract.ts';
 import { inspectStore } from './inspect.ts';
-import type { Told } from './inspect-isolated.ts';
+import type { Report } from './inspect-isolated.ts';
 import { StoreUnopened } from './unopened.ts';
 
 const [store = ''] = process.argv.slice(2);
-const tell = (told: Told): void => void process.send?.(told);
+const tell = (report: Report): void => void process.send?.(report);
 const die = (): void => void process.kill(process.pid, 'SIGKILL');
 
 // INSPECT-ISOLATED-1: kills at once, even while the engine is working.
 process.on('disconnect', die);
 if (!process.connected) die();
 
-const told: Told = await inspectStore(store, (records) => tell({ records })).then(
+const report: Report = await inspectStore(store, (records) => tell({ records })).then(
   (look) => ({ look }),
   (error: unknown) => {
     if (error instanceof StoreUnopened) return { unopened: error.message };
@@ -23,4 +23,4 @@ const told: Told = await inspectStore(store, (records) => tell({ records })).the
     return { unavailable: error.message };
   },
 );
-process.send?.(told, () => process.exit(0));
+process.send?.(report, () => process.exit(0));

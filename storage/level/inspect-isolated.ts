@@ -13,7 +13,7 @@ import { StoreUnopened } from './unopened.ts';
 import type { Opening } from './verify.ts';
 
 /** Messages from the child. */
-export type Told =
+export type Report =
   | { readonly records: number }
   | { readonly look: Inspection }
   | { readonly unavailable: string }
@@ -36,18 +36,18 @@ export async function inspectIsolated(
   // The parent's own Node options (`--eval`, a profiler) must not reach the child.
   const entry = join(import.meta.dirname, 'inspect-child.js');
   const child = fork(entry, [store], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
-  let [said, told]: [string, Told | null] = ['', null];
+  let [said, report]: [string, Report | null] = ['', null];
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-100 * SAID_LENGTH_MAX);
   });
   child.on('message', (message) => {
-    told = message as Told;
-    if ('records' in told) progress(told.records);
+    report = message as Report;
+    if ('records' in report) progress(report.records);
   });
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
     child.once('error', reject).once('close', (...end) => resolve(end));
   });
-  const last = told as Told | null;
+  const last = report as Report | null;
   if (last !== null && 'look' in last) return last.look;
   if (last !== null && 'unavailable' in last) throw new StoreUnavailable(last.unavailable);
   if (last !== null && 'unopened' in last) throw new StoreUnopened(last.unopened);

@@ -120,8 +120,8 @@ export function reportOf(looked: Looked | null, fault: string | null): StoreRepo
     ([dest, seq]) =>
       `the floor of ${dest} goes back to ${seq}: rows of deliveries behind it are lost, and these are sent again`,
   );
-  const told = [...wrong].map(([file, why]) => ({ why, says: `${file} ${why}` }));
-  const marks = told.filter(({ why }) => !isUnread(why)).map(({ says }) => `${says}: it is written again`);
+  const lines = [...wrong].map(([file, why]) => ({ why, says: `${file} ${why}` }));
+  const marks = lines.filter(({ why }) => !isUnread(why)).map(({ says }) => `${says}: it is written again`);
   const reindex = examined?.reindex ? ['the indexes of the log are made again'] : [];
   return {
     head: examined?.found.head ?? 0,
@@ -133,7 +133,7 @@ export function reportOf(looked: Looked | null, fault: string | null): StoreRepo
     timers: count('t'),
     faults: [...(fault === null ? [] : [fault]), ...(examined?.found.faults ?? [])],
     repairs: [...rows, ...drops, ...owed, ...marks, ...reindex],
-    unread: told.filter(({ why }) => isUnread(why)).map(({ says }) => says),
+    unread: lines.filter(({ why }) => isUnread(why)).map(({ says }) => says),
     warning,
   };
 }

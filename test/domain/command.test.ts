@@ -1,7 +1,7 @@
 /** The record of a command in every order in which its facts may come, held against its machine. */
 import { initialTransition, transition } from 'xstate';
 import { type CommandMachineEvent, commandMachine } from '../../machines/command.ts';
-import { applyToCommand, type CommandRecord, cutOffOf, shownState, toldBy } from '../../src/domain/command.ts';
+import { applyToCommand, type CommandRecord, cutOffOf, shownState, withAcceptance } from '../../src/domain/command.ts';
 import type { CommandEvent } from '../../src/domain/events.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
@@ -100,7 +100,7 @@ t.test('the first result ACCEPTED shows that the CPO has accepted, unless the an
     [['failed', 'accepts'], false],
   ];
   for (const [before, tells] of table) {
-    const told = toldBy(folded(before.map((name) => facts[name])), accepted);
+    const told = withAcceptance(folded(before.map((name) => facts[name])), accepted);
     t.equal(told.data.accepts === true, tells, before.join(' → ') || 'requested');
   }
 });

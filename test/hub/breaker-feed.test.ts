@@ -23,7 +23,7 @@ function scene() {
   const failingSource = () => snapshot.context.failingSource;
   const breakerFeed = new BreakerFeed({ tell, has, isWell: () => isWell(snapshot), failingSource });
   const told = (met: Outcome, at: number, source = 'NL-EMS') =>
-    breakerFeed.told('NL-CPO', 'sessions', met, at, source, 'a session');
+    breakerFeed.report('NL-CPO', 'sessions', met, at, source, 'a session');
   const passes = (at: number, source: string) => breakerFeed.beginPass('NL-CPO', 'sessions', at, source);
   const passed = () => breakerFeed.endPass('NL-CPO', 'sessions');
   const heldBack = (at: number) => breakerFeed.heldBack('NL-CPO', 'sessions', at);

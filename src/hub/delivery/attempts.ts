@@ -208,7 +208,7 @@ export class Attempts {
       delivery: deliveryId(item.receiver, event),
     });
     const source = directory.partnerOf(item.sender)?.id ?? item.sender;
-    breakerFeed.told(receiver.partnerId, item.module, outcome, ports.clock.now(), source, lane.key);
+    breakerFeed.report(receiver.partnerId, item.module, outcome, ports.clock.now(), source, lane.key);
     receiver.noteHeld(item.module);
   }
 

@@ -23,7 +23,7 @@ import {
   cutOff,
   cutOffOf,
   mayBeAccepted,
-  toldBy,
+  withAcceptance,
 } from '../../domain/command.ts';
 import { type ErrorCode, HubError } from '../../domain/errors.ts';
 import type { CommandEvent, Trace } from '../../domain/events.ts';
@@ -319,7 +319,7 @@ export class Commands {
       // [COMMANDS-7]
       if ((before.results ?? 0) >= resultsMax)
         throw new HubError('invalid', { message: `this command has had ${resultsMax} results` });
-      return this.#write(before, toldBy(before, event), how, seen);
+      return this.#write(before, withAcceptance(before, event), how, seen);
     });
   }
 

@@ -85,7 +85,7 @@ export async function callPartner(context: Context, partner: Partner, call: Sync
   if (isOpen) breakerFeed.endPass(partner.id, call.circuit);
   // While a trial of a half-open circuit is in flight, calls from before the opening do not count.
   if (isOpen || isTrial || typeof circuitNow() !== 'object') {
-    breakerFeed.told(partner.id, call.circuit, outcome, ports.clock.now(), call.source);
+    breakerFeed.report(partner.id, call.circuit, outcome, ports.clock.now(), call.source);
   }
   contacts.called(partner.id, outcome, { what: 'sync' });
   ports.log.info(

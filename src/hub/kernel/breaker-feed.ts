@@ -25,7 +25,7 @@ import type { CircuitName, Circuits } from './circuits.ts';
  * How long a batch of successes may be held back, ms. It must stay well below `sampleMs`, or the failure ratio of a
  * circuit is wrong.
  */
-const toldAfterMs = 5_000;
+const batchMs = 5_000;
 /** More cost memory and the time of each failure, which looks at all of them. */
 const sourcesMax = 64;
 /** A larger number lets more callers wait for a server that is down for all. */
@@ -47,13 +47,13 @@ interface Tally {
   trials: number;
 }
 
-type Told = Pick<Circuits, 'has' | 'isWell' | 'tell' | 'failingSource'>;
+type Breakers = Pick<Circuits, 'has' | 'isWell' | 'tell' | 'failingSource'>;
 
 export class BreakerFeed {
-  readonly #circuits: Told;
+  readonly #circuits: Breakers;
   readonly #tallies = new Map<PartyId, Map<CircuitName, Tally>>();
 
-  constructor(circuits: Told) {
+  constructor(circuits: Breakers) {
     this.#circuits = circuits;
   }
 
@@ -61,7 +61,7 @@ export class BreakerFeed {
    * A call to the partner on behalf of `source` ended; `at` in hub time, ms. `object`: what it was about, for
    * deliveries.
    */
-  told(partner: PartyId, circuit: CircuitName, outcome: Outcome, at: number, source: PartyId, object?: string): void {
+  report(partner: PartyId, circuit: CircuitName, outcome: Outcome, at: number, source: PartyId, object?: string): void {
     const tally = this.#tallyOf(partner, circuit);
     const sign = this.#signOf(tally, outcome, at, source);
     const isWell = this.#circuits.isWell(partner, circuit);
@@ -70,7 +70,7 @@ export class BreakerFeed {
       tally.calls = 0;
       tally.since = at;
     }
-    if (isWell && sign === 'reachable' && (!exists || at - tally.since < toldAfterMs)) {
+    if (isWell && sign === 'reachable' && (!exists || at - tally.since < batchMs)) {
       tally.calls++;
       return;
     }

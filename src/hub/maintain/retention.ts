@@ -157,15 +157,15 @@ export class Retention {
       const { keeps, drops, rows } = await this.#kept(horizon, events);
       const sum = { upTo, events: trimmed.events + events.length, kept: trimmed.kept + keeps.length - drops.length };
       const done = { ...sum, dead: byReceiver(dead) };
-      const isTold = dead.length > 0;
-      if (isTold) {
+      const hasDead = dead.length > 0;
+      if (hasDead) {
         ports.log.warn(done, 'dead letters are trimmed with their expired events');
         await this.#record(done);
       }
       this.#going = { upTo, dead };
       await store.trim({ fence, upTo, events, keeps, drops, rows });
-      if (isTold) ports.log.info(done, 'the log was trimmed');
-      Object.assign(trimmed, isTold ? { events: 0, kept: 0 } : sum);
+      if (hasDead) ports.log.info(done, 'the log was trimmed');
+      Object.assign(trimmed, hasDead ? { events: 0, kept: 0 } : sum);
     });
     this.#forget(upTo);
     return true;

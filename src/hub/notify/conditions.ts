@@ -38,7 +38,7 @@ interface Source {
    * Of one that is over: whether receivers are notified, where its kind has a message for it; not where it only is no longer
    * looked for. Absent: they are.
    */
-  isEndTold?(before: Condition, seen: Seen): boolean;
+  isEndNotified?(before: Condition, seen: Seen): boolean;
 }
 
 type OfPartner = Omit<Found, 'parties' | 'page'>;
@@ -67,7 +67,7 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
       status === 'OFFLINE' && !settings.pull_only ? { subject: id, since, what: `${id} does not answer` } : null,
     ),
     // A partner that was suspended is no longer called: it did not answer again.
-    isEndTold: ({ subject }, { context }) => context.directory.partner(subject)?.status === 'CONNECTED',
+    isEndNotified: ({ subject }, { context }) => context.directory.partner(subject)?.status === 'CONNECTED',
   },
   'partner.dead_letter': {
     find: ofPartners(({ id }, seen) => {
@@ -115,7 +115,7 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
       const what = `the oldest undelivered delivery to ${id} is ${ageText(seen.now - oldestAt)} old`;
       return { subject: id, since: shown(seen, oldestAt), what };
     }),
-    isEndTold: (_before, { context: { settings } }) => settings.notifyBacklogS > 0,
+    isEndNotified: (_before, { context: { settings } }) => settings.notifyBacklogS > 0,
   },
   'orphan.opened': {
     *find({ orphans }) {
@@ -137,7 +137,7 @@ const sources: Readonly<Record<NotificationKind, Source>> = {
     isOver: (_before, { diskPercent, context: { settings } }) =>
       settings.notifyDiskPercent === 0 ||
       (diskPercent !== null && diskPercent >= settings.notifyDiskPercent + diskMargin),
-    isEndTold: (_before, { context: { settings } }) => settings.notifyDiskPercent > 0,
+    isEndNotified: (_before, { context: { settings } }) => settings.notifyDiskPercent > 0,
   },
 };
 
@@ -151,5 +151,5 @@ export function* conditions(seen: Seen): Iterable<Condition> {
 export const isOver = (before: Condition, seen: Seen): boolean => sources[before.kind].isOver?.(before, seen) ?? true;
 
 /** Whether receivers are notified that a condition is over. */
-export const isEndTold = (before: Condition, seen: Seen): boolean =>
-  sources[before.kind].isEndTold?.(before, seen) ?? true;
+export const isEndNotified = (before: Condition, seen: Seen): boolean =>
+  sources[before.kind].isEndNotified?.(before, seen) ?? true;

@@ -16,7 +16,7 @@ import { isWanted, type Notice, sealedFor, type Webhook, type WebhookEvent } fro
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
 import type { WebhookChoices, WebhookVerbs } from '../ports/operator.ts';
-import type { Mail, Telling, Told } from '../ports/ports.ts';
+import type { Mail, Receipt, Telling } from '../ports/ports.ts';
 import { Outlet, type Owed, type Recipient, type Standing } from './outlet.ts';
 import { Watch, type WatchParts } from './watch.ts';
 
@@ -246,7 +246,7 @@ export class Notifier implements WebhookVerbs {
     };
   }
 
-  async #post({ url }: Webhook, one: Owed | undefined, secret: string): Promise<Told> {
+  async #post({ url }: Webhook, one: Owed | undefined, secret: string): Promise<Receipt> {
     if (!one || !this.#telling) return { isTaken: true, httpStatus: null, answer: '' };
     const body = webhookBody(one, this.#telling.consoleUrl());
     return this.#telling.post({ url, secret, id: one.notice.id, body, timeoutMs });

@@ -13,7 +13,7 @@ import type { Notice } from '../../domain/notification.ts';
 import { dayMs } from '../../kit/clock.ts';
 import { Running } from '../../kit/concurrency.ts';
 import type { Context } from '../kernel/context.ts';
-import type { Told } from '../ports/ports.ts';
+import type { Receipt } from '../ports/ports.ts';
 import { stream } from './watch.ts';
 
 /** First back-off, ms; it doubles with each failure. */
@@ -47,10 +47,10 @@ export interface Recipient {
   readonly gapMs: number;
   isFor(notice: Notice): boolean;
   /** Never throws. */
-  tell(batch: readonly Owed[]): Promise<Told>;
+  tell(batch: readonly Owed[]): Promise<Receipt>;
 }
 
-export interface LastTold extends Told {
+export interface LastReceipt extends Receipt {
   /** RFC 3339. */
   readonly at: string;
 }
@@ -78,7 +78,7 @@ const owedBy = ({ seq, at, data }: StoredEvent): Owed => ({ seq, at, notice: dat
 
 export class Outlet {
   recipient: Recipient;
-  last: LastTold | null = null;
+  last: LastReceipt | null = null;
   readonly #context: Context;
   readonly #running = new Running();
   #floor: Seq;
@@ -220,12 +220,12 @@ export class Outlet {
     const { ports, recorder } = this.#context;
     const { clock, log, random } = ports;
     const { dest, gapMs } = this.recipient;
-    const told = await this.recipient.tell(items);
-    this.last = { ...told, at: recorder.instant() };
+    const receipt = await this.recipient.tell(items);
+    this.last = { ...receipt, at: recorder.instant() };
     const rowOf = (one: Owed, state: DeliveryRow['state']): DeliveryRow => {
-      return { dest, seq: one.seq, state, data: { ...one, answer: told.answer } };
+      return { dest, seq: one.seq, state, data: { ...one, answer: receipt.answer } };
     };
-    if (told.isTaken) {
+    if (receipt.isTaken) {
       await this.#settle(upTo === null ? items.map((one) => rowOf(one, 'DELIVERED')) : [], upTo);
       this.#failures = 0;
       this.#dueAt = gapMs === 0 ? this.#dueAt : clock.now() + gapMs;
@@ -234,7 +234,7 @@ export class Outlet {
     const wait = Math.min(waitMs * 2 ** this.#failures, waitMaxMs) * (1 + jitter * (2 * random() - 1));
     this.#failures += 1;
     this.#dueAt = clock.now() + Math.max(wait, gapMs);
-    const { httpStatus, answer } = told;
+    const { httpStatus, answer } = receipt;
     const next = { attempt: this.#failures, waitS: Math.round(wait / 1000) };
     log.warn({ receiver: dest, httpStatus, answer, ...next }, 'a receiver did not take a notification; retrying');
     const isOld = (one: Owed & { readonly since?: number }) =>

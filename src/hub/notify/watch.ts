@@ -12,7 +12,7 @@ import type { Context } from '../kernel/context.ts';
 import type { Fact } from '../kernel/recorder.ts';
 import { unlisted } from '../kernel/row-codecs.ts';
 import type { Telling } from '../ports/ports.ts';
-import { conditions, isEndTold, isOver, type Seen } from './conditions.ts';
+import { conditions, isEndNotified, isOver, type Seen } from './conditions.ts';
 
 /** The stream of all notifications: what each receiver is owed is read from it. */
 export const stream = 'notifications';
@@ -138,7 +138,7 @@ export class Watch {
     const over = [...this.#open].filter(([name, before]) => !holding.has(name) && isOver(before, seen));
     const fresh = [...holding].filter(([name]) => !this.#open.has(name));
     const changes = [
-      ...over.map(([, one]) => ended(one, newId(), isEndTold(one, seen))),
+      ...over.map(([, one]) => ended(one, newId(), isEndNotified(one, seen))),
       ...fresh.map(([, one]) => begun(one, newId())),
     ];
     await this.#recordAll(changes);

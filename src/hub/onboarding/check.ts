@@ -100,14 +100,14 @@ export class Checks {
     const { ports, recorder } = this.#context;
     const until = ports.clock.now() + limitMs;
     const run = new CheckRun(this.#context, { partner, token, trace, until, reports: this.#reports });
-    const told: (() => CheckStep)[] = [];
+    const views: (() => CheckStep)[] = [];
     const work = [
       ...steps.filter(({ writes }) => view.write || !writes),
       { name: lastStep, run: async () => run.takeReport(await this.#reportOf(partner.id)) },
     ];
     const shown = () => ({
       calls: run.calls,
-      steps: work.map(({ name }, index) => told[index]?.() ?? { name, state: 'open' as const, calls: 0, findings: 0 }),
+      steps: work.map(({ name }, index) => views[index]?.() ?? { name, state: 'open' as const, calls: 0, findings: 0 }),
       findings: [...run.findings.values()].sort(worstFirst),
     });
     this.#keep(view.id, () => ({ ...view, ...shown() }));
@@ -130,10 +130,10 @@ export class Checks {
           calls: run.calls - calls,
           findings: run.findings.size - findings,
         });
-        told[index] = () => stepNow('running');
+        views[index] = () => stepNow('running');
         await step.run(run);
         const done = stepNow('done');
-        told[index] = () => done;
+        views[index] = () => done;
       }
       end('DONE');
     } catch (error) {

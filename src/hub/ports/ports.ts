@@ -259,7 +259,7 @@ export interface PostedNotification {
 }
 
 /** What a receiver of notifications answered. */
-export interface Told {
+export interface Receipt {
   readonly isTaken: boolean;
   /** Null when no answer came, and for mail. */
   readonly httpStatus: number | null;
@@ -274,9 +274,9 @@ export interface Mail {
 
 /** How operators are notified; no call of it throws. */
 export interface Telling {
-  post(notification: PostedNotification): Promise<Told>;
+  post(notification: PostedNotification): Promise<Receipt>;
   /** Null when no mail is configured. */
-  readonly mail: { readonly to: readonly string[]; send(mail: Mail): Promise<Told> } | null;
+  readonly mail: { readonly to: readonly string[]; send(mail: Mail): Promise<Receipt> } | null;
   /** Of the file system of the data directory, bytes; null when there is none. */
   disk(): Promise<{ readonly free: number; readonly size: number } | null>;
   /** Base of the links to the console, without a trailing slash; empty when the hub does not know it. */

@@ -72,7 +72,7 @@ export function liveStatus(watch: Watch | null, partner: string): string | null 
   return value?.connection?.toUpperCase() ?? null;
 }
 
-interface Told {
+interface Message {
   readonly type: string;
   readonly sessionId?: string;
   readonly name?: string;
@@ -98,7 +98,7 @@ export function watchActors(interest: Interest): Watch {
   const actors = new Map<string, Signal<LiveActor | null>>();
   const ids = signal<readonly string[]>([]);
   const state = signal<'connecting' | 'live' | 'lost'>('connecting');
-  let told = new Set<string>();
+  let shown = new Set<string>();
   let pending: string[] = [];
   let socket: WebSocket | null = null;
   let retries = 0;
@@ -125,29 +125,29 @@ export function watchActors(interest: Interest): Watch {
     const texts = pending.splice(0, sliceMax);
     batch(() => {
       let isChanged = false;
-      for (const text of texts) isChanged = take(JSON.parse(text) as Told) || isChanged;
-      if (isChanged) ids.value = [...told];
+      for (const text of texts) isChanged = take(JSON.parse(text) as Message) || isChanged;
+      if (isChanged) ids.value = [...shown];
     });
     if (pending.length > 0) setTimeout(apply);
   };
 
   /** Applies one message; returns whether the list of actors changed. */
-  const take = (message: Told): boolean => {
+  const take = (message: Message): boolean => {
     const { type, sessionId, snapshot } = message;
     // [ACTORS-2]
     if (type === 'ocpi-hub.complete') {
-      for (const id of actors.keys()) if (!told.has(id)) forget(id);
+      for (const id of actors.keys()) if (!shown.has(id)) forget(id);
       return true;
     }
     if (sessionId === undefined || snapshot === undefined) return false;
     if (ended.has(snapshot.status)) {
       forget(sessionId);
-      return told.delete(sessionId);
+      return shown.delete(sessionId);
     }
     const actor = cell(sessionId);
     actor.value = next(actor.peek(), message, sessionId, snapshot);
-    const isNew = !told.has(sessionId);
-    told.add(sessionId);
+    const isNew = !shown.has(sessionId);
+    shown.add(sessionId);
     return isNew;
   };
 
@@ -160,7 +160,7 @@ export function watchActors(interest: Interest): Watch {
     opened.onopen = () => {
       wasOpen = true;
       retries = 0;
-      told = new Set();
+      shown = new Set();
       pending = [];
       state.value = 'live';
     };
@@ -227,9 +227,9 @@ function address({ kinds, parties, ids }: Interest): string {
 
 function next(
   before: LiveActor | null,
-  message: Told,
+  message: Message,
   id: string,
-  { status, value, context = {} }: NonNullable<Told['snapshot']>,
+  { status, value, context = {} }: NonNullable<Message['snapshot']>,
 ): LiveActor {
   const snapshot = { status, value, context };
   const kind = message.name ?? before?.kind ?? id.split(':', 1)[0] ?? '';

@@ -129,10 +129,10 @@ interface HandoverProps {
 }
 
 /** What the partner's engineer needs to connect. The token is shown once. */
-function Handover({ party, token: told }: HandoverProps) {
+function Handover({ party, token: given }: HandoverProps) {
   const [issued, setIssued] = useState<string | null>(null);
   const { data } = useQuery<HandshakeView>(`/parties/${party.id}/handshake`);
-  const token = issued ?? told;
+  const token = issued ?? given;
   const isExpected = party.status === 'REGISTERED' || party.status === 'SUSPENDED';
   const header = token === null ? null : `Authorization: Token ${encoded(token, party)}`;
   const isBase64 = party.token_sent_as === 'base64';

@@ -78,14 +78,14 @@ function Arrival({ link, onIn }: { link: string; onIn: () => void }) {
       isOver = true;
     };
   }, [tries]);
-  const told = error?.message ?? signedOutBecause.value;
+  const notice = error?.message ?? signedOutBecause.value;
   return (
     <main class="sign-in">
       <div class="card stack inside">
         <h1>Portal of an OCPI hub</h1>
-        {told && (
+        {notice && (
           <p class="error" role="alert">
-            {told}
+            {notice}
           </p>
         )}
         {link !== '' && error === null ? (

@@ -2,7 +2,7 @@
  * Tells the other nodes how many requests this one granted its callers, so that nodes share rate limits, and the owner alone how
  * its door met their tokens, so that the owner shows it.
  *
- * GRANTS-TOLD-1  One message to a node is in flight at a time; what is granted meanwhile shares the next one, and what is granted
+ * GRANT-SHARING-1  One message to a node is in flight at a time; what is granted meanwhile shares the next one, and what is granted
  *     in one turn of the event loop shares the first. A lost message only lets callers have more.
  */
 import { systemClock as clock, nextTurn } from '../kit/system-clock.ts';
@@ -21,23 +21,23 @@ export interface Grant {
   readonly address?: string;
 }
 
-const toldMs = 1000;
+const messageMs = 1000;
 /** Grants in a message; more wait for the next one. */
 const grantsMax = 50;
 
-export interface GrantsToldParts {
+export interface GrantSharingParts {
   readonly peers: () => readonly Target[];
   /** Null while none is known, or it is this node. */
   readonly owner: () => Target | null;
   readonly passing: Pick<Passing, 'ask'>;
 }
 
-export class GrantsTold {
-  readonly #parts: GrantsToldParts;
+export class GrantSharing {
+  readonly #parts: GrantSharingParts;
   /** By node, what it has still to get, by party and budget; present while a message to it is in flight. */
   readonly #waiting = new Map<string, Waiting>();
 
-  constructor(parts: GrantsToldParts) {
+  constructor(parts: GrantSharingParts) {
     this.#parts = parts;
   }
 
@@ -74,7 +74,7 @@ export class GrantsTold {
       for (const [key] of some) waiting.delete(key);
       const now = clock.monotonic();
       const grants = some.map(([, { granted, at }]) => ({ ...granted, ageMs: granted.ageMs + now - at }));
-      await this.#parts.passing.ask(peer, 'POST', `${peersPath}granted/${writeGrants(grants)}`, toldMs);
+      await this.#parts.passing.ask(peer, 'POST', `${peersPath}granted/${writeGrants(grants)}`, messageMs);
     }
     this.#waiting.delete(peer.id);
   }

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { ChannelDoor } from '../../src/cluster/channel.ts';
-import { type Grant, GrantsTold, readGrants } from '../../src/cluster/grants-told.ts';
+import { type Grant, GrantSharing, readGrants } from '../../src/cluster/grant-sharing.ts';
 import { peersPath, type Target } from '../../src/cluster/node-auth.ts';
 import { Passing } from '../../src/cluster/passing.ts';
 import { createFrontServer } from '../../src/ocpi/http-server.ts';
@@ -37,7 +37,7 @@ t.test('grants go to every node, token uses to the owner alone, many of them in 
   const passing = new Passing({ secrets: [secret], visitors, passed() {}, log: { warn() {} } });
   t.teardown(() => passing.close());
   let owner: Target | null = first.target;
-  const grants = new GrantsTold({ peers: () => [first.target, second.target], owner: () => owner, passing });
+  const grants = new GrantSharing({ peers: () => [first.target, second.target], owner: () => owner, passing });
   const uses = Array.from({ length: 40 }, (_, i) => ({ party: `NL-C${i}`, budget: 'digest', count: 1, ageMs: i }));
   for (const use of uses) grants.tellOwner({ ...use, address: '127.0.0.1' });
   await eventually('the owner has a message', async () => first.messages.length > 0);
