@@ -17,8 +17,7 @@ import type { Operations } from '../hub/ports/operator.ts';
 import { type Clock, every, withTimeout } from '../kit/clock.ts';
 import { parsedUrl } from '../kit/url.ts';
 import { Feed } from './inspector-feed.ts';
-import { Reader } from './inspector-reader.ts';
-import { BadSubscription, type Subscription, subscriptionIn } from './inspector-subscription.ts';
+import { BadSubscription, Reader, type Subscription, subscriptionIn } from './inspector-reader.ts';
 
 /** A refusal over HTTP, as problem details. */
 export interface Refusal {

@@ -21,7 +21,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Instant, Since, Until } from '../parts/time.tsx';
 import { TriageButton, TriageLine } from '../parts/triage.tsx';
 import { meaningOf } from './deliveries-words.ts';
-import { DiscardGroup } from './delivery-discard.tsx';
+import { DiscardGroup } from './delivery-acts.tsx';
 
 const names = [...filterNames, 'job', 'of'] as const;
 
