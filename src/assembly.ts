@@ -29,8 +29,7 @@ import { builtPages } from './console/assets.ts';
 import { createInspector, type Inspector } from './console/inspector.ts';
 import { masked } from './domain/mask.ts';
 import { type CreatedHub, createHub } from './hub/create-hub.ts';
-import { sealedSecrets } from './hub/notify/notifier.ts';
-import { sealedTokens } from './hub/onboarding/sealed-tokens.ts';
+import { sealedTexts } from './hub/onboarding/sealed-tokens.ts';
 import type { HubKind, HubPorts, HubSettings, PostedNotification } from './hub/ports/ports.ts';
 import { type Clock, withTimeout } from './kit/clock.ts';
 import type { createLog } from './log.ts';
@@ -151,10 +150,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
   const { connectMs, headMs, windowMax = windowBorne, wrap = (port) => port } = around;
   const closing: (() => Promise<void>)[] = [];
   try {
-    const { adminToken, secrets } = await hubKeys(config, log, [
-      ...(await sealedTokens(store)),
-      ...(await sealedSecrets(store)),
-    ]);
+    const { adminToken, secrets } = await hubKeys(config, log, await sealedTexts(store));
     const { state: begun, reason: warning } = store.health();
     let storeState = begun;
     if (begun === 'open' && warning !== null) log.warn({ state: begun, reason: warning }, 'the store has a warning');

@@ -9,7 +9,7 @@ import { readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Partner } from '../../src/domain/party.ts';
 import { partnerPut } from '../../src/hub/kernel/row-codecs.ts';
-import { sealedTokens } from '../../src/hub/onboarding/sealed-tokens.ts';
+import { sealedTexts } from '../../src/hub/onboarding/sealed-tokens.ts';
 import type { Replaced } from '../../src/main.ts';
 import { freePort } from '../../src/sandbox/free-port.ts';
 import { createSecrets } from '../../src/secrets.ts';
@@ -58,7 +58,7 @@ async function sealedUnder(dataDir: string, secretKey: string): Promise<[opened:
   const store = await openLevelStore({ directory: join(dataDir, 'store'), node: 'test' });
   try {
     const { isStale } = createSecrets(secretKey);
-    const sealed = await sealedTokens(store);
+    const sealed = await sealedTexts(store);
     return [sealed.filter(({ text, partner }) => !isStale(text, partner)).length, sealed.length];
   } finally {
     await store.close();

@@ -7,7 +7,7 @@
  * NOTIFIER-3  A webhook is owed what is recorded from its making on. One that was removed is owed nothing, also when
  *     another one gets its id.
  */
-import type { Put, Seq, Store, StoredEvent } from '../../../storage/contract.ts';
+import type { Put, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { WebhookDetail, WebhookRedrive, WebhookSet, WebhookTest, WebhookView } from '../../api/webhooks.ts';
 import { HubError } from '../../domain/errors.ts';
 import type { Trace } from '../../domain/events.ts';
@@ -34,16 +34,6 @@ const mail = 'mail';
 const streamOf = (id: string) => `webhook:${id}`;
 
 export const webhookPut = (webhook: Webhook): Put => unlisted({ kind, owner: '', id: webhook.id }, webhook);
-
-/** The sealed secrets of webhooks of a store, which the keys of this start must be able to open. */
-export async function sealedSecrets(store: Store): Promise<{ partner: string; text: string }[]> {
-  const found: { partner: string; text: string }[] = [];
-  for await (const { data } of store.scan(kind)) {
-    const { id, sealedSecret } = data as Webhook;
-    found.push({ partner: sealedFor(id), text: sealedSecret });
-  }
-  return found;
-}
 
 /** A secret of Standard Webhooks, of random bytes in base64url. */
 const secretOf = (token: string): string => `whsec_${Buffer.from(token, 'base64url').toString('base64')}`;

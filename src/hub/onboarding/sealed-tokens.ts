@@ -3,17 +3,22 @@
  * replaced or the format has changed.
  */
 import type { Store } from '../../../storage/contract.ts';
+import { sealedFor, type Webhook } from '../../domain/notification.ts';
 import type { Partner, PartyId } from '../../domain/party.ts';
 import type { Context } from '../kernel/context.ts';
 import { partnerStream } from '../kernel/directory.ts';
 import type { Registration } from './registration.ts';
 
-/** The sealed partner tokens of a store, which the keys of this start must be able to open. */
-export async function sealedTokens(store: Store): Promise<{ partner: PartyId; text: string }[]> {
+/** The sealed partner tokens and secrets of webhooks of a store, which the keys of this start must be able to open. */
+export async function sealedTexts(store: Store): Promise<{ partner: PartyId; text: string }[]> {
   const found: { partner: PartyId; text: string }[] = [];
   for await (const { data } of store.scan('partners')) {
     const { id, partnerToken } = data as Partner;
     if (partnerToken !== null) found.push({ partner: id, text: partnerToken });
+  }
+  for await (const { data } of store.scan('webhooks')) {
+    const { id, sealedSecret } = data as Webhook;
+    found.push({ partner: sealedFor(id), text: sealedSecret });
   }
   return found;
 }
