@@ -111,6 +111,7 @@ export interface Surroundings extends Replaceable {
   readonly cluster?: () => ClusterView;
   /** Called when the keys of this node do not open the token of a partner. */
   readonly unopened?: () => void;
+  readonly isSettling?: HubPorts['isSettling'];
   readonly tellUse?: HubPorts['tellUse'];
   readonly kind?: HubKind;
   /** The server that already listens for the app. */
@@ -194,6 +195,7 @@ export async function assemble(store: Store, config: Config, around: Surrounding
       client,
       secrets,
       ...(around.unopened && { unopened: around.unopened }),
+      ...(around.isSettling && { isSettling: around.isSettling }),
       ...(around.tellUse && { tellUse: around.tellUse }),
       log,
       meter: metrics.meter,

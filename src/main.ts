@@ -287,6 +287,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
           ...shared,
           mayCall,
           unopened: () => running.doorway.unfit(),
+          isSettling: async (digest) => (await running.neighbours.askOwner(`settling/${digest}`)) !== 404,
           tellUse: ({ digest: budget, ...use }) => grants?.tellOwner({ budget, ...use }),
           kind: 'door',
         }),
@@ -385,6 +386,7 @@ const served = ({ app, created, inspector, recover, close }: Assembled): Served 
   follow: created.follow,
   followed: created.followed,
   tokenUsed: created.tokenUsed,
+  isSettling: created.isSettling,
   drain: created.drain,
   // Not its server, which would have them wait for turns once more. [HTTP-SERVER-9]
   handle: (request, response) => app.routing(request, response),

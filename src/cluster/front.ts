@@ -199,6 +199,7 @@ export class Front {
     const done = () => say(response, 200, {});
     const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
+    if (verb === 'settling') return say(response, node.serving?.isSettling(of) ? 200 : 404, {});
     if (verb === 'is') return say(response, addresses.isAskedFor(of) ? 200 : isAnother, {});
     if (verb === 'self') return say(response, addresses.isThis(of) ? 200 : isAnother, {});
     if (verb === 'ready' && !addresses.isThis(of)) return say(response, isAnother, {});
@@ -280,6 +281,7 @@ async function promptly<T>(work: Promise<T>): Promise<T | null> {
 /** All that nodes ask of each other: no message names a URL to be called, or carries a token. [FRONT-3] */
 const verbs: ReadonlySet<string> = new Set([
   'owns',
+  'settling',
   'is',
   'self',
   'ready',

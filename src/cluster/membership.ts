@@ -17,6 +17,8 @@ import type { Passing } from './passing.ts';
 /** A peer that announced a handover and is still the owner after this time gets requests passed to it again. */
 const leaverMs = 15_000;
 const tellMs = 10_000;
+/** A request of a partner waits for the answer. */
+const askMs = 1000;
 
 export class Membership {
   readonly #store: SharedStore;
@@ -77,6 +79,12 @@ export class Membership {
   async pingOwner(what: string, withinMs: number): Promise<void> {
     const target = this.owner();
     if (target) await this.#passing?.ping(target, `${peersPath}${what}`, withinMs);
+  }
+
+  /** The HTTP status that the owner answered; null: no answer in time, or no other node is known as the owner. */
+  async askOwner(what: string, withinMs = askMs): Promise<number | null> {
+    const target = this.owner();
+    return (target && (await this.#passing?.ask(target, 'GET', `${peersPath}${what}`, withinMs))) ?? null;
   }
 
   /** Whether any peer reports that it is the owner: true with the first that does, false when each has ended. */

@@ -64,6 +64,8 @@ export interface Served {
   followed(seq: Seq): Promise<void>;
   /** A door of another node noted a use of a token. */
   tokenUsed(use: Omit<Grant, 'budget'> & { readonly digest: string; readonly address: string }): void;
+  /** Whether the partner with this initial token has answered an exchange that the hub began, and the exchange has not ended. */
+  isSettling(digest: string): boolean;
   /** Starts no more deliveries. Resolves when those in flight have ended, or after `graceMs`. */
   drain(graceMs: number): Promise<void>;
   handle(request: IncomingMessage, response: ServerResponse): void;

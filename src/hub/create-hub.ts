@@ -9,6 +9,7 @@
  */
 import { Supervisor } from '../../machines/supervisor.ts';
 import type { Seq, Store } from '../../storage/contract.ts';
+import { HubError } from '../domain/errors.ts';
 import { keyOf, type PartyId } from '../domain/party.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
 import { authorize } from './exchange/authorize.ts';
@@ -75,6 +76,8 @@ export interface CreatedHub {
   followed(seq: Seq): Promise<void>;
   /** A door of another node noted a use of a token. */
   tokenUsed(use: TokenUse): void;
+  /** Whether the partner with this initial token has answered an exchange that the hub began, and the exchange has not ended. */
+  isSettling(digest: string): boolean;
   /** Drains before `close`: starts no more deliveries, and waits for those in flight, for `graceMs` at most. */
   drain(graceMs: number): Promise<void>;
   /** Waits for the work in flight and records how it ended; the store stays open. */
@@ -184,7 +187,12 @@ export function createHub(
       return id === context.directory.hub ? hub.party : (context.directory.party(id) ?? null);
     },
     authenticate: (token, address) => registration.authenticate(token, address),
-    caughtUp: () => context.recorder.feed.caughtUp(),
+    async caughtUp(refused) {
+      const digest = refused?.kind === 'initial' ? refused.partner.initialTokenDigest : null;
+      // [REGISTRATION-8] Before the log is read: it has the event of an exchange that ends in between.
+      if (digest && (await ports.isSettling?.(digest))) throw new HubError('unavailable', { retryAfterS: 1 });
+      return context.recorder.feed.caughtUp();
+    },
     suspendedAt: (partner) => context.directory.partner(partner)?.suspendedAt ?? null,
     register: (...exchange) => registration.register(...exchange),
     rotate: (...exchange) => registration.rotate(...exchange),
@@ -256,6 +264,7 @@ export function createHub(
     follow: (seq) => context.recorder.feed.follow(seq),
     followed: (seq) => context.recorder.feed.reached(seq).then(() => flushing),
     tokenUsed: (use) => registration.uses.note(use),
+    isSettling: (digest) => registration.settling.has(digest),
     drain: (graceMs) => dispatcher.drain(graceMs),
     async close() {
       ready = false;

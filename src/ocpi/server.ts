@@ -19,7 +19,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, HubError } from '../domain/errors.ts';
 import type { WholeObject } from '../domain/object.ts';
-import type { Hub } from '../hub/ports/hub.ts';
+import type { Credential, Hub } from '../hub/ports/hub.ts';
 import type { Clock } from '../kit/clock.ts';
 import { processPauses } from '../kit/stale.ts';
 import { type JsonBody, readingJson, readJson, receiveBody } from '../transport/body.ts';
@@ -199,16 +199,19 @@ function admitRequests(app: FastifyInstance, hub: Hub, options: OcpiServerOption
     }
   };
 
-  const beforeBody = (request: FastifyRequest, reply: FastifyReply, done: Done, isAgain = false): void => {
+  /** `before`: what the token was when the request was refused before; absent the first time. */
+  const beforeBody = (request: FastifyRequest, reply: FastifyReply, done: Done, before?: Credential | null): void => {
     try {
       const { pauseMs } = admitted(request, reply);
       if (pauseMs > 0) clock.setTimeout(done, pauseMs);
       else done();
     } catch (error) {
+      const credential = request.ocpi?.credential ?? null;
+      const isAgain = before !== undefined && before?.kind === credential?.kind;
       if (isAgain || !mayBeKnown(error, request)) return done(counted(error, request));
-      hub.caughtUp().then((isChanged) => {
+      hub.caughtUp(credential).then((isChanged) => {
         // What has closed meanwhile would never give back its place.
-        if (isChanged && !reply.raw.closed) beforeBody(request, reply, done, true);
+        if (isChanged && !reply.raw.closed) beforeBody(request, reply, done, credential);
         else done(counted(error, request));
       }, done);
     }

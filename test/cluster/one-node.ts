@@ -36,7 +36,15 @@ function standIn(steps: Steps): StandIn {
       return (steps.recover ?? atOnce)();
     },
     close: async () => void told.push('close'),
-    ...{ follow() {}, followed: atOnce, tokenUsed() {}, drain: atOnce, handle() {}, upgrade() {} },
+    ...{
+      follow() {},
+      followed: atOnce,
+      tokenUsed() {},
+      isSettling: () => false,
+      drain: atOnce,
+      handle() {},
+      upgrade() {},
+    },
   };
 }
 

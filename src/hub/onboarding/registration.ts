@@ -19,7 +19,7 @@
  *     [D74, D88]
  * REGISTRATION-7  A request from outside the partner's `allow_from` changes nothing: its token does not count as used.
  * REGISTRATION-8  In an exchange that the hub began, the partner may use its token from its answer on. Until the exchange ends, the
- *     hub answers 503, not 401, to what an initial token may not do. [D81]
+ *     hub answers 503, not 401, to what an initial token may not do, also where another node runs the exchange. [D81]
  */
 import type { HandshakeView, PartyView } from '../../api/parties.ts';
 import { HubError } from '../../domain/errors.ts';
@@ -78,7 +78,7 @@ export class Registration {
   readonly #used = new Map<PartyId, string>();
   readonly #formerEnds = new WeakMap<FormerToken, number>();
   /** Digests of the tokens of exchanges that the hub began, from the partner's answer to the end. [REGISTRATION-8] */
-  readonly #settling = new Set<string>();
+  readonly settling = new Set<string>();
   /** Partners for whom the first use of a new token is being recorded. */
   readonly #confirming = new Set<PartyId>();
 
@@ -116,7 +116,7 @@ export class Registration {
     }
     if (owner.kind !== 'initial') return { token, ...owner };
     this.#handshakes.note(owner.partner.id, 'called');
-    return { token, ...owner, isSettling: this.#settling.has(digest) };
+    return { token, ...owner, isSettling: this.settling.has(digest) };
   }
 
   isExchanging(partner: PartyId): boolean {
@@ -154,7 +154,7 @@ export class Registration {
         await this.recordPartner(present(), [event], trace);
         return this.#issued(hubToken);
       });
-    const steps = { issue, answered: () => void this.#settling.add(hubTokenDigest) };
+    const steps = { issue, answered: () => void this.settling.add(hubTokenDigest) };
     const connected = this.#exchanges.run(partner.id, () =>
       this.#handshakes.watched(partner.id, 'begun', async () => {
         const { credentials, ...found } = await ownExchange(this.#context, present(), invitation, steps, trace);
@@ -169,7 +169,7 @@ export class Registration {
         });
       }),
     );
-    return connected.finally(() => this.#settling.delete(hubTokenDigest));
+    return connected.finally(() => this.settling.delete(hubTokenDigest));
   }
 
   /** A hub token for a partner that is pull only, and the event that issues it. [D89] */

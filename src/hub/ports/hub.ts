@@ -166,9 +166,9 @@ export interface Hub {
   authenticate(token: string, address: string): Credential | null;
   /**
    * Resolves when it knows every partner and token that is in the log by now, to whether it has learned of a change;
-   * throws `unavailable` while it cannot.
+   * throws `unavailable` while it cannot, or while another node settles the exchange of the credential that was refused.
    */
-  caughtUp(): Promise<boolean>;
+  caughtUp(refused?: Credential | null): Promise<boolean>;
   /** When the partner was last suspended, even if it has registered again since; null when never. */
   suspendedAt(partner: PartyId): string | null;
   /** `read` returns the validated body or throws a refusal. */

@@ -356,6 +356,8 @@ export interface HubPorts {
   readonly secrets: Secrets;
   /** The token of a partner did not open: another node may have sealed it under a key that this one lacks. */
   readonly unopened?: () => void;
+  /** Asks the owner whether it settles the exchange of this initial token; true also when it does not answer. Of a door alone. [REGISTRATION-8] */
+  readonly isSettling?: (digest: string) => Promise<boolean>;
   /** Tells the owner. Of a door alone. */
   readonly tellUse?: (use: TokenUse) => void;
   /** Absent: nobody is notified of anything. */
