@@ -17,7 +17,6 @@ import { moduleNames } from '../../domain/modules.ts';
 import { keyOf, type Partner, type PartyId } from '../../domain/party.ts';
 import type { Replacer } from '../../domain/person.ts';
 import type { DeadGroupName } from '../../domain/triage.ts';
-import { withTimeout } from '../../kit/clock.ts';
 import { Limit, mapLimit } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
@@ -47,8 +46,6 @@ const pagesAtOnce = 8;
 const begunMax = 64;
 /** Interval, ms, at which floors of idle receivers are written. A longer one makes a restart read more of the log. */
 const idleFloorsMs = 60_000;
-/** Longest wait for the rows of what ended, ms: a change of the partner waits for it in the partner's turn, and its other changes behind it. */
-const owesMs = 5_000;
 /** How long the lag of one partner is kept, ms, and of how many receivers it is the median: hundreds of partners ask while the hub is busy. */
 const lagKeptMs = 1_000;
 const lagReceiversMax = 16;
@@ -139,8 +136,7 @@ export class Dispatcher {
   /** Whether a delivery to a party waits or is a dead letter; throws `unavailable` while the store takes no delivery state. */
   async owes(party: PartyId): Promise<boolean> {
     if (this.#byParty.get(party)?.window.isOwed(party)) return true;
-    if (!(await withTimeout(this.#context.ports.clock, owesMs, this.#writer.flushed())))
-      throw new HubError('unavailable', { message: 'the state of deliveries cannot be written now', retryAfterS: 1 });
+    await this.#writer.flushed();
     for await (const { state } of rowsOf(this.#context.store, { dest: party, rows: 'open', fromSeq: 0 }))
       if (state !== 'DISCARDED') return true;
     return false;
@@ -273,12 +269,12 @@ export class Dispatcher {
     return this.#writer.unwrittenRows();
   }
 
-  /** Resolves when the store holds the row of every delivery that ended before this call; rejects when it cannot once the hub closes. */
+  /** Resolves when the store holds the row of every delivery that ended before this call; throws `unavailable` when it takes none in time. */
   flushed(): Promise<void> {
     return this.#writer.flushed();
   }
 
-  /** Ends every wait in `flushed` that the store does not let succeed now. [OUTBOX-WRITER-3] */
+  /** Ends every wait for rows that the store does not let succeed now. [OUTBOX-WRITER-3] */
   giveUp(): void {
     this.#writer.giveUp();
   }
@@ -343,7 +339,7 @@ export class Dispatcher {
   /** What was put back is written before it goes: null when it is; false when the hub ends meanwhile. [REDRIVE-7] */
   #written({ items: [head] }: Lane): Promise<boolean> | null {
     if (!head?.isRedriven || head.tries > 0 || !this.#writer.unwritten(head.receiver, head.seq)) return null;
-    return this.#writer.flushed().then(
+    return this.#writer.written().then(
       () => !this.#isDraining,
       () => false,
     );

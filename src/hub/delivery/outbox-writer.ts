@@ -14,7 +14,7 @@ import type { DeliveryQuery, DeliveryRow, DeliveryState, Floor, Seq, Store } fro
 import { HubError } from '../../domain/errors.ts';
 import { deliveryId } from '../../domain/events.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { background, type Clock, sleep } from '../../kit/clock.ts';
+import { background, type Clock, sleep, withTimeout } from '../../kit/clock.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import type { Context } from '../kernel/context.ts';
 import type { Log } from '../ports/ports.ts';
@@ -31,6 +31,8 @@ const none: ReadonlyMap<string, DeliveryRow> = new Map();
 const rowKey = ({ dest, seq }: Pick<DeliveryRow, 'dest' | 'seq'>) => `${dest}/${seq}`;
 
 const retryWriteMs = 1_000;
+/** Longest wait in `flushed`, ms: an operator waits for it, or changes of a partner or an object behind it in its turn. */
+const flushMs = 5_000;
 const rowsBatch = 500;
 /** Rows of one settle. Those of a store that took none for long hold up the event loop, 1,000 of them for about 50 ms. */
 const settledAtOnce = 1_000;
@@ -103,7 +105,7 @@ export class OutboxWriter {
   #floorsFrom = Number.NEGATIVE_INFINITY;
   #floorsTimer: unknown = null;
   #writing: Promise<void> | null = null;
-  /** Callers of `flushed` that wait for the next write. */
+  /** Callers of `written` that wait for the next write. */
   #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   readonly #ending = new AbortController();
 
@@ -133,8 +135,14 @@ export class OutboxWriter {
     this.touch(progress);
   }
 
+  /** As `written`, for what an operator or a turn waits for: throws `unavailable` when the store takes none of it for `flushMs`. */
+  async flushed(): Promise<void> {
+    if (await withTimeout(this.#clock, flushMs, this.written())) return;
+    throw new HubError('unavailable', { message: 'the state of deliveries cannot be written now', retryAfterS: 1 });
+  }
+
   /** Resolves when every row remembered before this call survives a kill; later rows do not delay it. */
-  flushed(): Promise<void> {
+  written(): Promise<void> {
     const written = new Promise<void>((resolve, reject) => this.#waiting.push({ resolve, reject }));
     this.#writing ??= this.#drain();
     return written;

@@ -367,15 +367,18 @@ export class Receiver implements Sender {
     return row;
   }
 
-  /** Resolves when the row that takes the place of an ended delivery's survives a kill. */
+  /** Resolves when the row that takes the place of an ended delivery's survives a kill; throws `unavailable` when it is only remembered. */
   async #replace(before: DeliveryRow | null, row: DeliveryRow): Promise<DeliveryRow> {
     const { writer, notes } = this.#desk;
     writer.remember(this.window.progressNow(row.dest), row);
     notes.replaced(row);
     const wasLast = before?.state === 'DEAD' && this.dead.remove(before);
+    // Not earlier: a kill would have the dead letter back [DEAD-GROUPS-1]. Nor by the caller, who may have given up by then.
+    const cleared = () => {
+      if (wasLast && this.dead.of(groupOf(before)) === 0) this.#desk.cleared(groupOf(before));
+    };
+    writer.written().then(cleared, () => {});
     await writer.flushed();
-    // Not earlier: a kill would have the dead letter back. [DEAD-GROUPS-1]
-    if (wasLast && this.dead.of(groupOf(before)) === 0) this.#desk.cleared(groupOf(before));
     return row;
   }
 
