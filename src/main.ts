@@ -234,7 +234,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
   const secrets =
     nodeUrl === null ? [] : [config.clusterSecret, config.clusterSecretPrevious].flatMap((one) => one ?? []);
   let node: HubNode | null = null;
-  const addresses = new Addresses();
+  const addresses = new Addresses(sealingOf(config)?.fingerprint);
   const changed = () => void nextTurn().then(() => node?.look());
   const doubts = () => [...addresses.warnings(), ...[node?.doorway.fault ?? []].flat()];
   const starting = new Starting(log, clock, ending);
@@ -249,7 +249,7 @@ async function startNode(config: Config, replaced: Replaced, ending?: AbortSigna
     closing.unshift(() => cut(server));
     logFailedAccepts(server, log, clock);
     const { port } = server.address() as AddressInfo;
-    const opening = openSharedStore(config, clock, { changed, doubts, starting });
+    const opening = openSharedStore(config, clock, { changed, doubts, notices: () => addresses.notices(), starting });
     const [store] = await Promise.all([opening, derivedAhead(config)]);
     starting.opened();
     metrics.cluster.sees(() => store.sight());

@@ -15,6 +15,7 @@ import type { Starting } from './starting.ts';
 interface Watching {
   readonly changed: () => void;
   readonly doubts: () => readonly string[];
+  readonly notices: () => readonly string[];
   readonly starting: Pick<Starting, 'until'>;
 }
 
@@ -22,7 +23,7 @@ interface Watching {
  * Waits for a database that is away. [STARTING-4] The leases of the store use the machine's timers, even when a test
  * replaces the hub's clock.
  */
-export async function openSharedStore(config: Config, clock: Clock, { changed, doubts, starting }: Watching) {
+export async function openSharedStore(config: Config, clock: Clock, { changed, doubts, notices, starting }: Watching) {
   const { store: url, nodeUrl, leaseS } = config;
   try {
     parsePostgresUrl(url);
@@ -45,6 +46,7 @@ export async function openSharedStore(config: Config, clock: Clock, { changed, d
       gained: changed,
       lost: changed,
       doubts,
+      notices,
       clock: { ...systemClock, wall: () => clock.wall() },
     });
   return starting.until(open, (error) => error instanceof DatabaseAway);

@@ -11,6 +11,8 @@
  *     machine busy.
  * ADDRESSES-4  A node that was found at its address twice in a row is asked in turn with the others of which that holds, one of
  *     them each time; any other node is asked each time. So n nodes ask each other n times per `everyMs`, not n².
+ * ADDRESSES-5  A question names the key for which the asking node seals backups: each node may be the owner, which writes them. A node
+ *     that heard of another key than its own within the time of ADDRESSES-1 shows a warning.
  */
 import { type Clock, every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
@@ -31,12 +33,17 @@ export class Addresses {
   /** A node has accepted this node's secret once. So when the last other node refuses it, that node's is wrong. */
   #isKnown = false;
   readonly #clock: Clock;
+  /** Fingerprint of the key for which this node seals backups; empty: it does not seal them. */
+  readonly #sealing: string;
+  /** What another node named last that differs. [ADDRESSES-5] */
+  #otherSealing: { readonly sealing: string; readonly at: number } | null = null;
   #turn = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
   #stop = () => {};
   #isLooking = false;
 
-  constructor(clock: Clock = systemClock) {
+  constructor(sealing = '', clock: Clock = systemClock) {
+    this.#sealing = sealing;
     this.#clock = clock;
   }
 
@@ -56,9 +63,11 @@ export class Addresses {
     return id === this.#store?.id;
   }
 
-  /** The same for a question of another node, which proves that it reaches this one. [ADDRESSES-1] */
-  isAskedFor(id: string): boolean {
-    if (this.isThis(id)) this.#askedAt = this.#clock.monotonic();
+  /** The same for a question of another node, which proves that it reaches this one. [ADDRESSES-1, ADDRESSES-5] */
+  isAskedFor(id: string, sealing: string | null = null): boolean {
+    const at = this.#clock.monotonic();
+    if (this.isThis(id)) this.#askedAt = at;
+    if (sealing !== null && sealing !== this.#sealing) this.#otherSealing = { sealing, at };
     return this.isThis(id);
   }
 
@@ -72,6 +81,16 @@ export class Addresses {
     return [this.#ofAddress(), this.#ofSecret()].flatMap((warning) => warning ?? []);
   }
 
+  /** What does not keep other nodes from reaching this one. [ADDRESSES-5] */
+  notices(): string[] {
+    const { sealing = '', at = Number.NEGATIVE_INFINITY } = this.#otherSealing ?? {};
+    if (!this.#isRecent(at)) return [];
+    const [here, there] = [this.#sealing, sealing].map((key) => (key === '' ? 'not sealed' : `sealed for ${key}`));
+    return [
+      `HUB_BACKUP_PUBLIC_KEY differs between nodes: backups of this node are ${here}, those of another are ${there}`,
+    ];
+  }
+
   /** Asks a node whether it is at its address, and ready to answer requests that are passed on to it. */
   async isReady(target: Target, withinMs: number): Promise<{ readonly by: Reached; readonly isReady: boolean }> {
     const path = `${peersPath}ready/${encodeURIComponent(target.id)}`;
@@ -81,8 +100,7 @@ export class Addresses {
 
   #ofAddress(): string | null {
     const { id = '' } = this.#store ?? {};
-    const heardForMs = Math.max(heardMs, 2 * everyMs * this.#live().length);
-    if (this.#clock.monotonic() - this.#askedAt < heardForMs || !this.#isSure(id)) return null;
+    if (this.#isRecent(this.#askedAt) || !this.#isSure(id)) return null;
     const reached = this.reached(id);
     if (reached === 'itself' || reached === null) return null;
     return `HUB_NODE_URL of this node does not lead to it: ${whoAnswers[reached]}`;
@@ -95,6 +113,11 @@ export class Addresses {
     return areStrangers
       ? 'no other node takes the HUB_CLUSTER_SECRET of this one, or their clocks differ by more than five minutes'
       : null;
+  }
+
+  /** [ADDRESSES-1] */
+  #isRecent(at: number): boolean {
+    return this.#clock.monotonic() - at < Math.max(heardMs, 2 * everyMs * this.#live().length);
   }
 
   /** [ADDRESSES-3] */
@@ -132,7 +155,8 @@ export class Addresses {
   }
 
   async #lookAt(target: Target): Promise<Reached> {
-    const path = `${peersPath}${this.isThis(target.id) ? 'self' : 'is'}/${encodeURIComponent(target.id)}`;
+    const id = encodeURIComponent(target.id);
+    const path = `${peersPath}${this.isThis(target.id) ? `self/${id}` : `is/${id}/${encodeURIComponent(this.#sealing)}`}`;
     return byOf((await this.#passing?.ask(target, 'GET', path, answerMs)) ?? null);
   }
 }

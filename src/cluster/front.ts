@@ -193,14 +193,14 @@ export class Front {
 
   #answerPeer(what: string, response: ServerResponse): void {
     const { node, addresses, look, granted } = this.#parts;
-    const [verb, of = ''] = what.split('/').map(decodedOf);
+    const [verb, of = '', sealing] = what.split('/').map(decodedOf);
     if (verb === null || of === null) return say(response, 400, {});
     if (!verbs.has(verb ?? '')) return say(response, 404, {});
     const done = () => say(response, 200, {});
     const seq = Number(of);
     if (verb === 'owns') return say(response, node.role === 'owner' ? 200 : 404, {});
     if (verb === 'settling') return say(response, node.serving?.isSettling(of) ? 200 : 404, {});
-    if (verb === 'is') return say(response, addresses.isAskedFor(of) ? 200 : isAnother, {});
+    if (verb === 'is') return say(response, addresses.isAskedFor(of, sealing) ? 200 : isAnother, {});
     if (verb === 'self') return say(response, addresses.isThis(of) ? 200 : isAnother, {});
     if (verb === 'ready' && !addresses.isThis(of)) return say(response, isAnother, {});
     // An isolated node answers from memory what is passed on to it. [NODE-5]

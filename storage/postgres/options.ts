@@ -31,6 +31,8 @@ export interface PostgresStoreOptions {
   readonly answerMs?: number;
   /** What is wrong with how other nodes reach this one. */
   readonly doubts?: () => readonly string[];
+  /** What else the operator should mend. */
+  readonly notices?: () => readonly string[];
   readonly gained?: (fence: contract.Fence) => void;
   readonly lost?: () => void;
   readonly onPoint?: OnPoint;

@@ -129,7 +129,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
       confirm: (timeoutMs) => this.#pipeline.confirm(timeoutMs),
       ttlMs,
       single: address.single,
-      doubts,
+      doubts: () => [...doubts(), ...(options.notices?.() ?? [])],
       changed,
     });
   }
