@@ -145,6 +145,10 @@ export class Leases {
     return this.#options.clock.monotonic() < this.#confirmedAt + HELD_PART * this.#options.ttlMs;
   }
 
+  mustBeFresh(): void {
+    if (!this.isFresh()) throw new StoreUnavailable('the lease of this node has run out and is being renewed');
+  }
+
   /** Read this before a confirming commit, and pass it to `confirmed` once that commit is durable. */
   lastRenewal(): number {
     return this.#renewedAt;

@@ -15,6 +15,8 @@
  *     `StoreUnavailable` when it was not and never will be. A later call with the same key shares the outcome that is
  *     still awaited.
  * POSTGRES-STORE-3  While the database is unreachable writes are refused at once; they resume without a restart.
+ * POSTGRES-STORE-4  A node of several reads nothing while its lease is not renewed: a former primary still answers, and lacks what other
+ *     nodes were acknowledged at the next one.
  */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
@@ -215,10 +217,7 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#leases.giveUp();
   }
 
-  /**
-   * Flushes the queue and hands the log over. Reads continue, and `owner` follows the next owner. Rejects when the
-   * database is unreachable.
-   */
+  /** Flushes the queue and hands the log over; `owner` follows the next owner. Rejects when the database is unreachable. */
   async leave(): Promise<void> {
     if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
     // Writes under the fence finish before the lease is released; writes without a fence go on.
@@ -373,11 +372,12 @@ export class PostgresStore extends PostgresReads implements contract.Store {
 
   #writable(): void {
     if (this.#state !== 'open') throw new StoreUnavailable(this.#reason ?? this.#state);
-    if (!this.#leases.isFresh()) throw new StoreUnavailable('the lease of this node has run out and is being renewed');
+    this.#leases.mustBeFresh();
   }
 
   async #read<T>(read: (client: Client) => Promise<T>): Promise<T> {
     if (this.#closed) throw new StoreUnavailable('closed');
+    if (this.#options.sole === false) this.#leases.mustBeFresh();
     try {
       return await this.#sessions.read(read);
     } catch (error) {

@@ -8,7 +8,7 @@ import { Link } from '../support/link.ts';
 import { openSession, type PostgresServer, postgresHere, startPostgres, startStandby } from '../support/postgres.ts';
 import { atLength } from '../support/share.ts';
 import { type Test, t } from '../support/tap.ts';
-import { event, row, until } from './support.ts';
+import { event, row, seen, until } from './support.ts';
 
 const longer = postgresHere === null ? { skip: 'no PostgreSQL server is installed here' } : atLength;
 
@@ -64,6 +64,36 @@ t.test('the former primary stays up after a failover', longer, async (t) => {
     'on the new primary',
   );
 });
+
+t.test(
+  '[POSTGRES-STORE-4] a node that reaches the former primary alone reads there while its lease lasts, and no longer',
+  longer,
+  async (t) => {
+    const [former, standby] = await pairOf(t);
+    const a = await nodeOf(t, former.url('stale'), 'a');
+    await a.append({
+      ...{ fence: null, idem: '1', events: [event()], puts: [row('S1', { data: 'old' })] },
+      seen: [seen('S1', null)],
+    });
+    await standby.query('select pg_promote()');
+    const b = await nodeOf(t, standby.url('stale'), 'b');
+    await until(() => b.health().state === 'open');
+    await b.append({
+      ...{ fence: null, idem: '2', events: [event()], puts: [row('S1', { data: 'new' })] },
+      seen: [seen('S1', 1)],
+    });
+    const isRead = a.isFresh() ? await a.get(row('S1')) : null;
+    t.comment(`read at the former primary meanwhile: ${JSON.stringify(isRead?.data)}`);
+    const key = row('S1');
+    t.match(await b.get(key), { data: 'new' });
+    await until(() => !a.isFresh());
+    await t.rejects(a.get(key), { name: 'StoreUnavailable' });
+    t.match(await former.query('select 1 as alive'), [{ alive: 1 }], 'although that server answers');
+    // The test does not end while a commit waits for a confirmation that never comes.
+    await former.query(`alter system set synchronous_standby_names = ''`);
+    await former.query('select pg_reload_conf()');
+  },
+);
 
 async function losesEnd(t: Test, isClaimLost: boolean): Promise<void> {
   const former = await startPostgres(t);
