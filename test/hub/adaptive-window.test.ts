@@ -15,8 +15,12 @@ interface Partner {
 }
 
 /** Sends for so many seconds; the limit once a second, and what the partner took. */
-function driven({ workers = max, workMs, owedPerS = Number.POSITIVE_INFINITY }: Partner, seconds: number) {
-  const window = new AdaptiveWindow(max);
+function driven(
+  { workers = max, workMs, owedPerS = Number.POSITIVE_INFINITY }: Partner,
+  seconds: number,
+  concurrency = max,
+) {
+  const window = new AdaptiveWindow(concurrency);
   const free = new TinyQueue(new Array<number>(workers).fill(0));
   const inFlight = new TinyQueue<{ begunAt: number; endsAt: number }>([], (a, b) => a.endsAt - b.endsAt);
   const limits: number[] = [];
@@ -73,6 +77,23 @@ t.test('a partner with eight workers is kept busy without a long queue there', a
 t.test('a partner that becomes ten times slower is detected', async (t) => {
   const { limits } = driven({ workMs: (at) => (at < 20_000 ? 20 : 200) }, 60);
   t.equal(limits.at(-1), max, `limits ${limits}`);
+});
+
+t.test(
+  'a partner that becomes ten times slower gets as many side by side as the setting says [ADAPTIVE-WINDOW-2]',
+  async (t) => {
+    const { taken } = driven({ workMs: (at) => (at < 3_000 ? 20 : 200) }, 12, 8);
+    t.ok(taken > 0.95 * (3 * 400 + 9 * 40), `${taken} of 1,560 taken`);
+  },
+);
+
+t.test('a partner that becomes ten times slower is probed at once [ADAPTIVE-WINDOW-3]', async (t) => {
+  const uneven = jitter(0.2);
+  const { limits } = driven({ workMs: (at) => (at < 3_000 ? 20 : 200) * (0.9 + uneven()) }, 12);
+  t.ok(
+    limits.slice(6).every((limit) => limit === max),
+    `limits ${limits}`,
+  );
 });
 
 t.test('a partner that is hardly used keeps its limit [ADAPTIVE-WINDOW-1]', async (t) => {

@@ -8,14 +8,16 @@
  * at which deliveries queue shows only a higher latency and gets no more.
  *
  * ADAPTIVE-WINDOW-1  The limit changes only in rounds that used at least half of it: an idle partner keeps its limit.
- * ADAPTIVE-WINDOW-2  It stays between `min` and the setting.
+ * ADAPTIVE-WINDOW-2  It stays between `first` and the setting; only a probe lowers it further.
  * ADAPTIVE-WINDOW-3  While it is used, a probe now and then lowers it to `min` for one round of deliveries that began
- *     after it: this empties a queue at the partner, so that the lowest latency is one without a queue.
+ *     after it: this empties a queue at the partner, so that the lowest latency is one without a queue. A partner that
+ *     seems to need less than half of its limit, or less than `first`, is probed at once: it may have become slower, and
+ *     its lower rate times the latency that it had comes to less than it can take.
  */
 
 /** Below this the time between an answer and the next delivery would leave a partner idle. */
 const min = 4;
-/** Deliveries in flight that a partner gets before anything is known of it. */
+/** Deliveries in flight that a partner gets before anything is known of it, and at least. */
 const first = 8;
 /** Attempts of a round at least: the mean of fewer would follow single outliers. */
 const roundMin = 16;
@@ -28,6 +30,7 @@ const probeLatencies = 100;
 
 export class AdaptiveWindow {
   readonly #max: number;
+  readonly #least: number;
   #limit: number;
   /** Attempts per ms, of the last rounds. */
   readonly #rates: number[] = [];
@@ -45,7 +48,8 @@ export class AdaptiveWindow {
   /** `max`: HUB_DELIVERY_CONCURRENCY. */
   constructor(max: number) {
     this.#max = max;
-    this.#limit = Math.min(first, max);
+    this.#least = Math.min(first, max);
+    this.#limit = this.#least;
   }
 
   /** Deliveries in flight at most. */
@@ -83,9 +87,10 @@ export class AdaptiveWindow {
     if (this.#rates.length > ratesKept) this.#rates.shift();
     const wanted = Math.ceil(gain * Math.max(...this.#rates) * this.#lowestMs);
     // [ADAPTIVE-WINDOW-2]
-    this.#limit = Math.min(this.#max, Math.max(min, wanted));
+    const isFalling = wanted < Math.max(this.#least, this.#limit / 2);
+    this.#limit = Math.min(this.#max, Math.max(this.#least, wanted));
     // [ADAPTIVE-WINDOW-3]
     const untilProbeMs = Math.max(probeMs, probeLatencies * this.#lowestMs);
-    if (at - (this.#probedAt ?? at) >= untilProbeMs) this.#probing = at;
+    if (isFalling || at - (this.#probedAt ?? at) >= untilProbeMs) this.#probing = at;
   }
 }
