@@ -10,18 +10,18 @@
  * PIPELINE-4  A request whose time to arrive ran out behind unanswered ones has that time once more when its turn comes:
  *     the hub itself may have left it unread.
  * PIPELINE-5  At most `lineMax` requests wait on a connection, since one read of 64 KiB may bring thousands, of which each
- *     takes kilobytes: the next one is refused behind the answers to those before it, what follows it is dropped unread,
- *     also of the same read, and the connection ends.
+ *     takes kilobytes, and the thread for microseconds in the same turn: the next one is refused behind the answers to those
+ *     before it, what follows it is dropped unread, also of the same read, and the connection ends.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../kit/clock.ts';
 import { afterPoll, systemClock } from '../kit/system-clock.ts';
 
-/** Requests that wait on a connection until it is read no more. A higher number takes more memory per connection. */
-const waitingMax = 16;
-/** What a read brings while fewer than `waitingMax` wait may exceed that by as many. [PIPELINE-5] */
-const lineMax = 2 * waitingMax;
+/** Requests that wait on a connection until it is read no more. A higher number takes more memory per connection, and longer turns. */
+const waitingMax = 4;
+/** What a read brings while fewer than `waitingMax` wait may exceed that: a client that has ten under way is served. [PIPELINE-5] */
+const lineMax = 3 * waitingMax;
 
 /** The code of the error that the parser meets at a request beyond `lineMax`. */
 export const beyondLine = 'HPE_CB_HEADERS_COMPLETE';
@@ -90,11 +90,17 @@ export function inTurn(begin: Begin, clock: Clock): RequestListener {
   };
 }
 
-/** [PIPELINE-2] */
+/** [PIPELINE-2] Node resumes the socket for each complete request, in a later tick, and whenever a door reads on in a body. */
 function hold(socket: Socket, line: Line): void {
+  if (line.isHeld) return;
   line.isHeld = true;
-  // Node resumes the socket for each complete request of this read, in a later tick. With TLS another piece of the read follows.
-  const stop = () => line.isHeld && socket.pause();
+  const stop = () => {
+    if (!line.isHeld) socket.off('resume', stop);
+    // A resume that a pause has overtaken reads on, and only this event stops Node's parser.
+    else if (socket.isPaused()) socket.emit('pause');
+    else socket.pause();
+  };
+  socket.on('resume', stop);
   process.nextTick(() => process.nextTick(stop));
 }
 

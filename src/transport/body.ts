@@ -65,7 +65,7 @@ export function collectBody(
   tell: (received: Buffer | HubError) => void,
 ): void {
   if (Number(payload.headers['content-length']) > limit) return tell(tooLarge(limit));
-  let body: Growing | null = new Growing();
+  let body: Growing | null = new Growing(Number(payload.headers['content-length'] ?? 0));
   let pieces = 0;
   const end = (received: Buffer | HubError) => {
     if (body === null) return;
