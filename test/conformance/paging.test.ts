@@ -11,7 +11,7 @@ import { hubFor, partnerFor } from '../support/hub-in-process.ts';
 import { ended } from '../support/observed.ts';
 import { admin, plainPartner, type Reply } from '../support/plain-partner.ts';
 import { atLength } from '../support/share.ts';
-import { t } from '../support/tap.ts';
+import { shared, t } from '../support/tap.ts';
 
 interface Page {
   readonly offset: number;
@@ -250,14 +250,18 @@ const rows: readonly Row[] = [
   },
 ];
 
-for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [], tier = {} } of rows) {
+/** Each list is that of a CPO of its own. */
+const hubOfLists = shared(hubFor);
+
+for (const [nth, { habit, count, pageRows = 2, page, pull, offsets, quirks = [], tier = {} }] of rows.entries()) {
   t.test(`a list with ${habit} [D61] [D85]`, tier, async (t) => {
-    const hub = await hubFor(t);
+    const hub = await hubOfLists();
     const other = await plainPartner({ role: 'CPO', countryCode: 'NL', partyId: 'OTH' });
     t.teardown(() => other.close());
-    const all = Array.from({ length: count }, (_, n) => locationBody(`L${n}`));
+    const party_id = `C${10 + nth}`;
+    const all = Array.from({ length: count }, (_, n) => locationBody(`L${n}`, { party_id }));
     const cpo = await partnerFor(t, hub, {
-      ...{ role: 'CPO', countryCode: 'NL', partyId: 'CPO' },
+      ...{ role: 'CPO', countryCode: 'NL', partyId: party_id },
       answer: ({ path }) => {
         const offset = Number(new URL(path, 'http://partner').searchParams.get('offset') ?? 0);
         const from = habit.startsWith('an offset') ? 0 : offset;
@@ -265,7 +269,7 @@ for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [], tier 
         return page({ offset, reply, rows: all, elsewhere: other.url });
       },
     });
-    const { id } = await admin(hub, 'POST', '/parties/NL-CPO/pull/locations', { full: true });
+    const { id } = await admin(hub, 'POST', `/parties/NL-${party_id}/pull/locations`, { full: true });
     t.match(await ended(hub, `/pulls/${String(id)}`), pull);
     const urls = cpo.received.map(({ path }) => new URL(path, 'http://partner'));
     t.same(
@@ -278,7 +282,7 @@ for (const { habit, count, pageRows = 2, page, pull, offsets, quirks = [], tier 
       'each with the limit',
     );
     t.equal(other.received.length, 0, 'the token goes to no other origin');
-    const report = (await admin(hub, 'GET', '/parties/NL-CPO/report')) as unknown as ReportView;
+    const report = (await admin(hub, 'GET', `/parties/NL-${party_id}/report`)) as unknown as ReportView;
     t.same(
       report.quirks.map(({ module, quirk, count: times }) => `${module} ${quirk} ${times}`),
       quirks,

@@ -8,7 +8,7 @@ import { fc } from '../support/property.ts';
 import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
-const runs = { numRuns: isAtLength ? 400 : 100 };
+const runs = { numRuns: isAtLength ? 400 : 40 };
 const parse = (text: string) => JSON.parse(text) as unknown;
 const appendNewItems = (array: string, more: string) => atOnce(json.appendNewItems(array, more));
 const itemsOf = (text: string) => parse(text) as unknown[];

@@ -289,11 +289,11 @@ t.test('a notification that fails for three days is a dead letter, which support
   receiver.answer = () => ({ status: 500, text: 'broken' });
   await webhookSet(hub, 'on-call', receiver);
   await push('L1');
-  await pass(hub, clock, 71 * hourMs, 10 * minuteMs);
+  await pass(hub, clock, 71 * hourMs, 30 * minuteMs);
   t.match(await standing(hub, 'on-call'), { owed: 2, dead: 0 });
   const untold = () => hub.created.hub.operations.overview().totals.untold;
   t.strictSame(untold(), ['on-call'], 'the overview names it');
-  await pass(hub, clock, 2 * hourMs, 10 * minuteMs);
+  await pass(hub, clock, 2 * hourMs, 30 * minuteMs);
   const { dead_letters } = await standing(hub, 'on-call');
   t.match(await standing(hub, 'on-call'), { owed: 0, dead: 2 });
   t.match(dead_letters, [

@@ -15,6 +15,7 @@ export const dayMs = 86_400_000;
 export const days = 30;
 /** More than any wait of a test takes, a sweep of many pieces among them. */
 const stepsMax = 1000;
+const stepMsMax = 600_000;
 
 export interface Scene {
   readonly clock: SimulatedClock;
@@ -101,7 +102,10 @@ export async function storedTexts({ cpo, emsp }: Scene): Promise<string[]> {
   return texts.map(({ text }) => text.replace(/,"status_code".*/, ''));
 }
 
-/** Lets time pass until it holds, step by step; what falls due at a step is done before the next one. */
+/**
+ * Lets time pass until it holds, step by step; what falls due at a step is done before the next one. The first ten steps are alike, later
+ * ones longer and longer: sweeps are hours apart, and after each step the hub is asked.
+ */
 export async function inTime(
   { clock, hub }: Pick<Scene, 'clock' | 'hub'>,
   stepMs: number,
@@ -109,7 +113,7 @@ export async function inTime(
   holds: () => boolean | Promise<boolean>,
 ): Promise<void> {
   for (let steps = 0; steps < stepsMax; steps += 1) {
-    clock.advance(stepMs);
+    clock.advance(steps < 10 ? stepMs : Math.min(stepMs * (steps - 8), stepMsMax));
     await hub.settled();
     if (await holds()) return;
   }

@@ -4,6 +4,7 @@
 
 import { targetOf } from '../../src/partners/client.ts';
 import { fc } from '../support/property.ts';
+import { isAtLength } from '../support/share.ts';
 import { t } from '../support/tap.ts';
 
 function parsed(text: string): URL | null {
@@ -86,12 +87,11 @@ const origin = fc.constantFrom(
   ],
 );
 
-t.test('any text after the origin', async (t) => {
+t.test('any text after the origin', async () => {
   fc.assert(
     fc.property(origin, fc.array(piece, { maxLength: 8 }), (from, pieces) => same(from + pieces.join(''))),
-    { numRuns: 20_000 },
+    { numRuns: isAtLength ? 20_000 : 2_000 },
   );
-  t.pass('20,000 texts');
 });
 
 t.test('a host with letters beyond ASCII leads to the same place, however often it was parsed', async (t) => {
