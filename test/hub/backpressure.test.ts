@@ -3,7 +3,7 @@
  */
 import { initialTransition, transition } from 'xstate';
 import { type CourierEvent, courierMachine, isPaused } from '../../machines/courier.ts';
-import { lagOf, type Measured } from '../../src/hub/delivery/backpressure.ts';
+import { LagTurns, lagOf, type Measured } from '../../src/hub/delivery/backpressure.ts';
 import type { Item } from '../../src/hub/delivery/delivery-row.ts';
 import { Lanes } from '../../src/hub/delivery/lanes.ts';
 import { t } from '../support/tap.ts';
@@ -130,6 +130,31 @@ t.test('of as many receivers that count as are asked for, the others are not loo
   }
   t.equal(lagOf(receivers(), turn, now, 2), 700);
   t.strictSame(looked, [0, 900, 700]);
+});
+
+t.test('a look goes on where the last one ended, so that all receivers have their turn [ADMISSION-7]', async (t) => {
+  const turns = new LagTurns<number>();
+  const lagsMs = [900, 700, 500, 300, 100];
+  const look = () => {
+    const looked: number[] = [];
+    function* measured(): Iterable<Measured> {
+      for (const sinceMs of turns.of(lagsMs)) {
+        looked.push(sinceMs);
+        yield { ready: { since: now - sinceMs, mayGo: true }, attemptMs: 10, isPaused: false, quickAt: 0 };
+      }
+    }
+    lagOf(measured(), turn, now, 2);
+    return looked;
+  };
+  t.strictSame(
+    [look(), look(), look()],
+    [
+      [900, 700],
+      [500, 300],
+      [100, 900],
+    ],
+  );
+  t.strictSame([...turns.of([])], []);
 });
 
 t.test('a module that catches up is excluded until its held deliveries have gone', async (t) => {

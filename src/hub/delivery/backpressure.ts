@@ -54,3 +54,17 @@ export function lagOf(
   lags.sort((a, b) => a - b);
   return Math.max(0, lags[(lags.length - 1) >> 1] ?? 0);
 }
+
+/** Gives all receivers, each time from where the last look has ended. */
+export class LagTurns<Receiver> {
+  #looked = 0;
+
+  *of(receivers: Iterable<Receiver>): Iterable<Receiver> {
+    const all = [...receivers];
+    const from = this.#looked % all.length;
+    for (const receiver of [...all.slice(from), ...all.slice(0, from)]) {
+      this.#looked++;
+      yield receiver;
+    }
+  }
+}

@@ -23,7 +23,7 @@ import type { Context } from '../kernel/context.ts';
 import { courierActor } from '../partners/partner-actors.ts';
 import type { PartnerReports } from '../partners/reports.ts';
 import { Attempts } from './attempts.ts';
-import { lagOf, type Measured } from './backpressure.ts';
+import { LagTurns, lagOf, type Measured } from './backpressure.ts';
 import type { DeadGroupCount } from './dead-counts.ts';
 import type { DeliveryMemory, RedrivenAs } from './delivery-row.ts';
 import type { Backlog, Desk } from './desk.ts';
@@ -49,6 +49,8 @@ const idleFloorsMs = 60_000;
 /** How long the lag of one partner is kept, ms, and of how many receivers it is the median: hundreds of partners ask while the hub is busy. */
 const lagKeptMs = 1_000;
 const lagReceiversMax = 16;
+/** The same of the lag of all, which the hub looks at ten times a second: further receivers have their turn in the next looks. */
+const lagOfAllReceiversMax = 64;
 
 const nothingOwed: Backlog = { depth: 0, oldestAt: null, dead: 0, delivered: 0, behind: false };
 
@@ -68,6 +70,7 @@ export class Dispatcher {
   #begun = 0;
   /** Starts no further attempt. */
   #isDraining = false;
+  readonly #lagTurns = new LagTurns<Receiver>();
   /** By partner that was asked for. */
   #lags = { since: Number.NEGATIVE_INFINITY, ms: new Map<PartyId, number>() };
 
@@ -177,16 +180,13 @@ export class Dispatcher {
     const { clock, turn } = this.#context.ports;
     if (this.#isDraining) return 0;
     const now = clock.now();
-    if (from === null) return lagOf(this.#measured(null), turn(), now);
+    const all = this.#receivers.values();
+    if (from === null) return lagOf(measured(this.#lagTurns.of(all), null), turn(), now, lagOfAllReceiversMax);
     if (now - this.#lags.since >= lagKeptMs) this.#lags = { since: now, ms: new Map() };
     const { ms } = this.#lags;
-    const own = ms.get(from) ?? lagOf(this.#measured(from), turn(), now, lagReceiversMax);
+    const own = ms.get(from) ?? lagOf(measured(all, from), turn(), now, lagReceiversMax);
     ms.set(from, own);
     return own;
-  }
-
-  *#measured(from: PartyId | null): Iterable<Measured> {
-    for (const receiver of this.#receivers.values()) yield receiver.measured(from);
   }
 
   /** Whether a delivery that has no row is still going to be sent. */
@@ -369,4 +369,8 @@ export class Dispatcher {
       receiver.window.readOn();
     });
   }
+}
+
+function* measured(receivers: Iterable<Receiver>, from: PartyId | null): Iterable<Measured> {
+  for (const receiver of receivers) yield receiver.measured(from);
 }
