@@ -8,9 +8,11 @@ import { Failure } from './client.ts';
 import { complete, kinds, partyPath } from './complete.ts';
 import { watched, watchJob } from './job.ts';
 import { listVerb } from './list-verb.ts';
+import { endpointsVerb, endpointTable } from './parties-endpoints.ts';
 import { addVerb, connectVerb, initialTokenVerb, portalLinkVerb } from './parties-onboarding.ts';
 import { historyVerb, reportVerb } from './parties-report.ts';
-import { endpointsVerb, endpointTable, roleName, rolesVerb, settingText, setVerb } from './parties-settings.ts';
+import { roleName, rolesVerb } from './parties-roles.ts';
+import { settingText, setVerb } from './parties-settings.ts';
 import { age, type Column, fields, many, type Page, plain, span, when } from './table.ts';
 import { noun, verb } from './verb.ts';
 

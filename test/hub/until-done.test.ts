@@ -1,5 +1,6 @@
 /** Work that is repeated until the store takes it. */
-import { Timers, untilDone } from '../../src/hub/kernel/timers.ts';
+import { Timers } from '../../src/hub/kernel/timers.ts';
+import { untilDone } from '../../src/hub/kernel/until-done.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { t } from '../support/tap.ts';
 

@@ -33,7 +33,7 @@ import { mapLimit } from '../../kit/concurrency.ts';
 import { type Context, wakeAt } from '../kernel/context.ts';
 import type { Quota } from '../kernel/quota.ts';
 import { heard, isName, rowSeen } from '../kernel/row-codecs.ts';
-import { untilDone, untilDoneOrLate } from '../kernel/timers.ts';
+import { untilDone, untilDoneOrLate } from '../kernel/until-done.ts';
 import type { Caller, CommandAnswer, CommandRequest, Hub, Reading } from '../ports/hub.ts';
 import type { HubKind } from '../ports/ports.ts';
 import { addressee } from './authorize.ts';

@@ -20,7 +20,7 @@ import { mapLimit, Running } from '../../kit/concurrency.ts';
 import { nextTurn } from '../../kit/system-clock.ts';
 import { type Context, newTrace, wakeAt } from '../kernel/context.ts';
 import { billedKey, heard, readObject, rowData } from '../kernel/row-codecs.ts';
-import { untilDone } from '../kernel/timers.ts';
+import { untilDone } from '../kernel/until-done.ts';
 import { ended, FollowUpFloor, mayFollow, OrphanFollowUps } from './orphan-follow-ups.ts';
 import { actorId, actorKinds, named, OrphanRecords, orphanRow, streamOf } from './orphan-records.ts';
 

@@ -9,8 +9,8 @@
  * TIMERS-4  The queue holds at most twice as many entries as there are deadlines, or `goneMin` more.
  */
 import TinyQueue from 'tinyqueue';
-import { type Clock, hourMs, withTimeout } from '../../kit/clock.ts';
-import type { Log, Secrets } from '../ports/ports.ts';
+import { type Clock, hourMs } from '../../kit/clock.ts';
+import type { Log } from '../ports/ports.ts';
 
 /** Longest timer, ms: Node fires a timer of more than 2^31 - 1 ms at once, so a longer wait is checked once an hour. */
 const longestTimerMs = hourMs;
@@ -98,45 +98,4 @@ export class Timers {
     const delayMs = Math.min(Math.max(0, next.at - this.#clock.now()), longestTimerMs);
     this.#timer = { at: next.at, handle: this.#clock.setTimeout(() => this.#fireDue(), delayMs) };
   }
-}
-
-/** What repeating takes of the hub. */
-interface Repeating {
-  readonly ports: { readonly clock: Clock; readonly secrets: Pick<Secrets, 'newId'> };
-  readonly timers: Pick<Timers, 'arm'>;
-}
-
-/** Pause before a retry, ms. */
-const againMs = 1_000;
-/** Longest wait for work without which its caller is answered all the same, ms. */
-const waitMs = 1_000;
-
-/**
- * Repeats work until the store takes it: nobody waits for it, and only the next start would redo it. Each retry is a timer of the hub, which
- * its close drops. Resolves when the first attempt has ended; never rejects. `failed` logs why an attempt failed: the first, second, fourth, eighth and so
- * on, since a store that takes no writes for an hour would fill the log.
- */
-export async function untilDone(
-  context: Repeating,
-  work: () => Promise<unknown>,
-  failed: (error: unknown) => void,
-  attempt = 1,
-): Promise<void> {
-  const { ports, timers } = context;
-  try {
-    await work();
-  } catch (error) {
-    if (Number.isInteger(Math.log2(attempt))) failed(error);
-    const at = ports.clock.now() + againMs;
-    timers.arm(`again:${ports.secrets.newId()}`, at, () => void untilDone(context, work, failed, attempt + 1));
-  }
-}
-
-/** Like `untilDone`, but resolves after `waitMs` at the latest: a store that hangs ends no attempt. The work goes on. */
-export async function untilDoneOrLate(
-  context: Repeating,
-  work: () => Promise<unknown>,
-  failed: (error: unknown) => void,
-): Promise<void> {
-  await withTimeout(context.ports.clock, waitMs, untilDone(context, work, failed));
 }

@@ -20,7 +20,7 @@ import {
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { Context } from '../kernel/context.ts';
 import { rowData, unlisted } from '../kernel/row-codecs.ts';
-import { untilDone } from '../kernel/timers.ts';
+import { untilDone } from '../kernel/until-done.ts';
 
 const kind = 'triage';
 

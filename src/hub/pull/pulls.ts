@@ -37,7 +37,7 @@ import { Running } from '../../kit/concurrency.ts';
 import type { AcceptPulled } from '../exchange/ingest.ts';
 import type { Context } from '../kernel/context.ts';
 import { listed, rowData, unlisted } from '../kernel/row-codecs.ts';
-import { untilDone } from '../kernel/timers.ts';
+import { untilDone } from '../kernel/until-done.ts';
 import { type Listed, Quarantine, type RefusedObject } from './quarantine.ts';
 import { cpoCaller, type ListOf, nameIn, type ReadPage, type SenderLists, unreadPages } from './sender-lists.ts';
 
