@@ -7,7 +7,6 @@
  * DEMO-CLUSTER-2  The owner is the node that sent the last request other than an authorization or a command, which any
  *     node sends.
  */
-
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -101,6 +100,7 @@ interface Death {
   readonly awaited: Set<'push' | 'delivery'>;
 }
 
+/** Starts, kills and restarts the nodes, and attributes each request to one of them. */
 class DemoNodes {
   readonly #all: readonly Node[];
   readonly #adminToken: string;

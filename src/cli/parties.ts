@@ -1,4 +1,4 @@
-/** `ocpi-hub parties`: prints partners and changes them: onboarding, suspension, probes, resyncs, pauses. */
+/** `ocpi-hub parties`: prints partners and changes them: onboarding, suspension, probes, resyncs, pulls, pauses. */
 import type { Command } from 'commander';
 import type { PartyView, ProbeView } from '../api/parties.ts';
 import type { PullView } from '../api/pulls.ts';

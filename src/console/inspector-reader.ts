@@ -1,5 +1,6 @@
 /**
- * One reader of the inspector, served at its own pace (back-pressure).
+ * One reader of the inspector, served at its own pace (back-pressure), and what it subscribes to: given in the query of the
+ * address, changed by messages. [contract, 4]
  *
  * INSPECTOR-READER-1  A reader holds ids and counts, at most one of each per actor; its messages are made when its
  *     socket has taken the previous ones.

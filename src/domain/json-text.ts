@@ -300,6 +300,7 @@ export function findItem(text: string, field: string, idField: string, id: strin
   return null;
 }
 
+/** Does all pieces of work that a generator does in pieces. */
 export function atOnce<T>(work: Generator<void, T>): T {
   for (;;) {
     const piece = work.next();

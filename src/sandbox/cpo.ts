@@ -2,7 +2,6 @@
  * A simulated CPO: pushes locations, tariffs, sessions and CDRs, requests authorizations, and answers commands, on its
  * own or step by step under the control of a test.
  */
-
 import { randomUUID } from 'node:crypto';
 import { every } from '../kit/clock.ts';
 import { nextTurn, systemClock } from '../kit/system-clock.ts';

@@ -1,4 +1,4 @@
-/** What the commands do while a hub does not answer. [CLI-CLIENT-2] */
+/** What the commands do while a hub does not answer [CLI-CLIENT-2], and how they read its URL. */
 import { once } from 'node:events';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -54,4 +54,12 @@ t.test('an answer that began is read to its end, even if /healthz does not answe
     response.once('close', () => setImmediate(() => answer?.end(':1}')));
   });
   t.same(await hub.send('POST', '/erase', {}), { deleted: 1 });
+});
+
+t.test('the scheme of a URL may be in capitals', async (t) => {
+  const { url } = await clientOf(t, patientMs, (_, response) => void response.end('{"role":"owner"}'));
+  const at = (scheme: string) => new HubClient({ url: url.replace('http', scheme), token: 'a token' }, {});
+  t.same(await at('HTTP').get('/status'), { role: 'owner' });
+  await t.rejects(at('HTTPS').get('/status'), /does it speak TLS there/);
+  t.throws(() => at('FTP'), /expected an http or https URL/);
 });

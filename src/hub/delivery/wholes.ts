@@ -37,8 +37,7 @@ import { owedWhole } from '../exchange/owed-requests.ts';
 import type { Context } from '../kernel/context.ts';
 import { changesMax, type Folded, foldedTo, unfolded } from '../kernel/log-reads.ts';
 import { objectFromRow, objectsSize, readObject } from '../kernel/row-codecs.ts';
-import type { Item } from './delivery-row.ts';
-import { asOfIn, type DeliveryMemory, leavesGap } from './delivery-row.ts';
+import { asOfIn, type DeliveryMemory, type Item, leavesGap } from './delivery-row.ts';
 import { laneKey } from './lanes.ts';
 import { type Deliveries, MissedNotes, type Place } from './missed-notes.ts';
 

@@ -1,6 +1,6 @@
 /**
  * Partner tokens as they are stored: sealed under the hub's secret key for one partner, and sealed again after that key was
- * replaced or the format has changed.
+ * replaced or the format has changed; and all that is sealed in a store, of webhooks too.
  */
 import type { Store } from '../../../storage/contract.ts';
 import { sealedFor, type Webhook } from '../../domain/notification.ts';

@@ -6,22 +6,22 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { DeadGroup, DeliveryView } from '../../../api/deliveries.ts';
 import { pathWith } from '../data/api.ts';
+import { count, many } from '../data/format.ts';
 import { type PagedList, usePagedList } from '../data/paged-list.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAct } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
 import { Table, useFilters } from '../parts/fields.tsx';
 import { More } from '../parts/more.tsx';
 import { Asked, Dash, Empty } from '../parts/states.tsx';
+import { Instant, Since, Until } from '../parts/time.tsx';
+import { TriageButton, TriageLine } from '../parts/triage.tsx';
 import { DeliveryFilters, type DeliveryFilterValues, filterNames, isFilteredBy } from './deliveries-filter.tsx';
+import { meaningOf } from './deliveries-words.ts';
+import { DiscardGroup } from './delivery-acts.tsx';
 import { JobProgress } from './job-progress.tsx';
 import { RedriveDialog } from './redrive.tsx';
 import '../style/deliveries.css';
-import { count, many } from '../data/format.ts';
-import { Badge } from '../parts/badge.tsx';
-import { Instant, Since, Until } from '../parts/time.tsx';
-import { TriageButton, TriageLine } from '../parts/triage.tsx';
-import { meaningOf } from './deliveries-words.ts';
-import { DiscardGroup } from './delivery-acts.tsx';
 
 const names = [...filterNames, 'job', 'of'] as const;
 

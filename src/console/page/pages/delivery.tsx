@@ -2,20 +2,20 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Link, useParams } from 'wouter-preact';
 import type { Attempt, DeliveryDetailView, DeliveryView } from '../../../api/deliveries.ts';
+import type { PartyView } from '../../../api/parties.ts';
+import { say } from '../data/action.ts';
 import { pathWith } from '../data/api.ts';
+import { count, many, span, spanMs } from '../data/format.ts';
 import { useQuery } from '../data/query.ts';
+import { curlOf, laidOut } from '../data/request-text.ts';
 import { Badge } from '../parts/badge.tsx';
+import { copyText } from '../parts/copy.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { Instant, Until } from '../parts/time.tsx';
+import { meaningOf } from './deliveries-words.ts';
 import { DiscardOne, RedriveOne } from './delivery-acts.tsx';
 import { ChangeShown } from './delivery-change.tsx';
 import '../style/deliveries.css';
-import type { PartyView } from '../../../api/parties.ts';
-import { say } from '../data/action.ts';
-import { count, many, span, spanMs } from '../data/format.ts';
-import { curlOf, laidOut } from '../data/request-text.ts';
-import { copyText } from '../parts/copy.tsx';
-import { meaningOf } from './deliveries-words.ts';
 
 /** Poll intervals, milliseconds; an ended delivery changes only by a re-drive. */
 const refreshMs = { pending: 2_000, ended: 10_000 };

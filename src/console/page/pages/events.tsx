@@ -1,18 +1,19 @@
 /** Page of the live end of the log, with a filter and a pause. */
+
+import type { VNode } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { EventView } from '../../../api/events.ts';
+import { eventWords } from '../../../domain/event-words.ts';
+import { pathWith } from '../data/api.ts';
 import { type EventTail, useEventTail } from '../data/event-tail.ts';
 import { count } from '../data/format.ts';
 import { keptMax } from '../data/tail.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Choice, fieldOf, InstantField, SettledField, TableCard, useFilters } from '../parts/fields.tsx';
 import { Dash, Empty } from '../parts/states.tsx';
-import '../style/events.css';
-import type { VNode } from 'preact';
-import { Link } from 'wouter-preact';
-import type { EventView } from '../../../api/events.ts';
-import { eventWords } from '../../../domain/event-words.ts';
-import { pathWith } from '../data/api.ts';
 import { Instant } from '../parts/time.tsx';
+import '../style/events.css';
 
 const names = ['type', 'party', 'object', 'correlation_id', 'from', 'to', 'first'] as const;
 type Values = Readonly<Record<(typeof names)[number], string>>;
@@ -217,7 +218,7 @@ function useFollowedEnd(isFollowing: boolean, newest: number | undefined): void 
 
 const columns = ['Event', 'At', 'Type', 'By', 'About', 'Request'];
 
-/** Rendered rows by event: an event never changes, so neither does its row. */
+/** Rendered rows by event: an event never changes, so its row is not rendered again when others arrive. */
 const rows = new WeakMap<EventView, VNode>();
 
 function rowOf(event: EventView): VNode {

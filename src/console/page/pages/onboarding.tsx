@@ -3,20 +3,20 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { OverviewView } from '../../../api/overview.ts';
 import type { HandshakeView, PartyView } from '../../../api/parties.ts';
+import { useAction } from '../data/action.ts';
+import { call } from '../data/api.ts';
 import { useQuery } from '../data/query.ts';
 import { mayAdminister } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Card } from '../parts/card.tsx';
+import { Copied } from '../parts/copy.tsx';
 import { useFilters } from '../parts/fields.tsx';
+import { useReason } from '../parts/reason.tsx';
 import { Asked, Empty } from '../parts/states.tsx';
 import { type Added, PartnerForm } from './onboarding-form.tsx';
 import { Handshake } from './onboarding-handshake.tsx';
 import { Check } from './partner-check.tsx';
 import '../style/onboarding.css';
-import { useAction } from '../data/action.ts';
-import { call } from '../data/api.ts';
-import { Copied } from '../parts/copy.tsx';
-import { useReason } from '../parts/reason.tsx';
 
 export function Onboarding() {
   const [{ partner }, change] = useFilters(['partner']);

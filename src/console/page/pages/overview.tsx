@@ -5,15 +5,23 @@
  *     row.
  * PAGES-OVERVIEW-2  Only an answer changes the order, so that rows do not jump while they are read.
  */
+
+import { useComputed } from '@preact/signals';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { liveStatus, type Watch } from '../data/actors.ts';
+import type { OverviewRow } from '../../../api/overview.ts';
+import { moduleNames } from '../../../domain/modules.ts';
+import { liveState, liveStatus, type Watch } from '../data/actors.ts';
 import { type Board, watchBoard } from '../data/board.ts';
 import { brief, count, many, perSecond, span } from '../data/format.ts';
 import { mayAdminister } from '../data/session.ts';
+import { Badge } from '../parts/badge.tsx';
 import { Choice, fieldOf, TextFilter, useFilters } from '../parts/fields.tsx';
+import { errorText } from '../parts/last-error.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
+import { Sparkline } from '../parts/plot.tsx';
 import { Empty, Failed } from '../parts/states.tsx';
+import { useNow } from '../parts/time.tsx';
 import { Rows } from '../parts/window.tsx';
 import { Attention, Running } from './overview-attention.tsx';
 import { Numbers } from './overview-numbers.tsx';
@@ -29,14 +37,6 @@ import {
 } from './overview-order.ts';
 import { HubTraffic } from './traffic.tsx';
 import '../style/overview.css';
-import { useComputed } from '@preact/signals';
-import type { OverviewRow } from '../../../api/overview.ts';
-import { moduleNames } from '../../../domain/modules.ts';
-import { liveState } from '../data/actors.ts';
-import { Badge } from '../parts/badge.tsx';
-import { errorText } from '../parts/last-error.tsx';
-import { Sparkline } from '../parts/plot.tsx';
-import { useNow } from '../parts/time.tsx';
 
 const shownKinds = { kinds: ['partner', 'circuit'] } as const;
 const rowPx = 22;

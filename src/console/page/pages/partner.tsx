@@ -1,12 +1,17 @@
-/** Page of one partner: its live state and every action on it. */
+/** Page of one partner: its live state, its recent history and every action on it. */
 import { useState } from 'preact/hooks';
 import { Link, Redirect, useParams } from 'wouter-preact';
+import type { EventView } from '../../../api/events.ts';
 import type { PartyView } from '../../../api/parties.ts';
 import { actorsOf, circuitActor, circuitNames, liveStatus, type Transition, type Watch } from '../data/actors.ts';
+import { type Page, pathWith } from '../data/api.ts';
+import { at } from '../data/format.ts';
 import { type Queried, useQuery } from '../data/query.ts';
 import { mayAct, mayOperate } from '../data/session.ts';
 import { Badge } from '../parts/badge.tsx';
+import { Card } from '../parts/card.tsx';
 import { StateChart, sentence } from '../parts/chart.tsx';
+import { Table } from '../parts/fields.tsx';
 import { Liveness, useWatch } from '../parts/live.tsx';
 import { Asked, Dash, Empty } from '../parts/states.tsx';
 import { PartnerActions } from './partner-actions.tsx';
@@ -18,11 +23,6 @@ import { Settings } from './partner-settings.tsx';
 import { Pulls, Resync } from './partner-work.tsx';
 import { PartnerTraffic } from './traffic.tsx';
 import '../style/partner.css';
-import type { EventView } from '../../../api/events.ts';
-import { type Page, pathWith } from '../data/api.ts';
-import { at } from '../data/format.ts';
-import { Card } from '../parts/card.tsx';
-import { Table } from '../parts/fields.tsx';
 
 const everyMs = 2_000;
 
@@ -150,6 +150,7 @@ interface Line {
   readonly by: string;
 }
 
+/** Live transitions, and below them the events that the log recorded before. */
 function History({ id, watch }: { id: string; watch: Watch | null }) {
   const live = actorsOf(id).flatMap((actor) => {
     const transitions = watch?.actor(actor).value?.transitions ?? [];

@@ -1,6 +1,6 @@
 /**
  * Curves over time, drawn by uPlot, which is loaded when the first of them is shown. The key below them has the figures of
- * the instant under the pointer, or of the last one.
+ * the instant under the pointer, or of the last one. `Sparkline`, a line beside a number, is drawn without it.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
