@@ -12,11 +12,13 @@ interface Partner {
   readonly workMs: (at: number) => number;
   /** Deliveries that become owed to it a second; more than it takes when absent. */
   readonly owedPerS?: number;
+  /** They become owed in bursts, so often; one by one when absent. */
+  readonly burstsMs?: number;
 }
 
 /** Sends for so many seconds; the limit once a second, and what the partner took. */
 function driven(
-  { workers = max, workMs, owedPerS = Number.POSITIVE_INFINITY }: Partner,
+  { workers = max, workMs, owedPerS = Number.POSITIVE_INFINITY, burstsMs = 1 }: Partner,
   seconds: number,
   concurrency = max,
 ) {
@@ -32,7 +34,7 @@ function driven(
       inFlight.pop();
       taken++;
     }
-    for (; inFlight.length < window.limit && begun < (owedPerS * at) / 1000; begun++) {
+    for (; inFlight.length < window.limit && begun < (owedPerS * (at - (at % burstsMs))) / 1000; begun++) {
       const endsAt = Math.max(at, free.pop() ?? 0) + workMs(at);
       free.push(endsAt);
       inFlight.push({ begunAt: at, endsAt });
@@ -98,6 +100,16 @@ t.test('a partner that becomes ten times slower is probed at once [ADAPTIVE-WIND
 
 t.test('a partner that is hardly used keeps its limit [ADAPTIVE-WINDOW-1]', async (t) => {
   t.strictSame([...new Set(driven({ workMs: () => 10, owedPerS: 50 }, 30).limits)], [8]);
+});
+
+t.test('a partner that gets bursts keeps its limit between them [ADAPTIVE-WINDOW-1]', async (t) => {
+  for (const size of [9, 12, 15]) {
+    const { limits } = driven({ workMs: () => 50, owedPerS: size / 5, burstsMs: 5_000 }, 120);
+    t.ok(
+      limits.every((limit) => limit >= 8),
+      `${size} at once: limits ${limits}`,
+    );
+  }
 });
 
 t.test('the limit never exceeds the setting, however small [ADAPTIVE-WINDOW-2]', async (t) => {

@@ -7,7 +7,8 @@
  * latency the lowest since the last probe: a partner that takes more in parallel shows a higher rate and gets more; one
  * at which deliveries queue shows only a higher latency and gets no more.
  *
- * ADAPTIVE-WINDOW-1  The limit changes only in rounds that used at least half of it: an idle partner keeps its limit.
+ * ADAPTIVE-WINDOW-1  The limit changes only in rounds that used at least half of it: an idle partner keeps its limit. Time in
+ *     which nothing is in flight counts for no rate: between two bursts a partner does not become slower.
  * ADAPTIVE-WINDOW-2  It stays between `first` and the setting; only a probe lowers it further.
  * ADAPTIVE-WINDOW-3  While it is used, a probe now and then lowers it to `min` for one round of deliveries that began
  *     after it: this empties a queue at the partner, so that the lowest latency is one without a queue. A partner that
@@ -44,6 +45,8 @@ export class AdaptiveWindow {
   #used = 0;
   #sumMs = 0;
   #startedAt = 0;
+  /** Since when nothing is in flight, ms; null while something is. */
+  #idleSince: number | null = null;
 
   /** `max`: HUB_DELIVERY_CONCURRENCY. */
   constructor(max: number) {
@@ -63,7 +66,10 @@ export class AdaptiveWindow {
    */
   attempted(durationMs: number, { inFlight, at }: { inFlight: number; at: number }): void {
     this.#probedAt ??= at;
-    if (this.#probing !== null && at - durationMs < this.#probing) return;
+    const begunAt = at - durationMs;
+    if (this.#idleSince !== null) this.#startedAt += Math.max(0, begunAt - this.#idleSince);
+    this.#idleSince = inFlight === 1 ? at : null;
+    if (this.#probing !== null && begunAt < this.#probing) return;
     if (this.#count === 0) this.#startedAt = at;
     this.#count++;
     this.#sumMs += durationMs;
