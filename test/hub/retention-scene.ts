@@ -113,7 +113,7 @@ export async function inTime(
   holds: () => boolean | Promise<boolean>,
 ): Promise<void> {
   for (let steps = 0; steps < stepsMax; steps += 1) {
-    clock.advance(steps < 10 ? stepMs : Math.min(stepMs * (steps - 8), stepMsMax));
+    clock.advance(Math.max(stepMs, Math.min(stepMs * (steps - 8), stepMsMax)));
     await hub.settled();
     if (await holds()) return;
   }
