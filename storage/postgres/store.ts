@@ -11,12 +11,12 @@
  *
  * POSTGRES-STORE-1  A commit is answered once PostgreSQL has answered its COMMIT, which is when the disk and a quorum
  *     of standbys have it (CONTRACT-1).
- * POSTGRES-STORE-2  A caller that waits longer than `ANSWER_MS` gets `OutcomeUnknown` when the statement was sent, and
- *     `StoreUnavailable` when it was not and never will be. A later call with the same key shares the outcome that is
- *     still awaited.
+ * POSTGRES-STORE-2  A caller that waits longer than `ANSWER_MS` gets `OutcomeUnknown` when the statement was sent, and `StoreUnavailable`
+ *     when it was not and never will be. A later call with the same key shares the outcome that is still awaited.
  * POSTGRES-STORE-3  While the database is unreachable writes are refused at once; they resume without a restart.
  * POSTGRES-STORE-4  A node of several reads nothing while its lease is not renewed: a former primary still answers, and lacks what other
  *     nodes were acknowledged at the next one.
+ * POSTGRES-STORE-5  `close` waits `ANSWER_MS` at most for commits, its own included: a standby that is gone confirms none.
  */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
@@ -303,9 +303,9 @@ export class PostgresStore extends PostgresReads implements contract.Store {
     this.#closed = true;
     const isThere = this.#state === 'open';
     if (!isThere) this.#pipeline.stop();
-    await this.#pipeline.idle();
     // A lease that cannot be handed over expires.
-    if (isThere) await this.#leases.leave().catch(ignore);
+    const finished = this.#pipeline.idle().then(() => (isThere ? this.#leases.leave() : undefined));
+    await withTimeout(this.#clock, ANSWER_MS, finished).catch(ignore);
     this.#pipeline.stop();
     await this.#heartbeat.stop();
     this.#opened.primary.close();
