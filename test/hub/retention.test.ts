@@ -6,7 +6,7 @@ import { tariffBody, tokenBody } from '../support/bodies.ts';
 import { directoryFor } from '../support/directory.ts';
 import { hubFor, partnerFor, routedPair } from '../support/hub-in-process.ts';
 import { callsTo, itemsOf, quiet } from '../support/observed.ts';
-import { admin } from '../support/plain-partner.ts';
+import { admin, eventually } from '../support/plain-partner.ts';
 import { atLength, partOf } from '../support/share.ts';
 import { SimulatedClock } from '../support/simulated-clock.ts';
 import { wrapStore } from '../support/store-with.ts';
@@ -408,4 +408,30 @@ t.test('a sweep on a node that has lost the log neither reads the outbox nor wai
   clock.advance(2 * dayMs);
   await hub.close();
   t.equal(reads, 0);
+});
+
+t.test('the hub closes while the store does not end a trim', async (t) => {
+  const clock = new SimulatedClock('2026-01-10T08:00:00.000Z');
+  let trims = 0;
+  const wrap = wrapStore(() => ({
+    trim: () => {
+      trims += 1;
+      return new Promise<void>(() => {});
+    },
+  }));
+  const hub = await hubFor(t, { HUB_EVENTS_KEEP_DAYS: '1' }, { clock, wrap });
+  const { cpo } = await routedPair(t, hub);
+  await cpo.push('PUT', '/2.2.1/tariffs/NL/CPO/T1', tariffBody('T1'));
+  await quiet(hub);
+  clock.advance(2 * dayMs);
+  await inTime({ clock, hub }, 20_000, 'a trim', async () => trims > 0);
+  let isClosed = false;
+  void hub.close().then(() => {
+    isClosed = true;
+  });
+  await eventually('the hub is closed', async () => {
+    clock.advance(1000);
+    return isClosed;
+  });
+  t.equal(trims, 1);
 });

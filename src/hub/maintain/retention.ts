@@ -15,7 +15,7 @@
  */
 import type { DeliveryRow, Kept, RowKey, Seq, StoredEvent } from '../../../storage/contract.ts';
 import type { PartyId } from '../../domain/party.ts';
-import { type Clock, dayMs, hourMs } from '../../kit/clock.ts';
+import { type Clock, dayMs, hourMs, withTimeout } from '../../kit/clock.ts';
 import { Limit } from '../../kit/concurrency.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { openRows } from '../delivery/outbox-writer.ts';
@@ -36,6 +36,8 @@ const charactersMax = 2 << 20;
 const deliveriesMax = 2_000;
 /** While the store still verifies its log nothing is trimmed; the sweep looks again after this time, ms. */
 const unverifiedMs = 60_000;
+/** Longest wait for the present piece when the hub closes, ms: a database ends none while the standby that should confirm it is gone. */
+const lastPieceMs = 8_000;
 
 type Dead = Record<PartyId, number>;
 
@@ -106,7 +108,7 @@ export class Retention {
   /** Stops the sweep after the present piece. */
   async close(): Promise<void> {
     this.#ending.abort();
-    await this.#sweeping;
+    await withTimeout(this.#context.ports.clock, lastPieceMs, this.#sweeping);
   }
 
   async #sweep(): Promise<void> {
