@@ -24,6 +24,8 @@ interface CommandStory {
   /** What the CPO answered when it took the command. */
   answer: string | null;
   answered: Fact | null;
+  /** When it answered, at the earliest: the record may have waited for the disk, beside a step of the clock. Infinite until then. */
+  answeredFrom: number;
   /** Bodies of callbacks that the CPO made. */
   readonly called: string[];
   readonly relayed: string[];
@@ -45,7 +47,7 @@ export class CommandRules {
     if (fact.type === 'command.requested') {
       const story: CommandStory = {
         ...{ id, requested: fact, forwards: 0, met: null, answer: null, answered: null },
-        ...{ called: [], relayed: [] },
+        ...{ answeredFrom: Number.POSITIVE_INFINITY, called: [], relayed: [] },
       };
       this.stories.set(id, story);
       this.#urls.set(String(fact.data.responseUrl), story);
@@ -54,6 +56,7 @@ export class CommandRules {
     const story = this.#story(id);
     if (fact.type === 'command.answered') {
       story.answered = fact;
+      story.answeredFrom = this.#facts.around.earliestOf(fact.stamp);
       demand(
         fact.data.result === story.answer,
         'no answer is invented',
@@ -64,9 +67,7 @@ export class CommandRules {
     } else if (fact.type === 'command.silent') {
       this.#facts.around.hit('a command fell silent');
       const windowMs = Number(story.answered?.data.timeoutS) * 1000;
-      // The record of the answer may have waited for the disk, beside a step of the clock.
-      const isLate =
-        story.answered !== null && fact.at >= this.#facts.around.earliestOf(story.answered.stamp) + windowMs;
+      const isLate = fact.at >= story.answeredFrom + windowMs;
       demand(isLate, 'a command falls silent after its window', () => id);
     }
   }

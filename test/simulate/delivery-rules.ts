@@ -8,7 +8,7 @@
  * TEST-DELIVERY-RULES-5  A CDR waits for the undelivered updates of its session, ten seconds at most.
  * TEST-DELIVERY-RULES-6  What is owed is in the log until it has ended; nothing goes from the log before its time.
  * TEST-DELIVERY-RULES-7  Nothing is sent to where the receiver has no endpoint, and only what could not be sent for that ends for it.
- * TEST-DELIVERY-RULES-8  The first that a receiver gets of an object is a whole.
+ * TEST-DELIVERY-RULES-8  The first that a receiver gets of an object is a whole; but that it is private goes as it came, after one that was sent.
  * TEST-DELIVERY-RULES-9  No attempt of a module while its circuit is open, one while it is half-open; never more than the partner may have in flight.
  */
 import type { Outcome } from '../../src/domain/errors.ts';
@@ -96,6 +96,7 @@ export class DeliveryRules {
     this.#judgeSession(owed);
     this.#timing.noticeHeld(owed, this.#byReceiver.get(receiver) ?? []);
     lane.inFlight++;
+    lane.firstSent = Math.min(lane.firstSent, owed.fact.seq);
     this.#inFlight.set(company, flying + 1);
     this.#inFlight.set(key, ofModule + 1);
     return { owed, company };
@@ -176,11 +177,16 @@ export class DeliveryRules {
   }
 
   /** The first of an object is a whole, also after dead ones, but after an end that no row tells of. [TEST-DELIVERY-RULES-8] */
-  #judgeFirst({ lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
+  #judgeFirst({ fact, lane, redriven }: Owed, isHeld: boolean, where: () => string): void {
+    const isHiding = fact.after?.publish === false && lane.firstSent < fact.seq;
     const hasMissed = lane.owed.some(
       (owed) => owed.redriven > 0 || owed.isGone || (isFinal(owed.last) && !isGivenUp(owed)),
     );
-    demand(isHeld || redriven > 0 || hasMissed, 'the first that a receiver gets of an object is a whole', where);
+    demand(
+      isHeld || redriven > 0 || hasMissed || isHiding,
+      'the first that a receiver gets of an object is a whole',
+      where,
+    );
   }
 
   ends({ owed, company }: Flight, outcome: Outcome): void {
@@ -294,7 +300,14 @@ export class DeliveryRules {
 
   #owe(fact: Fact, receiver: string): void {
     const key = `${receiver} ${fact.stream}`;
-    const lane = this.#lanes.get(key) ?? { owed: [], seenTo: 0, inFlight: 0, freeAt: 0, isLong: false };
+    const lane = this.#lanes.get(key) ?? {
+      owed: [],
+      seenTo: 0,
+      inFlight: 0,
+      freeAt: 0,
+      firstSent: Number.POSITIVE_INFINITY,
+      isLong: false,
+    };
     this.#lanes.set(key, lane);
     const owed: Owed = {
       ...{

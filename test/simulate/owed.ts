@@ -53,6 +53,8 @@ export interface Lane {
   /** Highest sequence that the receiver has seen and that does not come again, put back ones aside. */
   seenTo: number;
   inFlight: number;
+  /** The earliest change that was sent, whatever came of it. */
+  firstSent: number;
   /** When a call of it or a delivery in it last ended. */
   freeAt: number;
   /** It had more than memory holds of a lane, and has not been empty since. */
