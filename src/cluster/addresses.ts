@@ -16,11 +16,12 @@
  */
 import { type Clock, every } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { peersPath, type Target } from './node-auth.ts';
+import { messageMs, peersPath, type Target } from './node-auth.ts';
 import type { SharedStore } from './node-parts.ts';
 import type { Passing } from './passing.ts';
 
-const [everyMs, answerMs, heardMs] = [2000, 1000, 10_000];
+const everyMs = 2000;
+const heardMs = 10_000;
 
 /** What answers at a node's address; `stranger`: a process that does not accept this node's secret. */
 export type Reached = 'itself' | 'another' | 'stranger' | 'nobody';
@@ -157,7 +158,7 @@ export class Addresses {
   async #lookAt(target: Target): Promise<Reached> {
     const id = encodeURIComponent(target.id);
     const path = `${peersPath}${this.isThis(target.id) ? `self/${id}` : `is/${id}/${encodeURIComponent(this.#sealing)}`}`;
-    return byOf((await this.#passing?.ask(target, 'GET', path, answerMs)) ?? null);
+    return byOf((await this.#passing?.ask(target, 'GET', path, messageMs)) ?? null);
   }
 }
 

@@ -11,14 +11,13 @@ import type { Seq } from '../../storage/contract.ts';
 import { sleep, withTimeout } from '../kit/clock.ts';
 import { systemClock as clock } from '../kit/system-clock.ts';
 import type { Membership } from './membership.ts';
+import { messageMs } from './node-auth.ts';
 import type { NodeParts, Served } from './node-parts.ts';
 
 /** Back-off of opening a door. */
 const retryMs = 10_000;
 /** Longest that closing waits for a door that is being opened. */
 const closingMs = 1000;
-/** Timeout of the message that makes the owner look for this door. */
-const lookMs = 1000;
 /** Grace of requests in flight at a door that gets no more of them. [DOORWAY-2] */
 const graceMs = 5000;
 
@@ -129,7 +128,7 @@ export class Doorway {
       door = await makeDoor();
       this.#fault = null;
       // The owner notifies only nodes that it knows: this message makes it read the node table, with this node in it.
-      await this.#membership.tell('look', lookMs);
+      await this.#membership.tell('look', messageMs);
       await door.recover();
       const isLost = store.losses().length !== losses;
       if (this.#node.isLeaving() || !store.isFollowed() || this.#isUnfit || isLost) return await closed(door, log);

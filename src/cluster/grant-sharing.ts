@@ -6,7 +6,7 @@
  *     in one turn of the event loop shares the first. A lost message only lets callers have more.
  */
 import { systemClock as clock, nextTurn } from '../kit/system-clock.ts';
-import { peersPath, type Target } from './node-auth.ts';
+import { messageMs, peersPath, type Target } from './node-auth.ts';
 import type { Passing } from './passing.ts';
 
 /**
@@ -21,7 +21,6 @@ export interface Grant {
   readonly address?: string;
 }
 
-const messageMs = 1000;
 /** Grants in a message; more wait for the next one. */
 const grantsMax = 50;
 

@@ -10,15 +10,13 @@
 
 import type { Clock } from '../kit/clock.ts';
 import { systemClock } from '../kit/system-clock.ts';
-import { peersPath, type Target } from './node-auth.ts';
+import { messageMs, peersPath, type Target } from './node-auth.ts';
 import type { PeerNode, SharedStore } from './node-parts.ts';
 import type { Passing } from './passing.ts';
 
 /** A peer that announced a handover and is still the owner after this time gets requests passed to it again. */
 const leaverMs = 15_000;
 const tellMs = 10_000;
-/** A request of a partner waits for the answer. */
-const askMs = 1000;
 
 export class Membership {
   readonly #store: SharedStore;
@@ -76,15 +74,15 @@ export class Membership {
   }
 
   /** Sends a ping to the owner; does nothing when the owner is this node or unknown. */
-  async pingOwner(what: string, withinMs: number): Promise<void> {
+  async pingOwner(what: string): Promise<void> {
     const target = this.owner();
-    if (target) await this.#passing?.ping(target, `${peersPath}${what}`, withinMs);
+    if (target) await this.#passing?.ping(target, `${peersPath}${what}`, messageMs);
   }
 
   /** The HTTP status that the owner answered; null: no answer in time, or no other node is known as the owner. */
-  async askOwner(what: string, withinMs = askMs): Promise<number | null> {
+  async askOwner(what: string): Promise<number | null> {
     const target = this.owner();
-    return (target && (await this.#passing?.ask(target, 'GET', `${peersPath}${what}`, withinMs))) ?? null;
+    return (target && (await this.#passing?.ask(target, 'GET', `${peersPath}${what}`, messageMs))) ?? null;
   }
 
   /** Whether any peer reports that it is the owner: true with the first that does, false when each has ended. */

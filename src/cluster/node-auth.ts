@@ -21,6 +21,9 @@ export const hopHeaders = [clientHeader, entranceHeader] as const;
 /** Path prefix of cluster messages. */
 export const peersPath = '/cluster/v1/';
 
+/** Timeout of a message to a node, ms, where something waits for its answer. */
+export const messageMs = 1000;
+
 /** A node that requests can be passed to. */
 export interface Target {
   readonly id: string;

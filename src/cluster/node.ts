@@ -35,8 +35,6 @@ const retryMs = 1000;
 const takeoverPollMs = 100;
 /** Longest wait for the release of the lease, and then for the next owner to answer. */
 const handOverMs = 10_000;
-/** Timeout of a ping. */
-const pingMs = 1000;
 /** Interval between two handovers of a slow owner at least. [NODE-7] */
 const yieldAgainMs = 600_000;
 /** Grace of deliveries in flight at a handover. The next owner repeats the rest, so a longer wait gains nothing. */
@@ -72,7 +70,7 @@ export class HubNode {
   readonly #known: KnownOwner;
   readonly #head: HeadPoll;
   readonly #written: Having['appended'];
-  readonly #pings = new Pings((head) => this.#membership.pingOwner(`head/${head}`, pingMs));
+  readonly #pings = new Pings((head) => this.#membership.pingOwner(`head/${head}`));
 
   constructor(parts: NodeParts) {
     this.#parts = parts;

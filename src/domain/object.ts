@@ -12,7 +12,6 @@
  * OBJECT-4  Folding the same pushes in the same order gives the same object, so a projection can be rebuilt from the
  *     log.
  */
-
 import { appendNewItems } from './json-items.ts';
 import { atOnce, findItem, members, membersInPieces, setMembers, slice, splice, upsertItem } from './json-text.ts';
 import { modules, type ObjectModule } from './modules.ts';

@@ -61,10 +61,6 @@ export class LagTurns<Receiver> {
 
   *of(receivers: Iterable<Receiver>): Iterable<Receiver> {
     const all = [...receivers];
-    const from = this.#looked % all.length;
-    for (const receiver of [...all.slice(from), ...all.slice(0, from)]) {
-      this.#looked++;
-      yield receiver;
-    }
+    for (const _ of all) yield all[this.#looked++ % all.length] as Receiver;
   }
 }
